@@ -35,7 +35,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    fn post(&mut self, charge: &Charge) {
+    pub(crate) fn post(&mut self, charge: &Charge) {
         self.time += charge.slice.to.since(charge.slice.from);
         self.weighted += charge.slice.weighted;
         self.cost += charge.cost;
@@ -49,6 +49,12 @@ impl Balance {
             cost: self.cost - earlier.cost,
             utilized: self.utilized - earlier.utilized,
         }
+    }
+
+    /// This balance at a constant rate.
+    pub(crate) fn at_rate(&self, rate: Rate) -> Self {
+        let utilized = UtilizedCost::of(self.weighted, rate);
+        Self { cost: rate.cost(self.time), utilized, ..*self }
     }
 
     /// Σ utilization × cost, rounded down; at most the cost.

@@ -342,9 +342,7 @@ impl GpuMeter {
 
     #[inline(always)]
     fn record(&mut self, reading: &Reading) {
-        if let Some(held) = reading.is_held(self.memory_total) {
-            self.timeline.record_held(held);
-        }
+        self.record_holding(reading);
         match reading.utilization {
             Ok(utilization) => self.polled.record(reading.at, utilization),
             Err(_) => self.polled.interrupt(),
@@ -354,6 +352,16 @@ impl GpuMeter {
         }
         self.energy.record(reading.at, reading.energy, self.power_limit);
         self.sensors.record(reading);
+    }
+
+    #[inline]
+    fn record_holding(&mut self, reading: &Reading) {
+        if let Some(held) = reading.is_held(self.memory_total) {
+            self.timeline.record_held(held);
+        }
+        let [idle, ..] = self.config.thresholds.bounds();
+        let is_touched = reading.is_touched(self.memory_total, idle);
+        self.ledger.allocation.record(reading.allocation, is_touched);
     }
 }
 

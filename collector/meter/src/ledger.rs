@@ -1,11 +1,12 @@
-//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories, spans and
-//! activity.
+//! The ledger of one GPU: charges time slices and posts them to accounts, waste categories, spans, activity
+//! and allocations.
 //!
 //! Must not depend on observers or on readings.
 
 use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::activity::ActivityMeter;
+use crate::allocation::AllocationMeter;
 use crate::config::MeterConfig;
 use crate::money::{NanoUsd, Rate};
 use crate::periods::Periods;
@@ -23,6 +24,7 @@ pub(crate) struct Ledger {
     pub(crate) waste: WasteClassifier,
     pub(crate) spans: SpanBuilder,
     pub(crate) activity: ActivityMeter,
+    pub(crate) allocation: AllocationMeter,
 }
 
 impl Ledger {
@@ -35,6 +37,7 @@ impl Ledger {
             waste: WasteClassifier::default(),
             spans: SpanBuilder::new(config.min_span),
             activity: ActivityMeter::new(config.utc_offset),
+            allocation: AllocationMeter::default(),
         }
     }
 
@@ -46,6 +49,7 @@ impl Ledger {
         self.periods.price(rate, &mut self.accounts);
         self.waste.price(rate);
         self.spans.price(start, rate);
+        self.allocation.price(rate);
     }
 
     /// Charges the next time slice, posts the charge, and returns it. `emit` receives the spans that end
@@ -57,6 +61,7 @@ impl Ledger {
         } else {
             self.charge_by_period(slice)
         };
+        self.allocation.post(&charge);
         self.waste.post(&charge);
         self.spans.post(&charge, emit);
         charge

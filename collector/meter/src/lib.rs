@@ -29,6 +29,7 @@ pub mod wall_time;
 // The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;
 pub mod accrual;
+mod allocation;
 mod config;
 pub mod gpu;
 mod ledger;

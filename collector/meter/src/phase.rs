@@ -97,7 +97,7 @@ impl Thresholds {
     }
 }
 
-/// Whether a GPU is held: by a compute process, or by more than 1% of its memory in use.
+/// Whether a GPU is held: by a compute process, by more than 1% of its memory in use, or by an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// No reading has reported it.

@@ -20,6 +20,8 @@ pub struct Reading {
     pub memory_used: Option<Bytes>,
     /// Number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     pub compute_processes: Option<u32>,
+    /// Whether a scheduler has allocated the GPU.
+    pub allocation: Allocation,
     /// Power draw.
     pub power: Option<Milliwatts>,
     /// The source of `power`.
@@ -45,6 +47,7 @@ impl Reading {
             utilization: Err(MissingReason::NotCollected),
             memory_used: None,
             compute_processes: None,
+            allocation: Allocation::Unknown,
             power: None,
             power_basis: PowerBasis::Draw,
             energy: None,
@@ -55,11 +58,32 @@ impl Reading {
         }
     }
 
-    /// Whether the GPU is held: by a compute process, or by more than 1% of its memory in use.
-    /// `None` if the reading has neither value.
+    /// Whether the GPU is held: by a compute process, by more than 1% of its memory in use, or by an
+    /// allocation. `None` if the reading has none of these values.
     #[inline]
     #[must_use]
     pub fn is_held(&self, memory_total: Option<Bytes>) -> Option<bool> {
+        let allocated = match self.allocation {
+            Allocation::Unknown => None,
+            Allocation::None => Some(false),
+            Allocation::Held(_) => Some(true),
+        };
+        let all = self.is_occupied(memory_total).into_iter().chain(allocated);
+        all.reduce(|held, other| held || other)
+    }
+
+    /// Whether work uses the GPU: at `idle` utilization or more, with a compute process, or with more than 1%
+    /// of its memory in use, which only a process can have.
+    #[inline]
+    #[must_use]
+    pub fn is_touched(&self, memory_total: Option<Bytes>, idle: Utilization) -> bool {
+        self.utilization.is_ok_and(|utilization| utilization >= idle)
+            || self.is_occupied(memory_total) == Some(true)
+    }
+
+    /// Whether a compute process or more than 1% of memory in use was seen; `None` if neither is known.
+    #[inline]
+    fn is_occupied(&self, memory_total: Option<Bytes>) -> Option<bool> {
         let processes = self.compute_processes.map(|processes| processes > 0);
         let memory = self.memory_used.zip(memory_total);
         let memory = memory.map(|(used, total)| used.get() * 100 > total.get());
@@ -68,6 +92,19 @@ impl Reading {
             (processes, memory) => Some(processes == Some(true) || memory == Some(true)),
         }
     }
+}
+
+/// Whether a scheduler has allocated a GPU: to a pod, a claim or a job. It places no other work on an allocated
+/// GPU, used or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// The source reports no allocations.
+    Unknown,
+    /// Not allocated.
+    None,
+    /// Allocated. The number counts the GPU's allocations: it changes once none of the holders is left. Their
+    /// names are in [`GpuIdentity::holders`].
+    Held(u32),
 }
 
 /// Why a reading has no utilization. The time it covers is unobserved for this reason.
@@ -205,8 +242,8 @@ pub struct Interval {
 /// A GPU's identity and static properties. Sources fill it in as they learn more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuIdentity {
-    /// Display name: the UUID, else the bus ID, else the index; prefixed with the file name if two
-    /// files would otherwise share a name.
+    /// Display name: the UUID, else the bus ID, else the index; prefixed with the host, or with the file name
+    /// if two files would otherwise share a name.
     pub name: String,
     /// `nvmlDeviceGetUUID`.
     pub uuid: Option<String>,
@@ -230,11 +267,22 @@ pub struct GpuIdentity {
     /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log, `host.name`,
     /// [`MIG_MODE`], [`MIG_PROFILES`], [`NVLINK_PEERS`].
     pub attributes: BTreeMap<String, String>,
+    /// The names of the holders of its newest [`MAX_ALLOCATIONS`] allocations, by the number of the allocation.
+    pub holders: BTreeMap<u32, Vec<String>>,
 }
 
+/// Maximum number of allocations of a GPU that are kept apart.
+pub const MAX_ALLOCATIONS: usize = 64;
+
 impl GpuIdentity {
-    /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes,
-    /// which change with its pod.
+    /// What identifies the GPU from run to run: its UUID, else its name.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.uuid.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes and
+    /// holders, which change with its pod.
     pub fn update(&mut self, now: &Self) {
         if self.model.is_none() {
             self.model.clone_from(&now.model);
@@ -242,6 +290,9 @@ impl GpuIdentity {
         self.memory_total = self.memory_total.or(now.memory_total);
         if self.attributes != now.attributes {
             self.attributes.clone_from(&now.attributes);
+        }
+        if self.holders != now.holders {
+            self.holders.clone_from(&now.holders);
         }
     }
 
@@ -267,6 +318,12 @@ pub const MIG_MODE: &str = "phasemeter.gpu.mig.mode";
 
 /// The value of [`MIG_MODE`] of a GPU in it.
 const MIG_ENABLED: &str = "enabled";
+
+/// The attribute with the holders of a GPU, as a scheduler allocated it: `ml/train-0, ml/train-1`.
+pub const HOLDERS: &str = "phasemeter.gpu.holders";
+
+/// The attribute with those of them whose allocation nothing ever touched.
+pub const NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
 
 /// The attribute with the UUIDs of the GPUs that NVLink connects to a GPU, separated by spaces.
 pub const NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on how they were computed.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Balance};
 use crate::energy::Energy;
 use crate::money::Rate;
 use crate::pattern::Pattern;
@@ -38,6 +38,8 @@ pub struct Summary {
     pub rate: Option<Rate>,
     /// Time and cost by account.
     pub accounts: Accounts,
+    /// The part of held idle time in which a scheduler had allocated the GPU, and nothing ever touched it.
+    pub untouched: Balance,
     /// Whether any reading reported holding; if none did, held and free idle time are unknown, not
     /// zero.
     pub holding_known: bool,

@@ -42,9 +42,7 @@ impl GpuMeter {
     ) {
         let from = first.at.saturating_sub(stale_after).max(start);
         self.post_unobserved(start, from, observer);
-        if let Some(held) = first.is_held(self.memory_total) {
-            self.timeline.record_held(held);
-        }
+        self.record_holding(first);
         self.post_until(&Reading { at: from, ..*first }, first.at, stale_after, observer);
     }
 

@@ -34,6 +34,8 @@ pub struct WindowTotals {
     pub activity: Activity,
     /// Clocks, temperature, power and device columns.
     pub sensors: Sensors,
+    /// Held idle time of allocations that nothing has touched.
+    pub untouched: Nanos,
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
@@ -65,6 +67,7 @@ pub(super) struct Snapshot {
     pub(super) energy: Energy,
     pub(super) activity: activity::Snapshot,
     pub(super) sensors: Sensors,
+    pub(super) untouched: Nanos,
 }
 
 /// The recent window: its time series, and a snapshot at the end of each session in it.

@@ -52,6 +52,7 @@ pub(super) fn identify(
         name: uuid.clone(),
         uuid: Some(uuid),
         attributes: BTreeMap::new(),
+        holders: BTreeMap::new(),
     };
     let mig = device.mig_mode().ok().map(|mode| mode.current != 0);
     let mut gpu = DiscoveredGpu {
