@@ -77,3 +77,112 @@ fn model_is_read_from_labels_of_any_form() {
     );
     assert!(given["gpus"][0]["cost_usd"].is_string(), "{given:#}");
 }
+
+/// Scenario: GPUs of three hosts with the same `hw.id`, bus ID or index, and no UUID; then two files without
+/// hosts. Other samples have UUIDs that two exporters label with different hosts.
+/// Guarantee: an ID without a UUID is a GPU on each host, else in each file; a UUID is one everywhere.
+#[test]
+fn id_is_unique_on_its_host_unless_it_is_a_uuid() {
+    let hosts = |sample: &dyn Fn(&str, u64) -> String| {
+        log(|_| (1..=3).map(|node| sample(&format!("node-{node}"), 10 * node) + "\n").collect())
+    };
+    let hw = |id: &'static str| {
+        move |host: &str, percent: u64| {
+            let labels = format!("\"hw.id\"=\"{id}\",\"host.name\"=\"{host}\"");
+            format!("{{__name__=\"hw.gpu.utilization\",{labels}}} 0.{percent}")
+        }
+    };
+    let dcgm = |labels: &'static str| {
+        move |host: &str, percent: u64| {
+            format!("DCGM_FI_DEV_GPU_UTIL{{{labels},Hostname=\"{host}\"}} {percent}")
+        }
+    };
+    let google = |host: &str, percent: u64| {
+        let labels = format!("gpu_number=\"1\",\"host.name\"=\"{host}\"");
+        format!("{{__name__=\"nvml.gpu.utilization\",{labels}}} 0.{percent}")
+    };
+    let scraped = |host: &str, percent: u64| {
+        format!("DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",instance=\"{host}:9400\"}} {percent}")
+    };
+    let means = |report: &Value| {
+        let mean = |gpu: &Value| gpu["utilization"]["mean"].as_f64().unwrap().round() as u64;
+        let mut means: Vec<u64> = list(&report["gpus"]).iter().map(mean).collect();
+        means.sort_unstable();
+        means
+    };
+    for log in [
+        hosts(&hw("0")),
+        hosts(&hw("GPU-0")),
+        hosts(&hw("0000:3b:00.0")),
+        hosts(&dcgm("pci_bus_id=\"00000000:3B:00.0\"")),
+        hosts(&dcgm("gpu=\"0\"")),
+        hosts(&google),
+        hosts(&scraped),
+    ] {
+        let report = audit(&log, &["--price", "3.6"]);
+        assert_eq!(means(&report), [10, 20, 30], "{log:.200}");
+        assert_eq!(report["cost"]["total_usd"], "1.800000000", "three GPUs of ten minutes");
+        assert!(list(&report["gpus"]).iter().all(|gpu| gpu["uuid"].is_null()), "{report:#}");
+    }
+    let uuid = hosts(&hw("GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d60"));
+    assert_eq!(list(&audit(&uuid, &["--price", "1"])["gpus"]).len(), 1);
+
+    let dir = tempfile::tempdir().unwrap();
+    let files = ["a.prom", "b.prom"].map(|name| dir.path().join(name));
+    for (file, percent) in files.iter().zip([10, 20]) {
+        let sample = |_| format!("DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\"}} {percent}\n");
+        fs::write(file, log(sample)).unwrap();
+    }
+    let report = Phasemeter::audit().args(["--price", "1"]).args(&files).report();
+    assert_eq!(means(&report), [10, 20], "{report:#}");
+}
+
+/// Labels of a GPU of dcgm-exporter, with these further ones.
+fn dcgm(further: &str) -> String {
+    let uuid = "GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d60";
+    format!("{{gpu=\"0\",UUID=\"{uuid}\",modelName=\"NVIDIA L4\",Hostname=\"node-1\"{further}}}")
+}
+
+/// Scenario: a time-sliced GPU of dcgm-exporter, whose device has a series without a pod beside those of its pods, in
+/// any order; then only the series of pods.
+/// Guarantee: the GPU is the series of the device, else the sum of its shares, which the report states; all other
+/// values are those of the device.
+#[test]
+fn pods_of_a_time_sliced_gpu_are_shares_of_it() {
+    let pod = |name: &str| {
+        dcgm(&format!(",pod=\"{name}\",namespace=\"ml\",container=\"main\",vgpu=\"1\""))
+    };
+    let shares = |util: &dyn Fn(usize) -> u64| {
+        let mut page = String::new();
+        for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
+            let labels = pod(name);
+            writeln!(page, "DCGM_FI_DEV_GPU_UTIL{labels} {}", util(index)).unwrap();
+            writeln!(page, "DCGM_FI_DEV_FB_USED{labels} {}", 1_000 * index).unwrap();
+            writeln!(page, "DCGM_FI_DEV_POWER_USAGE{labels} 70").unwrap();
+        }
+        page
+    };
+    let device = format!("DCGM_FI_DEV_GPU_UTIL{0} 92\nDCGM_FI_DEV_FB_USED{0} 9000\n", dcgm(""));
+    let util = |index: usize| [3, 80, 9][index];
+    for page in [format!("{device}{}", shares(&util)), format!("{}{device}", shares(&util))] {
+        let report = audit(&log(|_| page.clone()), &["--price", "1"]);
+        let gpu = &list(&report["gpus"])[0];
+        assert_eq!((&gpu["utilization"]["mean"], list(&report["gpus"]).len()), (&92.0.into(), 1));
+        assert_eq!(gpu["memory"]["used_peak_bytes"], 9_000_u64 << 20);
+        assert_eq!(gpu["energy_joules"], 70.0 * 600.0, "power is that of the device");
+        assert_eq!(report["assumptions"].to_string().matches("added up").count(), 0);
+    }
+    let report = audit(&log(|_| shares(&util)), &["--price", "1"]);
+    let gpu = &list(&report["gpus"])[0];
+    assert_eq!(gpu["utilization"]["mean"], 92.0);
+    assert_eq!(gpu["memory"]["used_peak_bytes"], 3_000_u64 << 20);
+    assert_eq!(gpu["energy_joules"], 70.0 * 600.0);
+    let note = report["assumptions"].to_string();
+    assert!(note.contains("no value of the whole GPU") && note.contains("added up"), "{note}");
+    let full = audit(&log(|_| shares(&|index| 60 + index as u64)), &["--price", "1"]);
+    assert_eq!(full["gpus"][0]["utilization"]["mean"], 100.0);
+    let exclusive = log(|_| format!("DCGM_FI_DEV_GPU_UTIL{} 40\n", pod("a")));
+    let report = audit(&exclusive, &["--price", "1"]);
+    assert_eq!(report["gpus"][0]["utilization"]["mean"], 40.0);
+    assert!(!report["assumptions"].to_string().contains("added up"));
+}

@@ -9,7 +9,7 @@ use crate::span::GpuSet;
 /// What is known of a GPU, and of those that use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuOwners {
-    /// Its `hw.id`.
+    /// Its UUID, else its `hw.id`, after `HOST:` if the host is known.
     pub hw_id: String,
     /// Its `host.name`.
     pub host: Option<String>,
@@ -64,8 +64,12 @@ pub fn gpus_of(gpus: &[GpuOwners], resource: &ResourceIdentity) -> GpuSet {
         (Some(host), Some(other)) => host == other,
         _ => true,
     };
+    let is_on_host = |gpu: &GpuOwners, id: &str| {
+        let of_host = resource.host.and_then(|host| gpu.hw_id.strip_prefix(host));
+        of_host.and_then(|rest| rest.strip_prefix(':')) == Some(id)
+    };
     let rules: [&dyn Fn(&GpuOwners) -> bool; 4] = [
-        &|gpu| resource.hw_id == Some(&*gpu.hw_id),
+        &|gpu| resource.hw_id.is_some_and(|id| id == gpu.hw_id || is_on_host(gpu, id)),
         &|gpu| resource.pid.is_some_and(|pid| gpu.pids.contains(&pid)) && same_host(gpu),
         &|gpu| resource.pod.is_some_and(|pod| gpu.pods.iter().any(|of_gpu| of_gpu.is(pod))),
         &|gpu| resource.host.is_some() && gpu.host.as_deref() == resource.host,

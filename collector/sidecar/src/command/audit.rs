@@ -68,9 +68,9 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
             let mut source = MetricLogs::open(recognized, mappings, options)?;
             outputs()?;
             return audit.run(&mut source, MetricLogs::progress, |source| {
-                let contradictions =
-                    model_contradictions(gpu_model.as_ref(), source.logged_models());
-                (source.rejected().clone(), contradictions)
+                let models = model_contradictions(gpu_model.as_ref(), source.logged_models());
+                let shares = mappings::added_up(source.added_up());
+                (source.rejected().clone(), models.into_iter().chain(shares).collect())
             });
         }
     };

@@ -80,8 +80,8 @@ impl BilledFile {
         }
         let mut billed = self.written.clone();
         for (gpu, identity) in run.gpus.iter().zip(identities) {
-            if let (Some(uuid), Some((_, end))) = (&identity.uuid, gpu.meter.span()) {
-                billed.insert(uuid.clone(), run.wall.wall(end));
+            if let Some((_, end)) = gpu.meter.span() {
+                billed.insert(identity.key().to_owned(), run.wall.wall(end));
             }
         }
         self.write(billed);

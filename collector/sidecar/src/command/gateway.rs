@@ -130,7 +130,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         state.iter_mut().for_each(|state| state.step(pipeline, gpus, is_delivered));
     })?;
     receiving.stop();
-    let Metering { run, billing, spans, work_by_hour, dropped, ahead } =
+    let Metering { run, billing, spans, work_by_hour, dropped, ahead, added_up } =
         gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
@@ -148,7 +148,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions,
+        assumptions: assumptions.into_iter().chain(added_up).collect(),
         sampling: [
             sentences(&billing.summary(), dropped, ahead),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
@@ -187,6 +187,8 @@ struct Metering {
     dropped: u64,
     /// Values that were far ahead of the clock.
     ahead: u64,
+    /// A note on GPUs of which only shares are known.
+    added_up: Option<String>,
 }
 
 /// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
@@ -321,7 +323,9 @@ impl Gateway<'_> {
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let dropped = buffer.dropped() + counters.dropped();
         let ahead = intake.ahead() + counters.ahead();
-        Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped, ahead })
+        let added_up = mappings::added_up(buffer.added_up());
+        let work_by_hour = by_hour(&ledger);
+        Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, added_up })
     }
 }
 

@@ -12,7 +12,7 @@ use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_sources::mapping::{
-    GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, UnitChecks, UnitNotice,
+    GpuId, GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, UnitChecks, UnitNotice,
 };
 use tracing::{info, warn};
 
@@ -24,13 +24,16 @@ pub(super) const OWN_SCOPE: &str = "phasemeter";
 /// What other meters bill.
 const COST: &str = metric::GPU_COST;
 
+/// Attributes of the resource of a meter that name the host of its GPUs.
+const HOSTS: [&str; 3] = ["host.name", "host.id", "k8s.node.name"];
+
 /// Maximum number of GPUs whose pods are known.
 const MAX_GPUS: usize = 4_096;
 
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
-    /// Their UUIDs.
+    /// Their UUIDs, or their IDs as labels have them.
     pub gpus: BTreeSet<String>,
     /// The hosts all of whose GPUs are billed elsewhere.
     pub hosts: BTreeSet<String>,
@@ -51,7 +54,7 @@ pub struct Intake {
 /// The pods that GPUs are assigned to.
 #[derive(Debug, Default)]
 struct Pods {
-    /// The last one of each GPU, by UUID.
+    /// The last one of each GPU, by its name.
     last: HashMap<String, PodLabels>,
     /// Those that have changed.
     changed: Vec<(String, Pod)>,
@@ -77,7 +80,7 @@ impl Intake {
         self.clock.dropped()
     }
 
-    /// The pods that GPUs, by UUID, were assigned to since the last call.
+    /// The pods that GPUs, by name, were assigned to since the last call.
     pub fn take_pods(&mut self) -> Vec<(String, Pod)> {
         std::mem::take(&mut self.pods.changed)
     }
@@ -121,7 +124,7 @@ impl Intake {
                 None => {}
             }
             let host = value.gpu.host.as_ref();
-            let is_excluded = exclusions.gpus.contains(&value.gpu.uuid)
+            let is_excluded = exclusions.gpus.contains(value.gpu.id.id())
                 || host.is_some_and(|host| exclusions.hosts.contains(host));
             if !is_excluded {
                 pods.note(&value.gpu);
@@ -135,20 +138,26 @@ impl Pods {
     /// Notes the pod of a value, if it is another one than before. A GPU can be shared by some.
     fn note(&mut self, gpu: &GpuLabels) {
         let Some(pod) = &gpu.pod else { return };
-        let is_known = self.last.get(&gpu.uuid).map(|last| last == pod);
+        let key = gpu.id.name();
+        let is_known = self.last.get(&key).map(|last| last == pod);
         if is_known == Some(true) || (is_known.is_none() && self.last.len() >= MAX_GPUS) {
             return;
         }
-        self.last.insert(gpu.uuid.clone(), pod.clone());
+        self.last.insert(key.clone(), pod.clone());
         let PodLabels { uid, namespace, name } = pod.clone();
-        self.changed.push((gpu.uuid.clone(), Pod { uid, namespace, name }));
+        self.changed.push((key, Pod { uid, namespace, name }));
     }
 }
 
 /// Another meter has billed a GPU from the start of the sum to the point.
 fn cover(point: &NumberPoint<'_>, buffer: &mut ReadingBuffer) {
-    if let Some(uuid) = point.label("hw.id") {
-        buffer.cover(uuid, point.start, point.at);
+    let Some(id) = point.label("hw.id") else { return };
+    // Another gateway qualifies the ID itself.
+    buffer.cover(id, point.start, point.at);
+    let host = HOSTS.iter().find_map(|label| point.label(label));
+    let id = GpuId::on_host(id.to_owned(), host.map(str::to_owned));
+    if id.as_uuid().is_none() {
+        buffer.cover(&id.name(), point.start, point.at);
     }
 }
 

@@ -97,7 +97,7 @@ impl SpanCosts {
             self.attribution.add_gpu();
             let host = gpu.attributes.iter().find(|(key, _)| *key == HOST);
             self.gpus.push(GpuOwners {
-                hw_id: gpu.uuid.clone().unwrap_or_default(),
+                hw_id: gpu.key().to_owned(),
                 host: host.map(|(_, host)| host.clone()),
                 ..GpuOwners::default()
             });
@@ -111,9 +111,9 @@ impl SpanCosts {
         }
     }
 
-    /// The GPU with this `hw.id` is assigned to a pod.
-    pub fn add_pod(&mut self, hw_id: &str, pod: Pod) {
-        if let Some(owners) = self.gpus.iter_mut().find(|gpu| gpu.hw_id == hw_id) {
+    /// The GPU with this key is assigned to a pod.
+    pub fn add_pod(&mut self, key: &str, pod: Pod) {
+        if let Some(owners) = self.gpus.iter_mut().find(|gpu| gpu.hw_id == key) {
             remember(&mut owners.pods, pod);
         }
     }

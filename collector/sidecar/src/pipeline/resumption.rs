@@ -10,7 +10,7 @@ use phasemeter_otlp::encode::{EventKind, Exporter, GpuEvent, GpuExport};
 
 use super::Pipeline;
 
-/// Until when each GPU, by UUID, is billed, in wall time.
+/// Until when each GPU, by its key, is billed, in wall time.
 pub type BilledUntil = BTreeMap<String, Timestamp>;
 
 /// Time of a GPU that neither an earlier run nor this one bills, in wall time.
@@ -33,7 +33,7 @@ impl Pipeline<'_> {
     /// Whether it is known until when an earlier run has billed this GPU.
     #[must_use]
     pub fn continues(&self, identity: &GpuIdentity) -> bool {
-        identity.uuid.as_ref().is_some_and(|uuid| self.billed_before.contains_key(uuid))
+        self.billed_before.contains_key(identity.key())
     }
 
     /// Until when exported sums bill each of these GPUs, and earlier runs the others. `None` if a part of
@@ -47,9 +47,9 @@ impl Pipeline<'_> {
         let wall = self.wall.offset();
         for (gpu, identity) in self.gpus.iter().zip(identities) {
             let until = gpu.export.as_ref().and_then(GpuExport::exported_until);
-            if let (Some(uuid), Some(until)) = (&identity.uuid, until) {
+            if let Some(until) = until {
                 let until = wall.wall(until);
-                let known = billed.entry(uuid.clone()).or_insert(until);
+                let known = billed.entry(identity.key().to_owned()).or_insert(until);
                 *known = until.max(*known);
             }
         }
@@ -59,7 +59,7 @@ impl Pipeline<'_> {
     /// Announces the time between what an earlier run has billed of the GPU that was added last and `at`,
     /// where this run begins.
     pub(super) fn announce_gap(&mut self, identity: &GpuIdentity, at: Timestamp) {
-        let from = identity.uuid.as_ref().and_then(|uuid| self.billed_before.get(uuid)).copied();
+        let from = self.billed_before.get(identity.key()).copied();
         let to = self.wall.offset().wall(at);
         let Some(from) = from.filter(|from| *from < to) else { return };
         let length = to.since(from);

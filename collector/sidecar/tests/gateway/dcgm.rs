@@ -89,11 +89,23 @@ pub(crate) fn page_with(
 
 /// Utilization of a GPU by OpenTelemetry's conventions, from this scope.
 pub(crate) fn hardware(gpu: &str, scope: &str, at: u64) -> EncodedRequest {
+    hardware_of(gpu, scope, &[], at)
+}
+
+/// The same from a resource with these further attributes.
+pub(crate) fn hardware_of(
+    gpu: &str,
+    scope: &str,
+    further: &[(&str, &str)],
+    at: u64,
+) -> EncodedRequest {
     let attributes = vec![text("hw.id", gpu), text("hw.type", "gpu")];
     let data_points = vec![point(attributes, 0, at, 0.5)];
     let data = Some(Data::Gauge(Gauge { data_points }));
     let metric = Metric { name: "hw.gpu.utilization".to_owned(), data, ..Metric::default() };
-    metrics(scope, vec![text("service.name", "any")], vec![metric])
+    let mut resource = vec![text("service.name", "any")];
+    resource.extend(further.iter().map(|(key, value)| text(key, value)));
+    metrics(scope, resource, vec![metric])
 }
 
 /// A scrape with everything that the mappings read.
@@ -118,6 +130,11 @@ pub(crate) fn full_page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
 
 /// What an agent has billed of a GPU.
 pub(crate) fn cost_of_agent(gpu: &str, from: u64, to: u64, instance: &str) -> EncodedRequest {
+    cost_of(gpu, from, to, &[("service.instance.id", instance)])
+}
+
+/// The same from a resource with these attributes.
+pub(crate) fn cost_of(gpu: &str, from: u64, to: u64, resource: &[(&str, &str)]) -> EncodedRequest {
     let attributes = vec![text("hw.id", gpu), text("phasemeter.phase", "underutilized")];
     let data = Data::Sum(Sum {
         data_points: vec![point(attributes, from, to, 1.0)],
@@ -126,7 +143,8 @@ pub(crate) fn cost_of_agent(gpu: &str, from: u64, to: u64, instance: &str) -> En
     });
     let name = "phasemeter.gpu.cost".to_owned();
     let metric = Metric { name, data: Some(data), ..Metric::default() };
-    metrics("phasemeter", vec![text("service.instance.id", instance)], vec![metric])
+    let resource = resource.iter().map(|(key, value)| text(key, value)).collect();
+    metrics("phasemeter", resource, vec![metric])
 }
 
 /// A request of any signal, of a different size each time.

@@ -10,6 +10,7 @@
 
 mod command;
 mod dcgm;
+mod identities;
 #[path = "../../../../tests/llm/mod.rs"]
 mod llm;
 mod load;

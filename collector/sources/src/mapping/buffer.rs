@@ -16,9 +16,11 @@ use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::coverage::Coverage;
-use super::held_gpu::{HeldGpu, HeldReading, Instant};
+use super::held_gpu::{HeldGpu, HeldReading};
+use super::identity::{GpuLabels, MigInstance};
+use super::instant::Instant;
 use super::point::PodLabels;
-use super::rule::{GpuLabels, GpuValue, MigInstance};
+use super::rule::GpuValue;
 use super::value::Value;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
@@ -70,12 +72,18 @@ impl ReadingBuffer {
         self.dropped
     }
 
-    /// Another meter has billed this time of the GPU with this UUID.
-    pub fn cover(&mut self, uuid: &str, from: Timestamp, to: Timestamp) {
-        if !self.coverage.contains_key(uuid) && self.coverage.len() >= MAX_GPUS {
+    /// Another meter has billed this time of the GPU with this name.
+    pub fn cover(&mut self, name: &str, from: Timestamp, to: Timestamp) {
+        if !self.coverage.contains_key(name) && self.coverage.len() >= MAX_GPUS {
             return;
         }
-        self.coverage.entry(uuid.to_owned()).or_default().add(from, to);
+        self.coverage.entry(name.to_owned()).or_default().add(from, to);
+    }
+
+    /// The GPUs of which only the shares of pods are known, which were added up.
+    pub fn added_up(&self) -> impl Iterator<Item = &GpuIdentity> {
+        let gpus = self.gpus.iter().zip(&self.identities);
+        gpus.filter(|(gpu, _)| gpu.shares.are_added).map(|(_, identity)| identity)
     }
 
     /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
@@ -83,6 +91,7 @@ impl ReadingBuffer {
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Option<usize> {
         let GpuValue { gpu: mut labels, at, quantity, value } = value;
         let (instance, pod) = (labels.instance.take(), labels.pod.take());
+        let holder = labels.holder.take();
         let details = std::mem::take(&mut labels.details);
         let is_instance = instance.is_some();
         let Some(index) = self.index(labels) else {
@@ -96,6 +105,7 @@ impl ReadingBuffer {
         if quantity == Quantity::Utilization {
             self.note_details(index, details, pod.as_ref());
         }
+        let is_of_pod = pod.is_some();
         if let Some(pod) = pod {
             self.note_pod(index, pod);
         }
@@ -110,18 +120,30 @@ impl ReadingBuffer {
             self.dropped += 1;
             return Some(index);
         }
-        let instant = gpu.instant(at, gpu.arrived, quantity);
+        // Jobs and claims have the GPU as a whole, each with a copy of its values.
+        let share = holder.as_ref().filter(|_| is_of_pod);
+        let basis = match value {
+            Ok(Value::Utilization(basis, _)) => Some(basis),
+            _ => None,
+        };
+        let basis = (quantity == Quantity::Utilization).then_some(basis);
+        let at = gpu.instant(at, gpu.arrived, share, basis);
+        let HeldGpu { instants, shares, .. } = gpu;
+        let Some(instant) = instants.get_mut(&at) else { return Some(index) };
+        if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {
+            instant.add_holder(holder);
+        }
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
             _ if is_instance => instant.missing = Some(MissingReason::NotSupported),
-            Ok(value) => instant.set(value),
+            Ok(value) => {
+                instant.set(value, share);
+                shares.compare(instant);
+            }
             Err(reason) if quantity == Quantity::Utilization => {
                 instant.missing.get_or_insert(reason);
             }
             Err(_) => {}
-        }
-        if let (Some(memory), Some(identity)) = (instant.memory(), self.identities.get_mut(index)) {
-            identity.memory_total.get_or_insert(memory);
         }
         if gpu.instants.len() > MAX_INSTANTS {
             gpu.instants.pop_first();
@@ -176,8 +198,8 @@ impl ReadingBuffer {
         };
         let of = self.gpus.iter_mut().enumerate().skip(gpus.start).take(gpus.len());
         for (index, gpu) in of {
-            let uuid = self.identities.get(index).and_then(|it| it.uuid.as_deref());
-            let coverage = uuid.and_then(|uuid| self.coverage.get(uuid)).unwrap_or(&nothing);
+            let Some(identity) = self.identities.get_mut(index) else { continue };
+            let coverage = self.coverage.get(&identity.name).unwrap_or(&nothing);
             while let Some(first) = gpu.instants.first_entry()
                 && is_due(first.get())
             {
@@ -189,7 +211,7 @@ impl ReadingBuffer {
                     };
                     gpu.stale_after = Some(self.stale_after.unwrap_or(estimated));
                 }
-                released.extend(gpu.take_first(index, self.preferred, coverage));
+                released.extend(gpu.take_first(index, identity, self.preferred, coverage));
             }
         }
         released.sort_by_key(|held| held.reading.at);
@@ -284,30 +306,35 @@ impl ReadingBuffer {
 
     /// The index of a GPU, which is added if it is new; `None` if there are too many.
     fn index(&mut self, labels: GpuLabels) -> Option<usize> {
-        if let Some(index) = self.indices.get(&labels.uuid) {
-            let identity = self.identities.get_mut(*index)?;
-            if identity.model.is_none() {
-                identity.model = labels.model.as_deref().map(driver_name).map(str::to_owned);
+        let GpuLabels { id, index, bus_id, model, host, .. } = labels;
+        let name = id.name();
+        let place = match self.indices.get(&name) {
+            Some(place) => *place,
+            None if self.gpus.len() >= MAX_GPUS => return None,
+            None => {
+                let place = self.gpus.len();
+                self.indices.insert(name.clone(), place);
+                self.identities.push(GpuIdentity {
+                    name,
+                    uuid: id.as_uuid().map(str::to_owned),
+                    ..GpuIdentity::default()
+                });
+                self.gpus.push(HeldGpu::default());
+                place
             }
-            return Some(*index);
+        };
+        let identity = self.identities.get_mut(place)?;
+        identity.bus_id = identity.bus_id.take().or(bus_id);
+        let own_index = || id.as_uuid().map_or_else(|| id.id().parse().ok(), |_| None);
+        identity.index = identity.index.or(index).or_else(own_index);
+        if identity.model.is_none() {
+            identity.model = model.as_deref().map(driver_name).map(str::to_owned);
         }
-        let index = self.gpus.len();
-        if index >= MAX_GPUS {
-            return None;
+        if let Some(host) = host
+            && !identity.attributes.contains_key(HOST)
+        {
+            identity.attributes.insert(HOST.to_owned(), host);
         }
-        self.indices.insert(labels.uuid.clone(), index);
-        let host = labels.host.map(|host| (HOST.to_owned(), host));
-        self.identities.push(GpuIdentity {
-            name: labels.uuid.clone(),
-            uuid: Some(labels.uuid),
-            bus_id: labels.bus_id,
-            // Indices of several hosts are not those of one fleet.
-            index: None,
-            model: labels.model.as_deref().map(driver_name).map(str::to_owned),
-            attributes: host.into_iter().collect(),
-            ..GpuIdentity::default()
-        });
-        self.gpus.push(HeldGpu::default());
-        Some(index)
+        Some(place)
     }
 }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::details::PodLabel;
-use super::rule::{Identity, Rule};
+use super::identity::Identity;
+use super::rule::Rule;
 use super::unit::{Unit, is_mapped};
 
 /// A parsed mapping file.
@@ -44,7 +45,9 @@ pub enum MappingError {
         metric: String,
     },
     /// No label identifies the GPU.
-    #[error("identity.uuid: names no label; without it a GPU cannot be told from others")]
+    #[error(
+        "identity: names no label of uuid, id, bus_id or index; without it a GPU cannot be told from others"
+    )]
     Identity,
 }
 
@@ -61,11 +64,14 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct IdentityTable {
+    #[serde(default)]
     uuid: Vec<String>,
     #[serde(default)]
     uuid_prefix: String,
     #[serde(default)]
     info: Vec<String>,
+    #[serde(default)]
+    id: Vec<String>,
     #[serde(default)]
     index: Vec<String>,
     #[serde(default)]
@@ -86,6 +92,16 @@ struct IdentityTable {
     pod: Vec<String>,
     #[serde(default)]
     pod_labels: Vec<String>,
+    #[serde(default)]
+    own_pods: Vec<String>,
+    #[serde(default)]
+    share: Vec<String>,
+    #[serde(default)]
+    claim_namespace: Vec<String>,
+    #[serde(default)]
+    claim: Vec<String>,
+    #[serde(default)]
+    job: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -133,12 +149,10 @@ impl MappingFile {
     pub fn parse(text: &str) -> Result<Self, MappingError> {
         let file: File =
             toml::from_str(text).map_err(|error| MappingError::Syntax(one_line(&error)))?;
-        if file.identity.uuid.is_empty() {
-            return Err(MappingError::Identity);
-        }
         let identity = Identity {
             uuid: file.identity.uuid,
             uuid_prefix: file.identity.uuid_prefix,
+            id: file.identity.id,
             index: file.identity.index,
             bus_id: file.identity.bus_id,
             model: file.identity.model,
@@ -149,7 +163,15 @@ impl MappingFile {
             namespace: file.identity.namespace,
             pod: file.identity.pod,
             pod_labels: file.identity.pod_labels.iter().map(|key| PodLabel::new(key)).collect(),
+            own_pods: file.identity.own_pods,
+            share: file.identity.share,
+            claim_namespace: file.identity.claim_namespace,
+            claim: file.identity.claim,
+            job: file.identity.job,
         };
+        if !identity.is_identifying() {
+            return Err(MappingError::Identity);
+        }
         let info = file.identity.info.into_iter().map(|metric| {
             let rule = Rule {
                 quantity: None,

@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkRates;
-use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Basis, MissingReason, Reading};
-use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
+use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
+use phasemeter_meter::units::{Nanos, Timestamp};
 
+use super::allocations::Allocations;
 use super::coverage::Coverage;
+use super::holder::Holder;
+use super::instant::Instant;
 use super::point::PodLabels;
-use super::value::Value;
+use super::shares::Shares;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
 pub(crate) const SAME_INSTANT: Nanos = Nanos::from_millis(500);
@@ -87,94 +88,94 @@ pub(super) struct HeldGpu {
     pub(super) details: BTreeMap<String, Option<String>>,
     /// The pod of the last utilization.
     pub(super) last_pod: Option<PodLabels>,
-}
-
-/// The values of one instant.
-#[derive(Clone, Debug)]
-pub(super) struct Instant {
-    pub(super) arrived: Nanos,
-    pub(super) utilization: Vec<(Basis, Utilization)>,
-    pub(super) missing: Option<MissingReason>,
-    pub(super) xid: Option<u64>,
-    rates: LinkRates,
-    /// Memory that is not in use.
-    free: Option<Bytes>,
-    pub(super) reading: Reading,
+    /// The shares of its holders.
+    pub(super) shares: Shares,
+    /// Its allocations to holders.
+    allocations: Allocations,
 }
 
 impl HeldGpu {
     /// The instant of a value: that of a value close to it which it completes, else a new one. The time
-    /// is that of the utilization.
+    /// is that of the first utilization. `utilization`: whether the value is one, and if it can be read, its basis.
     pub(super) fn instant(
         &mut self,
         at: Timestamp,
         arrived: Nanos,
-        quantity: Quantity,
-    ) -> &mut Instant {
+        holder: Option<&Holder>,
+        utilization: Option<Option<Basis>>,
+    ) -> Timestamp {
         let near = self.instants.range(at.saturating_sub(SAME_INSTANT)..=at + SAME_INSTANT);
         let distance = |other: Timestamp| at.since(other).max(other.since(at));
         let nearest = near.map(|(at, _)| *at).min_by_key(|other| distance(*other));
-        let key = match nearest {
-            Some(other) if other == at => at,
-            Some(other) if quantity != Quantity::Utilization => other,
-            Some(other) => {
-                let lacks = |instant: &Instant| instant.utilization.is_empty();
-                if self.instants.get(&other).is_some_and(lacks)
-                    && let Some(near) = self.instants.remove(&other)
-                {
-                    let reading = Reading { at, ..near.reading };
-                    self.instants.insert(at, Instant { reading, ..near });
-                }
-                at
-            }
-            None => at,
+        let key = match (nearest, utilization) {
+            (Some(other), _) if other == at => at,
+            (Some(other), None) => other,
+            (Some(other), Some(basis)) => self.join(other, at, holder, basis),
+            (None, _) => at,
         };
-        self.instants.entry(key).or_insert_with(|| Instant {
-            arrived,
-            utilization: Vec::new(),
-            missing: None,
-            xid: None,
-            rates: LinkRates::NONE,
-            free: None,
-            reading: Reading::at(key),
-        })
+        self.instants.entry(key).or_insert_with(|| Instant::new(key, arrived));
+        key
     }
 
-    /// Takes the first instant; `None` if it is that of another sender, or billed elsewhere.
+    /// The instant that a utilization joins: the one at `near`, if that lacks it, else a new one.
+    fn join(
+        &mut self,
+        near: Timestamp,
+        at: Timestamp,
+        holder: Option<&Holder>,
+        basis: Option<Basis>,
+    ) -> Timestamp {
+        let Some(instant) = self.instants.get(&near) else { return at };
+        let key = match basis {
+            _ if instant.utilization.is_empty() => at,
+            Some(basis) if !instant.has(basis, holder) => at.min(near),
+            _ => return at,
+        };
+        if let Some(instant) = self.instants.remove(&near) {
+            self.instants.insert(key, instant.moved_to(key));
+        }
+        key
+    }
+
+    /// Takes the first instant, and completes the identity of the GPU with it; `None` if it is that of
+    /// another sender, or billed elsewhere.
     pub(super) fn take_first(
         &mut self,
         gpu: usize,
+        identity: &mut GpuIdentity,
         preferred: Option<Basis>,
         coverage: &Coverage,
     ) -> Option<HeldReading> {
-        let (at, instant) = self.instants.pop_first()?;
+        let (at, mut instant) = self.instants.pop_first()?;
         if coverage.contains(at) {
             self.elsewhere = Some(at);
             return None;
         }
         let order = || preferred.into_iter().chain(ORDER);
-        let has = |basis: Basis, it: &Instant| it.utilization.iter().any(|(b, _)| *b == basis);
         let chosen = self.basis.filter(|basis| {
-            has(*basis, &instant) || self.instants.values().any(|it| has(*basis, it))
+            instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
         });
-        let basis = chosen.or_else(|| order().find(|basis| has(*basis, &instant)));
-        let utilization = match basis {
-            Some(basis) => match instant.utilization.iter().find(|(b, _)| *b == basis) {
-                Some((_, utilization)) => Ok(*utilization),
-                // Another sender's instant, between those of the chosen one.
-                None if instant.missing.is_none() => return None,
-                None => Err(instant.missing.unwrap_or(MissingReason::NotSupported)),
-            },
+        let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
+        let utilization = match basis.map(|basis| self.shares.utilization(&instant, basis)) {
+            Some(Some(utilization)) => Ok(utilization),
+            // Another sender's instant, between those of the chosen one.
+            Some(None) if instant.missing.is_none() => return None,
+            Some(None) => Err(instant.missing.unwrap_or(MissingReason::NotSupported)),
             None => Err(instant.missing.unwrap_or(MissingReason::NotCollected)),
         };
         self.basis = basis.or(self.basis);
+        let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);
+        let allocation = self.allocations.next(std::mem::take(&mut instant.holders));
+        if self.allocations.has_changed() {
+            identity.holders.clone_from(self.allocations.names());
+        }
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let exempt = self.last.map(|last| exempt(last, at, stale_after, coverage));
         self.last = Some(at);
         let xid = self.new_xid(instant.xid);
         Some(HeldReading {
             gpu,
-            reading: Reading { utilization, ..instant.reading },
+            reading: Reading { utilization, memory_used, allocation, ..instant.reading },
             basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
             stale_after,
             exempt: exempt.unwrap_or_default(),
@@ -188,40 +189,6 @@ impl HeldGpu {
         let reported = reported?;
         let before = self.last_xid.replace(reported)?;
         (reported != before && reported > 0).then_some(reported)
-    }
-}
-
-impl Instant {
-    /// The memory of the GPU, if its parts are known. It lacks what the driver reserves.
-    pub(super) fn memory(&self) -> Option<Bytes> {
-        let (used, free) = self.reading.memory_used.zip(self.free)?;
-        Bytes::new(used.get() + free.get())
-    }
-
-    pub(super) fn set(&mut self, value: Value) {
-        let reading = &mut self.reading;
-        match value {
-            Value::Utilization(basis, utilization) => {
-                if basis == Basis::DcgmSm {
-                    reading.device.set_share(DeviceColumn::Sm, Some(utilization));
-                }
-                self.utilization.retain(|(known, _)| *known != basis);
-                self.utilization.push((basis, utilization));
-            }
-            Value::MemoryUsed(used) => reading.memory_used = Some(used),
-            Value::MemoryFree(free) => self.free = Some(free),
-            Value::MemoryTotal(_) => {}
-            Value::Power(power) => reading.power = Some(power),
-            Value::Energy(energy) => reading.energy = Some(energy),
-            Value::Temperature(temperature) => reading.temperature = Some(temperature),
-            Value::SmClock(clock) => reading.sm_clock = Some(clock),
-            Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
-            Value::Xid(code) => self.xid = Some(code),
-            Value::Device(column, share) => reading.device.set_share(column, Some(share)),
-            Value::Number(column, number) => reading.device.set_number(column, Some(number)),
-            Value::Rate(link, rate) => self.rates.set(link, rate),
-            Value::EventReasons(active) => reading.device.set_event_reasons(active),
-        }
     }
 }
 

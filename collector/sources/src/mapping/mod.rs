@@ -8,14 +8,21 @@
 //! Mappings are data: `otel-config/mappings/*.toml`, and files of the user. Must not depend on how
 //! metrics arrive: as OTLP, or as a page of an exporter.
 
+mod allocations;
 mod buffer;
 mod coverage;
 mod details;
 mod file;
+mod gpu_id;
 mod held_gpu;
+mod holder;
+mod identity;
+mod instant;
 mod point;
 mod rule;
 mod set;
+mod shared;
+mod shares;
 mod unit;
 mod unit_check;
 mod value;
@@ -23,10 +30,13 @@ mod value;
 pub use self::buffer::ReadingBuffer;
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
+pub use self::gpu_id::GpuId;
 pub(crate) use self::held_gpu::SAME_INSTANT;
 pub use self::held_gpu::{Exemption, ExemptionReason, HeldReading};
+pub use self::holder::Holder;
+pub use self::identity::{GpuLabels, MigInstance};
 pub use self::point::{PodLabels, Point};
-pub use self::rule::{GpuLabels, GpuValue, MigInstance};
+pub use self::rule::GpuValue;
 pub use self::set::{Mapped, Mappings};
 pub use self::unit::Unit;
 pub use self::unit_check::{UnitChecks, UnitNotice};

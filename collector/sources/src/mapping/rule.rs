@@ -7,8 +7,8 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
-use super::details::{PodLabel, details};
-use super::point::{MAX_LABEL, PodLabels, Point};
+use super::identity::{GpuLabels, Identity};
+use super::point::{MAX_LABEL, Point};
 use super::unit::Unit;
 use super::unit_check::{Checked, UnitChecks, UnitNotice};
 use super::value::Value;
@@ -24,54 +24,6 @@ pub struct GpuValue {
     pub quantity: Option<Quantity>,
     /// The value, or why it is missing.
     pub value: Result<Value, MissingReason>,
-}
-
-/// What labels tell of a GPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GpuLabels {
-    /// The UUID, or what identifies the GPU in its place.
-    pub uuid: String,
-    /// Its index on its host.
-    pub index: Option<u32>,
-    /// Its PCI bus ID.
-    pub bus_id: Option<String>,
-    /// Its model.
-    pub model: Option<String>,
-    /// Its host.
-    pub host: Option<String>,
-    /// The MIG instance that it is a value of.
-    pub instance: Option<MigInstance>,
-    /// The pod that it is assigned to.
-    pub pod: Option<PodLabels>,
-    /// Attributes of its host and of its pod, beside a utilization.
-    pub details: Vec<(String, String)>,
-}
-
-/// What labels tell of a MIG instance.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MigInstance {
-    /// Its ID on its GPU.
-    pub id: String,
-    /// Its profile, like `1g.10gb`.
-    pub profile: Option<String>,
-}
-
-/// The labels that identify a GPU, each the first that a point has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) uuid: Vec<String>,
-    /// Added to UUIDs that lack it.
-    pub(super) uuid_prefix: String,
-    pub(super) index: Vec<String>,
-    pub(super) bus_id: Vec<String>,
-    pub(super) model: Vec<String>,
-    pub(super) host: Vec<String>,
-    pub(super) instance: Vec<String>,
-    pub(super) instance_profile: Vec<String>,
-    pub(super) pod_uid: Vec<String>,
-    pub(super) namespace: Vec<String>,
-    pub(super) pod: Vec<String>,
-    pub(super) pod_labels: Vec<PodLabel>,
 }
 
 /// Labels that tell senders from one another, beside the host, best names first.
@@ -151,7 +103,7 @@ impl Rule {
             return (true, None);
         }
         let sender = || sender(point, gpu);
-        let Checked { is_readable, change } = units.check(declared, number, sender, &gpu.uuid);
+        let Checked { is_readable, change } = units.check(declared, number, sender, &gpu.id.name());
         let subject = || match name(point, gpu) {
             Some(sender) => format!("{metric} of {sender}"),
             None => metric.to_owned(),
@@ -178,41 +130,4 @@ fn name<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Option<&'a str> {
         !name.is_empty() && name.len() <= MAX_LABEL && !name.contains(char::is_control)
     };
     gpu.host.as_deref().into_iter().chain(labels).find(is_printable)
-}
-
-impl Identity {
-    fn read(&self, point: &Point<'_>, quantity: Option<Quantity>) -> Option<GpuLabels> {
-        let first = |labels: &[String]| {
-            let mut values = labels.iter().filter_map(|label| (point.label)(label));
-            values.find(|value| !value.is_empty() && value.len() <= MAX_LABEL)
-        };
-        let uuid = first(&self.uuid)?;
-        let prefix = if uuid.starts_with(&self.uuid_prefix) { "" } else { &self.uuid_prefix };
-        let owned = |labels: &[String]| first(labels).map(str::to_owned);
-        let pod = PodLabels {
-            uid: owned(&self.pod_uid),
-            namespace: owned(&self.namespace),
-            name: owned(&self.pod),
-        };
-        let (host, pod) =
-            (owned(&self.host), (pod.uid.is_some() || pod.name.is_some()).then_some(pod));
-        // All points of a GPU have the same, and those of its utilization suffice.
-        let details = match quantity {
-            Some(Quantity::Utilization) => {
-                details(point, host.as_deref(), pod.as_ref(), &self.pod_labels)
-            }
-            _ => Vec::new(),
-        };
-        Some(GpuLabels {
-            uuid: format!("{prefix}{uuid}"),
-            index: first(&self.index).and_then(|index| index.parse().ok()),
-            bus_id: owned(&self.bus_id),
-            model: owned(&self.model),
-            host,
-            instance: owned(&self.instance)
-                .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
-            pod,
-            details,
-        })
-    }
 }

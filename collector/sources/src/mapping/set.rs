@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(value("hw.power", plain, 3.0), None, "of a CPU");
         let smi: Labels = &[("uuid", "72f02a28-5140-325e-ba49-1ae77c6b4e30")];
         let smi = gpu_value("nvidia_smi_utilization_gpu_ratio", smi, 0.1).unwrap();
-        assert_eq!(smi.gpu.uuid, "GPU-72f02a28-5140-325e-ba49-1ae77c6b4e30");
+        assert_eq!(smi.gpu.id.name(), "GPU-72f02a28-5140-325e-ba49-1ae77c6b4e30");
         let labels = gpu_value("DCGM_FI_DEV_POWER_USAGE", A, 61.5).unwrap().gpu;
         assert_eq!((labels.index, labels.model.as_deref()), (Some(3), Some("NVIDIA L4")));
         assert_eq!((labels.host.as_deref(), labels.instance.is_some()), (Some("h"), false));
@@ -214,7 +214,7 @@ mod tests {
         let mut units = UnitChecks::default();
         let (read, _) = read(&mappings, &mut units, "DCGM_FI_DEV_GPU_UTIL", own, 0.87).unwrap();
         assert_eq!(Some(read.value), percent(Basis::DcgmGpu, 87));
-        assert_eq!(read.quantity, Quantity::Utilization);
+        assert_eq!(read.quantity, Some(Quantity::Utilization));
         assert!(mappings.has("DCGM_FI_PROF_SM_ACTIVE"));
     }
 
@@ -236,7 +236,7 @@ mod tests {
             "{unknown}"
         );
         let error = MappingFile::parse("[identity]\nuuid = []").unwrap_err();
-        assert!(error.to_string().starts_with("identity.uuid: names no label"));
+        assert!(error.to_string().starts_with("identity: names no label"));
     }
 
     proptest! {

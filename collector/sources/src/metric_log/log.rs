@@ -34,7 +34,7 @@ const MAX_CLOCKS: usize = 4_096;
 /// An open log.
 pub(super) struct MetricLog {
     name: Arc<str>,
-    /// Qualifies the names of its GPUs, if they have no UUID.
+    /// Qualifies the IDs of its GPUs that neither a UUID nor a host does.
     label: Option<String>,
     lines: Lines,
     max_line: usize,
@@ -169,15 +169,15 @@ impl MetricLog {
     /// Appends an instant to those that are read, unless the clock of its GPU is far ahead. Returns the
     /// instant that is rejected by it, if any.
     fn resolve(&mut self, instant: Instant) -> Option<Rejection<Instant>> {
-        let gpu = instant.values.first().map(|(_, value)| value.gpu.uuid.as_str())?;
-        if !self.clocks.contains_key(gpu) {
+        let gpu = instant.values.first().map(|(_, value)| value.gpu.id.name())?;
+        if !self.clocks.contains_key(&gpu) {
             if self.clocks.len() >= MAX_CLOCKS {
                 self.instants.push_back(instant);
                 return None;
             }
-            self.clocks.insert(gpu.to_owned(), Clock::new(None, self.allowed_lateness));
+            self.clocks.insert(gpu.clone(), Clock::new(None, self.allowed_lateness));
         }
-        let clock = self.clocks.get_mut(gpu)?;
+        let clock = self.clocks.get_mut(&gpu)?;
         let was_undecided = !clock.knows_first();
         let rejection = clock.resolve(instant, &mut self.instants);
         self.undecided += usize::from(!clock.knows_first());
@@ -314,7 +314,7 @@ fn read_sample(
     let point = Point { metric: &sample.metric, label: &of, at: sample.at?, number: sample.number };
     let mut mapped = mappings.read(&point, units)?;
     if let Some(label) = label {
-        mapped.value.gpu.uuid = format!("{label}:{}", mapped.value.gpu.uuid);
+        mapped.value.gpu.id.within(label);
     }
     Some(mapped)
 }
@@ -327,13 +327,13 @@ fn shown(notice: Option<UnitNotice>) -> Option<UnitNotice> {
 /// The values of each GPU at each instant, in time order.
 fn split(mut values: Vec<(u64, GpuValue)>) -> Vec<(Timestamp, Vec<(u64, GpuValue)>)> {
     // Stable: utilization stays first.
-    values.sort_by(|(_, a), (_, b)| a.gpu.uuid.cmp(&b.gpu.uuid));
+    values.sort_by(|(_, a), (_, b)| a.gpu.id.cmp(&b.gpu.id));
     let mut instants: Vec<(Timestamp, Vec<(u64, GpuValue)>)> = Vec::new();
     for (line, value) in values {
         match instants.last_mut() {
             Some((at, known))
                 if is_same_instant(*at, value.at)
-                    && known.first().is_some_and(|(_, it)| it.gpu.uuid == value.gpu.uuid) =>
+                    && known.first().is_some_and(|(_, it)| it.gpu.id == value.gpu.id) =>
             {
                 known.push((line, value));
             }

@@ -91,7 +91,6 @@ pub struct MetricLogs {
     xid: Option<u64>,
     /// Those of the last reading.
     rates: LinkRates,
-    has_uuids: bool,
     given_model: Option<GivenModel>,
     rejected: RejectedRows,
     read: Arc<AtomicU64>,
@@ -110,7 +109,6 @@ impl MetricLogs {
     ) -> Result<Self, SourceError> {
         let MetricInputs { format, inputs } = recognized;
         let MetricLogOptions { gpu_model, dmon_times, basis } = options;
-        let has_uuids = format != Format::Dmon;
         let mut source = Self {
             logs: Vec::new(),
             mappings,
@@ -123,7 +121,6 @@ impl MetricLogs {
             indices: HashMap::new(),
             xid: None,
             rates: LinkRates::NONE,
-            has_uuids,
             given_model: gpu_model,
             rejected: RejectedRows::default(),
             read: Arc::default(),
@@ -135,7 +132,7 @@ impl MetricLogs {
             let head = log.peek().map_err(unreadable)?;
             let name: Arc<str> = input.to_string().into();
             let file = Path::new(&*name).file_name().and_then(|name| name.to_str());
-            let label = (several && !has_uuids).then(|| file.unwrap_or(&name).to_owned());
+            let label = several.then(|| file.unwrap_or(&name).to_owned());
             let bytes = Box::new(CountingReader::new(log.bytes, Arc::clone(&source.read)));
             let log = MetricLog::open(name, label, (&head, bytes), format, dmon_times, HOLD)?;
             source.add(log)?;
@@ -172,6 +169,11 @@ impl MetricLogs {
         order.sort_unstable();
         let identities = self.buffer.identities();
         order.into_iter().map(|(_, held)| identities.get(held)?.model.as_deref())
+    }
+
+    /// The GPUs of which only shares are known, which were added up.
+    pub fn added_up(&self) -> impl Iterator<Item = &GpuIdentity> {
+        self.buffer.added_up()
     }
 
     /// Bytes read so far and in total; the total is `None` if a log is piped.
@@ -227,12 +229,7 @@ impl MetricLogs {
             (Some(GivenModel::Default(given)), None) => (Some(given.clone()), true),
             (_, logged) => (logged.clone(), false),
         };
-        let identity = GpuIdentity { model, is_model_assumed, ..found.clone() };
-        if self.has_uuids {
-            return identity;
-        }
-        let number = found.name.rsplit(':').next().and_then(|number| number.parse().ok());
-        GpuIdentity { uuid: None, index: number, ..identity }
+        GpuIdentity { model, is_model_assumed, ..found.clone() }
     }
 }
 

@@ -37,6 +37,9 @@ use crate::names::attribute;
 use crate::request::Request;
 
 /// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
+/// The attribute with the host of a GPU.
+const HOST: &str = "host.name";
+
 /// queue.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 
@@ -134,11 +137,12 @@ impl Exporter {
         let count = self.gpu_counts.entry(id.clone()).or_default();
         let key = GpuKey { id, ordinal: *count };
         *count += 1;
-        let index = || identity.index.map(|index| index.to_string());
+        // An index is unique on its host only.
+        let index = identity.index.filter(|_| !identity.attributes.contains_key(HOST));
         let wire_id = identity
             .uuid
             .clone()
-            .or_else(index)
+            .or_else(|| index.map(|index| index.to_string()))
             .filter(|id| !self.taken.contains(id))
             .unwrap_or_else(|| identity.name.clone());
         self.taken.insert(wire_id.clone());

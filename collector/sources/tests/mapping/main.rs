@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod holders;
+
 use std::collections::BTreeMap;
 
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
+use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    Exemption, ExemptionReason, GpuLabels, GpuValue, HeldReading, MigInstance, PodLabels,
-    ReadingBuffer, Value,
+    Exemption, ExemptionReason, GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance,
+    PodLabels, ReadingBuffer, Value,
 };
 use proptest::prelude::*;
 
@@ -20,7 +22,7 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn labels(uuid: &str) -> GpuLabels {
-    GpuLabels { uuid: uuid.to_owned(), ..GpuLabels::default() }
+    GpuLabels { id: GpuId::uuid(uuid.to_owned()), ..GpuLabels::default() }
 }
 
 fn percent(percent: u32) -> Utilization {
@@ -94,15 +96,17 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
         let value =
             GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity: Some(quantity), value };
         buffer.insert(value, arrival(seconds));
+        buffer.release(arrival(seconds));
         buffer.identities()[0].memory_total.map(|bytes| bytes.get() >> 20)
     };
     assert_eq!(insert(0, Quantity::MemoryUsed, Value::MemoryUsed, 4_000), None);
     assert_eq!(insert(15, Quantity::MemoryFree, Value::MemoryFree, 77_000), None);
-    assert_eq!(insert(15, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), Some(80_000));
-    assert_eq!(insert(30, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(81_559));
+    assert_eq!(insert(15, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), None, "it is held");
+    assert_eq!(insert(105, Quantity::MemoryFree, Value::MemoryFree, 77_000), Some(80_000));
+    assert_eq!(insert(120, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(81_559));
 }
 
-/// Guarantee: a point that only describes a GPU completes its identity, whenever it arrives, and is no reading.
+/// Guarantee: a point that only describes a GPU completes its identity, whenever it arrives, and adds no reading.
 #[test]
 fn info_completes_the_identity_only() {
     let model = Some("NVIDIA-L4".to_owned());
@@ -309,4 +313,26 @@ fn attributes_are_common_to_all_pods_of_a_gpu() {
     assert_eq!(attributes("c", &[("k8s.job.name", "hourly")]), "host.id=i-1");
     assert_eq!(attributes("c", &[("host.id", "i-2")]), "", "of two instances");
     assert_eq!(attributes("c", &[job, ("host.id", "i-1")]), "");
+}
+
+/// Guarantee: the same ID on several hosts is a GPU on each; what another meter bills is of its host.
+#[test]
+fn id_without_uuid_is_one_gpu_per_host() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    let hosts = ["node-1", "node-2", "node-3"];
+    for (host, percent) in hosts.iter().zip([10, 20, 30]) {
+        let id = GpuId::on_host("0".to_owned(), Some((*host).to_owned()));
+        for seconds in [0, 15, 30] {
+            let gpu = GpuLabels { id: id.clone(), host: Some((*host).to_owned()), ..labels("") };
+            let value = utilization("", seconds, Basis::HwGpu, percent);
+            buffer.insert(GpuValue { gpu, ..value }, arrival(seconds));
+        }
+    }
+    let names: Vec<_> = buffer.identities().iter().map(|gpu| gpu.name.as_str()).collect();
+    assert_eq!(names, ["node-1:0", "node-2:0", "node-3:0"]);
+    assert!(buffer.identities().iter().all(|gpu| gpu.uuid.is_none() && gpu.index == Some(0)));
+    buffer.cover("node-2:0", at(0), at(100));
+    let released = buffer.release_all();
+    let of = |gpu| released.iter().filter(|held| held.gpu == gpu).count();
+    assert_eq!([0, 1, 2].map(of), [3, 0, 3]);
 }

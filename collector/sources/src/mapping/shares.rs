@@ -1,0 +1,92 @@
+//! What a GPU uses, from the shares of its holders: they add up, unless they are copies of one value.
+//!
+//! Exporters of time-sliced GPUs that do not measure processes repeat the value of the GPU for each pod. Shares
+//! differ sooner or later; copies never do. Must not depend on when readings are released.
+
+use std::collections::BTreeSet;
+
+use phasemeter_meter::reading::Basis;
+use phasemeter_meter::units::{Bytes, Utilization};
+
+use super::instant::Instant;
+use super::shared::{Comparison, Shared};
+
+/// Number of different values that all holders have had at once, from which on they are copies, unless holders
+/// have ever had different ones.
+const EQUAL_VALUES: usize = 3;
+
+/// How values of the holders of one GPU make up those of the GPU.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    /// Whether holders have had different values at an instant.
+    have_differed: bool,
+    /// Values above zero that all holders had at an instant, up to [`EQUAL_VALUES`].
+    equal: BTreeSet<Utilization>,
+    /// Whether shares were added up.
+    pub(super) are_added: bool,
+}
+
+impl Shares {
+    /// Compares the shares of an instant, as far as they have arrived.
+    pub(super) fn compare(&mut self, instant: &Instant) {
+        if self.have_differed {
+            return;
+        }
+        self.have_differed = instant.memory_used.compare() == Comparison::Different;
+        for (_, shared) in &instant.utilization {
+            match shared.compare() {
+                Comparison::Equal(value) if self.equal.len() < EQUAL_VALUES => {
+                    if value > Utilization::ZERO {
+                        self.equal.insert(value);
+                    }
+                }
+                Comparison::Different => self.have_differed = true,
+                Comparison::Equal(_) | Comparison::None => {}
+            }
+        }
+    }
+
+    /// Whether shares are copies of the value of the GPU.
+    fn are_copies(&self) -> bool {
+        !self.have_differed && self.equal.len() >= EQUAL_VALUES
+    }
+
+    /// The utilization of the GPU, at most 100%; `None` if it has none of this basis.
+    pub(super) fn utilization(&mut self, instant: &Instant, basis: Basis) -> Option<Utilization> {
+        let sum = |a: Utilization, b: Utilization| {
+            Utilization::from_ppm(a.ppm().saturating_add(b.ppm())).unwrap_or(Utilization::FULL)
+        };
+        self.combined(instant.of(basis)?, sum)
+    }
+
+    /// The memory of the GPU in use, at most the total, which is set if it is unknown and follows from what is
+    /// used and free. It lacks what the driver reserves.
+    pub(super) fn memory_used(
+        &mut self,
+        instant: &Instant,
+        total: &mut Option<Bytes>,
+    ) -> Option<Bytes> {
+        let sum = |a: Bytes, b: Bytes| Bytes::new(a.get().saturating_add(b.get())).unwrap_or(a);
+        let used = self.combined(&instant.memory_used, sum)?;
+        // It is unknown yet whether equal values are one.
+        let is_certain = instant.memory_used.divided().is_none() || self.have_differed;
+        if total.is_none() && is_certain {
+            let free = instant.free;
+            *total = free.and_then(|free| Bytes::new(used.get().saturating_add(free.get())));
+        }
+        Some(total.map_or(used, |total| used.min(total)))
+    }
+
+    fn combined<T: Copy + PartialEq>(
+        &mut self,
+        value: &Shared<T>,
+        sum: impl Fn(T, T) -> T,
+    ) -> Option<T> {
+        let Some(mut shares) = value.divided() else { return value.undivided() };
+        if self.are_copies() {
+            return shares.next();
+        }
+        self.are_added = true;
+        shares.reduce(sum)
+    }
+}
