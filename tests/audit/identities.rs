@@ -186,3 +186,64 @@ fn pods_of_a_time_sliced_gpu_are_shares_of_it() {
     assert_eq!(report["gpus"][0]["utilization"]["mean"], 40.0);
     assert!(!report["assumptions"].to_string().contains("added up"));
 }
+
+/// Scenario: GPUs at 0% without memory in use, allocated for the first half of the time, by labels of each form; one
+/// that works after a minute; one with labels of the exporter's own pod; one that is not allocated.
+/// Guarantee: an allocated GPU is held, by its holder's name; what nothing ever touched is a line of its own; free
+/// time is free.
+#[test]
+fn allocated_gpu_is_held_and_named_by_its_holder() {
+    let page = |tick: u64, further: &str, percent: u64| {
+        let labels = dcgm(if tick < 20 { further } else { "" });
+        format!("DCGM_FI_DEV_GPU_UTIL{labels} {percent}\nDCGM_FI_DEV_FB_USED{labels} 0\n")
+    };
+    let prometheus = ",pod=\"nvidia-dcgm-exporter-x7\",namespace=\"gpu-operator\"";
+    for (further, holder) in [
+        (",pod=\"notebook-ana\",namespace=\"ml\",container=\"main\"".to_owned(), "ml/notebook-ana"),
+        (format!("{prometheus},exported_pod=\"train-0\",exported_namespace=\"ml\""), "ml/train-0"),
+        (",dra_claim_name=\"c1\",dra_claim_namespace=\"ml\"".to_owned(), "claim ml/c1"),
+        (",hpc_job=\"4711\"".to_owned(), "job 4711"),
+    ] {
+        let report = audit(&log(|tick| page(tick, &further, 0)), &["--price", "3.6"]);
+        let gpu = &list(&report["gpus"])[0];
+        for phases in [&gpu["phases"], &report["fleet"]["phases"]] {
+            let seconds = |row: &str| phases[row]["seconds"].as_f64();
+            assert_eq!(seconds("idle_held"), Some(300.0), "{further}");
+            assert_eq!(seconds("idle_never_touched"), Some(300.0), "{further}");
+            assert_eq!(seconds("idle_free"), Some(300.0), "{further}");
+            assert_eq!(phases["idle_never_touched"]["cost_usd"], "0.300000000");
+        }
+        let holders = &list(&gpu["holders"])[0];
+        assert_eq!(
+            (&holders["name"], &holders["never_touched_seconds"]),
+            (&holder.into(), &300.0.into())
+        );
+    }
+    let pod = ",pod=\"a\",namespace=\"ml\"";
+    let worked =
+        audit(&log(|tick| page(tick, pod, if tick == 4 { 50 } else { 0 })), &["--price", "1"]);
+    let phases = &worked["gpus"][0]["phases"];
+    assert_eq!(
+        (&phases["idle_held"]["seconds"], &phases["idle_never_touched"]["seconds"]),
+        (&285.0.into(), &0.0.into())
+    );
+    let free = audit(&log(|tick| page(tick, prometheus, 0)), &["--price", "1"]);
+    assert_eq!(free["gpus"][0]["phases"]["idle_held"]["seconds"], 0.0);
+    assert_eq!(free["gpus"][0]["phases"]["idle_never_touched"], Value::Null);
+
+    let dir = tempfile::tempdir().unwrap();
+    let [path, window] = ["log.prom", "one.window.json"].map(|name| dir.path().join(name));
+    fs::write(&path, log(|tick| page(tick, pod, 0))).unwrap();
+    let text = Phasemeter::new("audit").args(["--price", "1", "--dump-windows"]);
+    let text = text.arg(&window).arg(&path).run().out;
+    let rows = ["  held by a job ", "    never touched ", "Held by"];
+    for row in rows {
+        assert_eq!(text.lines().filter(|line| line.starts_with(row)).count(), 1, "{row}: {text}");
+    }
+    assert!(text.contains("ml/a · GPU 0 · never touched: 5 min"), "{text}");
+    let window: Value = serde_json::from_slice(&fs::read(&window).unwrap()).unwrap();
+    let gpu = &window["window"]["gpus"][0];
+    assert_eq!(gpu["metrics"]["idle.never_touched"], 300.0);
+    assert_eq!(gpu["attributes"]["phasemeter.gpu.holders"], "ml/a");
+    assert_eq!(gpu["attributes"]["phasemeter.gpu.never_touched_by"], "ml/a");
+}

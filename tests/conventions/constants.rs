@@ -15,12 +15,14 @@ pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 const SENDERS: [&str; 2] = ["collector/otlp/src", "collector/sidecar/src"];
 
 /// Attributes of resources, which users set, and of GPUs in windows: no metric, span or event refers to them.
-pub(crate) const OF_RESOURCES: [&str; 8] = [
+pub(crate) const OF_RESOURCES: [&str; 10] = [
     "phasemeter.workload",
     "phasemeter.interruptible",
     "phasemeter.team",
     "phasemeter.project",
     "phasemeter.user",
+    "phasemeter.gpu.holders",
+    "phasemeter.gpu.never_touched_by",
     "phasemeter.gpu.mig.mode",
     "phasemeter.gpu.mig.profiles",
     "phasemeter.gpu.nvlink.peers",

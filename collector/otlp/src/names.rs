@@ -41,12 +41,16 @@ pub mod attribute {
     pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
     /// Seconds without readings.
     pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
+    /// What schedulers allocated a GPU to, pods, claims or jobs. In windows of policies only.
+    pub const GPU_HOLDERS: &str = "phasemeter.gpu.holders";
     /// The hw.id of each GPU of a recommendation.
     pub const GPU_IDS: &str = "phasemeter.gpu.ids";
     /// Whether MIG is enabled on a GPU. In windows of policies only.
     pub const GPU_MIG_MODE: &str = "phasemeter.gpu.mig.mode";
     /// Profiles of the MIG instances of a GPU. In windows of policies only.
     pub const GPU_MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
+    /// Holders of a GPU whose allocation nothing ever touched. In windows of policies only.
+    pub const GPU_NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
     /// UUIDs of the GPUs that NVLink connects to a GPU. In windows of policies only.
     pub const GPU_NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
     /// The code of an XID error.

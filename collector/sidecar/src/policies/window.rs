@@ -10,7 +10,7 @@ use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
-use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason};
+use phasemeter_meter::reading::{Basis, GpuIdentity, HOLDERS, MissingReason, NEVER_TOUCHED_BY};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::{memory_pool, sensors};
@@ -72,6 +72,10 @@ const MEMORY_POOL: &str = "memory.pool";
 /// Time since a GPU was lost, in seconds, if it still is; and time of the run without readings, if any.
 const LOST: &str = "lost.seconds";
 const UNRECORDED: &str = "unrecorded.seconds";
+
+/// Held idle time in which a scheduler had allocated the GPU and nothing ever touched it, in seconds, if an
+/// allocation is known.
+const NEVER_TOUCHED: &str = "idle.never_touched";
 
 /// The attributes that identify the pod of a GPU.
 const POD: [&str; 3] = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
@@ -155,7 +159,7 @@ impl WindowGpu<'_> {
         run: &BTreeMap<String, String>,
         requests: bool,
     ) -> Gpu {
-        let attributes = &self.identity.attributes;
+        let attributes = self.attributes();
         let started = self.meter.span().map(|(start, _)| start);
         let from = recent.span.map(|(from, _)| from).filter(|from| Some(*from) > started);
         let totals = self.totals.since(from);
@@ -181,19 +185,42 @@ impl WindowGpu<'_> {
             power,
             memory,
             metrics,
-            attributes: attributes.clone(),
             workload: Workload::of(&Evidence {
-                gpu: attributes,
+                gpu: &attributes,
                 run,
                 processes: self.processes,
                 requests,
             }),
-            interruptible: is_interruptible(attributes) || is_interruptible(run),
+            interruptible: is_interruptible(&attributes) || is_interruptible(run),
+            attributes,
             activity: recent.activity,
             interval: recent.interval(),
             week: self.week(),
             sensors,
         }
+    }
+
+    /// Those of the GPU, with the names of its holders.
+    fn attributes(self) -> BTreeMap<String, String> {
+        let mut attributes = self.identity.attributes.clone();
+        let untouched = self.meter.untouched();
+        let names = |is_wanted: &dyn Fn(u32) -> bool| {
+            let wanted = self.identity.holders.iter().filter(|(number, _)| is_wanted(**number));
+            let mut names: Vec<&str> = Vec::new();
+            for name in wanted.flat_map(|(_, names)| names) {
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+            Some(names.join(", ")).filter(|names| !names.is_empty())
+        };
+        let of_holders = [
+            (HOLDERS, names(&|_| true)),
+            (NEVER_TOUCHED_BY, names(&|number| untouched.contains_key(&number))),
+        ];
+        let of_holders = of_holders.into_iter();
+        attributes.extend(of_holders.filter_map(|(key, names)| Some((key.to_owned(), names?))));
+        attributes
     }
 
     /// `memory` is the column of the window.
@@ -264,7 +291,9 @@ impl WindowGpu<'_> {
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all =
             energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic).chain(lost);
-        let all = all.chain(unrecorded).chain(sampling);
+        let untouched = (!self.identity.holders.is_empty())
+            .then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
+        let all = all.chain(unrecorded).chain(sampling).chain(untouched);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }

@@ -49,7 +49,7 @@ impl Report {
             .collect();
         let mut sums = Sums::default();
         for (gpu, summary) in input.gpus.iter().zip(&summaries) {
-            sums += &Sums::of(summary, gpu.price.is_ok());
+            sums += &Sums::of(gpu, summary);
         }
         let cost = Cost::build(input, &gpus, &sums);
         let section = PolicySection::build(input, &summaries);
@@ -95,7 +95,7 @@ impl Gpu {
         wall: WallOffset,
         first_use: Option<Timestamp>,
     ) -> Self {
-        let sums = Sums::of(summary, gpu.price.is_ok());
+        let sums = Sums::of(gpu, summary);
         let priced = gpu.price.as_ref().ok();
         let earlier = earlier(gpu, summary, wall, first_use);
         let read = gpu.meter.feeds().any(|feed| feed.histogram().readings().count > 0);
@@ -104,6 +104,7 @@ impl Gpu {
             uuid: gpu.identity.uuid.clone(),
             index: gpu.identity.index,
             node: gpu.node().cloned(),
+            holders: holders(gpu),
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
             end: summary.span.map(|(_, end)| Utc(end)),
@@ -194,11 +195,14 @@ struct Sums {
     priced: bool,
     /// Whether holding was known for any GPU at any time.
     holding_known: bool,
+    /// The held idle time of allocations that nothing ever touched; `None` without any allocation.
+    untouched: Option<(Nanos, NanoUsd)>,
 }
 
 impl Sums {
-    fn of(summary: &Summary, priced: bool) -> Self {
-        let accounts = summary.accounts;
+    fn of(gpu: &GpuInput<'_>, summary: &Summary) -> Self {
+        let (accounts, untouched) = (summary.accounts, summary.untouched);
+        let priced = gpu.price.is_ok();
         let weighted = accounts.observed().weighted;
         Self {
             accounts,
@@ -210,6 +214,11 @@ impl Sums {
             priced_weighted: if priced { weighted } else { 0 },
             priced,
             holding_known: summary.holding_known,
+            untouched: (!gpu.identity.holders.is_empty()).then_some((
+                untouched.time,
+                // It is rounded by itself.
+                untouched.cost.min(accounts[Account::IdleHeld].cost),
+            )),
         }
     }
 
@@ -245,26 +254,40 @@ impl Sums {
     }
 
     fn phases(&self) -> Phases {
-        let shares = percents(Account::OBSERVED.map(|account| self.accounts[account].time));
-        let totals = |account: Account| {
+        let (untouched, untouched_cost) = self.untouched.unwrap_or_default();
+        let observed = Account::OBSERVED.map(|account| {
             let balance = self.accounts[account];
-            let percent = shares.and_then(|shares| shares.get(account as usize).copied());
-            PhaseTotals {
-                seconds: Seconds(balance.time),
-                percent,
-                cost_usd: self.usd(balance.cost),
-            }
-        };
-        let idle = [Account::IdleHeld, Account::IdleFree, Account::IdleUnknown];
-        let [held, free, unknown] = idle.map(totals);
+            (balance.time, balance.cost)
+        });
+        let [(held, held_cost), free, unknown, underutilized, productive, compute_bound] = observed;
+        // Held idle time in two parts, so that percentages sum up.
+        let leaves = [
+            (untouched, untouched_cost),
+            (held - untouched, held_cost - untouched_cost),
+            free,
+            unknown,
+            underutilized,
+            productive,
+            compute_bound,
+        ];
+        let shares = percents(leaves.map(|(time, _)| time));
+        let totals = std::array::from_fn(|leaf| {
+            let (time, cost) = leaves[leaf];
+            let percent = shares.map(|shares| shares[leaf]);
+            PhaseTotals { seconds: Seconds(time), percent, cost_usd: self.usd(cost) }
+        });
+        let [never_touched, touched, free, unknown, underutilized, productive, compute_bound] =
+            totals;
+        let held = never_touched.and(touched);
         Phases {
             idle: held.and(free).and(unknown),
             idle_held: self.holding_known.then_some(held),
+            idle_never_touched: self.untouched.map(|_| never_touched),
             idle_free: self.holding_known.then_some(free),
             idle_unknown: unknown,
-            underutilized: totals(Account::Underutilized),
-            productive: totals(Account::Productive),
-            compute_bound: totals(Account::ComputeBound),
+            underutilized,
+            productive,
+            compute_bound,
         }
     }
 }
@@ -285,6 +308,10 @@ impl AddAssign<&Self> for Sums {
         self.priced_weighted += other.priced_weighted;
         self.priced |= other.priced;
         self.holding_known |= other.holding_known;
+        if let Some((time, cost)) = other.untouched {
+            let (all, all_cost) = self.untouched.unwrap_or_default();
+            self.untouched = Some((all + time, all_cost + cost));
+        }
     }
 }
 
@@ -317,6 +344,24 @@ impl From<MissingReason> for UnobservedReason {
             MissingReason::Vanished => Self::GpuVanished,
         }
     }
+}
+
+/// What a GPU was allocated to, each once, in order.
+fn holders(gpu: &GpuInput<'_>) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = Vec::new();
+    for (number, names) in &gpu.identity.holders {
+        let untouched = gpu.meter.untouched().get(number).map(|balance| balance.time);
+        for name in names {
+            let known = holders.iter().position(|holder| holder.name == *name);
+            let place = known.unwrap_or(holders.len());
+            if known.is_none() {
+                let never_touched_seconds = Seconds(Nanos::ZERO);
+                holders.push(Holder { name: name.clone(), never_touched_seconds });
+            }
+            holders[place].never_touched_seconds.0 += untouched.unwrap_or_default();
+        }
+    }
+    holders
 }
 
 /// A warning if the first reading is from 1970, where clocks start.

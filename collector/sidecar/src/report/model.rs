@@ -99,6 +99,8 @@ pub struct Gpu {
     pub index: Option<u32>,
     /// Its host, or the log that it is from if there are several; `None` if unknown.
     pub node: Option<String>,
+    /// What schedulers allocated it to, in order; empty if unknown.
+    pub holders: Vec<Holder>,
     /// Its model, as reported by the driver.
     pub model: Option<String>,
     /// Time of the first reading.
@@ -149,6 +151,15 @@ pub struct Gpu {
     /// Time and cost by UTC hour, or longer periods of a long run. They tile the span and sum to the
     /// accounts.
     pub periods: Periods,
+}
+
+/// What a scheduler allocated a GPU to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// `NAMESPACE/POD`, `claim NAMESPACE/NAME` or `job ID`.
+    pub name: String,
+    /// Held idle time of its allocations that nothing ever touched.
+    pub never_touched_seconds: Seconds,
 }
 
 /// The part of the energy that was computed from one source.
@@ -209,6 +220,9 @@ pub struct Phases {
     pub idle: PhaseTotals,
     /// Idle and held; `None` if holding was never known.
     pub idle_held: Option<PhaseTotals>,
+    /// The part of it in which the GPU was allocated, and nothing ever touched it; `None` if no allocation
+    /// was known.
+    pub idle_never_touched: Option<PhaseTotals>,
     /// Idle and free; `None` if holding was never known.
     pub idle_free: Option<PhaseTotals>,
     /// Idle while holding was unknown.

@@ -44,10 +44,11 @@ fn window_names_the_pod_of_a_gpu_until_it_changes() {
     };
     let one = json!({
         "host.name": "node-1", "k8s.namespace.name": "vision", "k8s.pod.name": "trainer-0",
-        "k8s.pod.label.notebook-name": "ana"
+        "k8s.pod.label.notebook-name": "ana", "phasemeter.gpu.holders": "vision/trainer-0"
     });
     assert_eq!(window_after(&["trainer-0"]), one);
     let several = window_after(&["trainer-0", "trainer-1"]);
     assert_eq!(several["host.name"], "node-1");
     assert_eq!(several["k8s.pod.name"], Value::Null, "{several:#}");
+    assert_eq!(several["phasemeter.gpu.holders"], "vision/trainer-0, vision/trainer-1");
 }

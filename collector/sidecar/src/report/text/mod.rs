@@ -9,6 +9,7 @@ mod experiments;
 mod explanation;
 pub(crate) mod format;
 mod gpus;
+mod holders;
 mod interruptions;
 pub(crate) mod layout;
 mod measured;
@@ -72,6 +73,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     experiments::write(&mut page, report);
     interruptions::write(&mut page, report);
     blank(&mut page);
+    holders::write(&mut page, report);
     measured::write(&mut page, report);
     alerts::write(&mut page, report);
     let in_full = options.explain != Explain::None;

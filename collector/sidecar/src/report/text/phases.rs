@@ -49,11 +49,14 @@ fn rows(report: &Report) -> Vec<Row> {
     let idle = Style::Phase(Phase::Idle);
     let holding = phases.idle_held.zip(phases.idle_free);
     let [held, free] = holding.map_or([NanoUsd::ZERO; 2], |(held, free)| [held, free].map(cost));
+    let never_touched = phases.idle_never_touched.filter(|it| it.seconds.0 > Nanos::ZERO);
+    let untouched = never_touched.map_or(NanoUsd::ZERO, cost);
     let total = report.cost.total_usd.map(|Usd(total)| Dollars::of(total));
     // In row order; without a row of their own, idle accounts are part of the row `idle`.
     let costs = total.map(|total| {
         total.split([
-            held,
+            untouched,
+            held - untouched,
             free,
             cost(phases.idle_unknown),
             cost(phases.underutilized),
@@ -63,7 +66,8 @@ fn rows(report: &Report) -> Vec<Row> {
         ])
     });
     let of = |row: usize| costs.and_then(|costs| costs.get(row).copied());
-    let all_idle = costs.map(|[held, free, unknown, ..]| held.and(free).and(unknown));
+    let all_held = costs.map(|[untouched, rest, ..]| untouched.and(rest));
+    let all_idle = costs.map(|[a, b, free, unknown, ..]| a.and(b).and(free).and(unknown));
     let row = |name, style, totals: PhaseTotals, cost| Row {
         name,
         style,
@@ -73,18 +77,21 @@ fn rows(report: &Report) -> Vec<Row> {
     };
     let mut rows = vec![row("idle", idle, phases.idle, all_idle)];
     if let Some((held, free)) = holding {
-        rows.push(row("  held by a job", Style::Plain, held, of(0)));
-        rows.push(row("  free for others", Style::Plain, free, of(1)));
+        rows.push(row("  held by a job", Style::Plain, held, all_held));
+        if let Some(totals) = never_touched {
+            rows.push(row("    never touched", Style::Plain, totals, of(0)));
+        }
+        rows.push(row("  free for others", Style::Plain, free, of(2)));
         if phases.idle_unknown.seconds.0 > Nanos::ZERO {
-            rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(2)));
+            rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(3)));
         }
     }
     let phase = Style::Phase;
-    rows.push(row("underutilized", phase(Phase::Underutilized), phases.underutilized, of(3)));
-    rows.push(row("productive", phase(Phase::Productive), phases.productive, of(4)));
-    rows.push(row("compute-bound", phase(Phase::ComputeBound), phases.compute_bound, of(5)));
+    rows.push(row("underutilized", phase(Phase::Underutilized), phases.underutilized, of(4)));
+    rows.push(row("productive", phase(Phase::Productive), phases.productive, of(5)));
+    rows.push(row("compute-bound", phase(Phase::ComputeBound), phases.compute_bound, of(6)));
     let plain = |name, time, share, cost| Row { name, style: Style::Plain, time, share, cost };
-    rows.push(plain("unobserved", report.fleet.unobserved_seconds, "–".to_owned(), of(6)));
+    rows.push(plain("unobserved", report.fleet.unobserved_seconds, "–".to_owned(), of(7)));
     rows.push(plain("total", report.fleet.span_seconds, String::new(), total));
     rows
 }
