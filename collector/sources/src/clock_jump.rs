@@ -92,10 +92,14 @@ impl<E: Timed> Clocks<E> {
         is_regular
     }
 
-    /// The newest time of a GPU, and how long its readings are valid.
-    pub(crate) fn newest(&self, gpu: usize) -> Option<(Timestamp, Nanos)> {
-        let clock = self.gpus.get(gpu).filter(|clock| clock.is_running)?;
-        Some((clock.newest, clock.stale_after()))
+    /// The newest time of a GPU.
+    pub(crate) fn newest(&self, gpu: usize) -> Option<Timestamp> {
+        self.gpus.get(gpu).filter(|clock| clock.is_running).map(|clock| clock.newest)
+    }
+
+    /// How long the readings of a GPU are valid.
+    pub(crate) fn stale_after(&self, gpu: usize) -> Nanos {
+        self.gpus.get(gpu).map_or(Nanos::SECOND, Clock::stale_after)
     }
 
     /// The newest time of all GPUs.

@@ -141,6 +141,14 @@ impl Admission {
     ) -> Result<i64, Refusal> {
         let (mut rows, mut shift) = (Vec::new(), 0);
         match step {
+            Step::Reading if self.is_next_by_order(&entry) => {
+                self.newest = self.newest.max(Some(entry.reading.at));
+                let Some(row_order) = &mut self.row_order else { return Ok(0) };
+                row_order.push(entry);
+                if !row_order.has_ticks() {
+                    return Ok(0);
+                }
+            }
             Step::Reading => shift = self.follow_local(entry, decoder, &mut rows)?,
             Step::Header => {
                 self.local.give_up(&mut rows);
@@ -169,8 +177,9 @@ impl Admission {
                 return Err((line, shared_id(gpu, first, decoder)));
             }
         }
-        self.is_plain =
-            self.row_order.is_none() && self.spread.is_none() && !self.instants.is_active();
+        let is_compared = decoder.gpu_identification() != GpuIdentification::RowOrder
+            && self.instants.is_active();
+        self.is_plain = self.row_order.is_none() && self.spread.is_none() && !is_compared;
         Ok(shift)
     }
 
@@ -182,29 +191,39 @@ impl Admission {
         rows: &mut Vec<Entry>,
     ) -> Result<i64, Refusal> {
         let follows_header = self.local.follow();
-        let at = entry.reading.at;
-        let of_gpu = self.clocks.newest(entry.gpu);
         let is_by_order = self.is_by_order();
-        let own = if is_by_order { self.newest } else { of_gpu.map(|(newest, _)| newest) };
-        let distance = own.map(|own| own.since(at).max(at.since(own)));
-        let is_far = distance.is_none_or(|distance| distance > MIN_STEP);
+        let own = if is_by_order { self.newest } else { self.clocks.newest(entry.gpu) };
         self.check_overlap(&entry, own, follows_header)?;
-        let mut shift = 0;
-        let newest = if is_by_order { self.newest } else { self.clocks.newest_of_all() };
-        match newest.filter(|_| decoder.is_local() && (is_far || self.local.is_pending())) {
-            Some(newest) if !follows_header => {
-                let reach = of_gpu.map_or(Nanos::SECOND, |(_, stale_after)| stale_after);
+        let is_settled = !self.local.is_pending() && own.is_some_and(|own| is_near(own, &entry));
+        let is_local = decoder.is_local() && !follows_header;
+        let newest = || if is_by_order { self.newest } else { self.clocks.newest_of_all() };
+        let in_doubt = if is_local && !is_settled { newest() } else { None };
+        let shift = match in_doubt {
+            Some(newest) => {
+                let reach = self.clocks.stale_after(entry.gpu);
                 let tick = self.row_order.as_ref().map(RowOrder::gpus);
                 let before = Before { newest, reach, offset: decoder.local_offset(), tick };
-                shift = self.local.push(entry, before, rows);
-                decoder.shift_local(shift);
+                self.local.push(entry, before, rows)
             }
-            _ => rows.push(entry),
-        }
+            None => {
+                rows.push(entry);
+                0
+            }
+        };
+        decoder.shift_local(shift);
         if is_by_order {
             self.newest = rows.iter().map(|row| row.reading.at).chain(self.newest).max();
         }
         Ok(shift)
+    }
+
+    /// Whether a row is one of the next in its tick, and nothing else is to be found out about it.
+    fn is_next_by_order(&self, entry: &Entry) -> bool {
+        let is_in_order = self.is_by_order() && self.spread.is_none() && self.overlapping.is_none();
+        is_in_order
+            && !self.local.is_pending()
+            && !self.local.follows_header()
+            && self.newest.is_some_and(|newest| is_near(newest, entry))
     }
 
     /// Checks that the rows after a header do not begin again in the first half of those before it. `own`: the newest time
@@ -263,16 +282,13 @@ impl Admission {
             decoder.record_assigned(&entry);
         }
         // Rows without IDs at one instant may be of several GPUs that are counted as one.
-        let has_id = decoder.gpu_identification() != GpuIdentification::RowOrder;
-        match self.instants.record(&entry) {
-            Err(Different { first, is_usual: true }) if has_id && !self.is_count_given => {
+        let is_compared = decoder.gpu_identification() != GpuIdentification::RowOrder;
+        if is_compared && let Err(Different { first, is_usual }) = self.instants.record(&entry) {
+            if is_usual && !self.is_count_given {
                 return Err((entry.line, shared_id(entry.gpu, first, decoder)));
             }
-            Err(Different { first, .. }) if has_id => {
-                reject(entry.line, &RejectReason::Different { first });
-                return Ok(());
-            }
-            _ => {}
+            reject(entry.line, &RejectReason::Different { first });
+            return Ok(());
         }
         if self.clocks.admits(entry.gpu, entry.reading.at) {
             ready.push_back(entry);
@@ -281,6 +297,12 @@ impl Admission {
         }
         Ok(())
     }
+}
+
+/// Whether a row can't follow a step of local time.
+fn is_near(newest: Timestamp, entry: &Entry) -> bool {
+    let at = entry.reading.at;
+    newest.since(at).max(at.since(newest)) <= MIN_STEP
 }
 
 /// The refusal of a log whose GPUs share an ID.

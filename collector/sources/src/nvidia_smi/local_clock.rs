@@ -82,6 +82,11 @@ impl LocalClock {
         self.follows_header = true;
     }
 
+    /// Whether the last line was a header.
+    pub(super) const fn follows_header(&self) -> bool {
+        self.follows_header
+    }
+
     /// Records a row that follows the one before it; returns whether it is the first after a header.
     pub(super) const fn follow(&mut self) -> bool {
         std::mem::replace(&mut self.follows_header, false)

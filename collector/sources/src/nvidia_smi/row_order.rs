@@ -66,6 +66,11 @@ impl RowOrder {
         self.ticks.push(entry.reading.at, entry, &mut self.divided);
     }
 
+    /// Whether there are ticks to assign.
+    pub(super) const fn has_ticks(&self) -> bool {
+        !self.divided.is_empty()
+    }
+
     /// Adds a torn row.
     pub(super) const fn push_torn(&mut self) {
         self.ticks.push_torn();

@@ -89,7 +89,12 @@ impl<R> Ticks<R> {
         let first = self.spacing.between;
         let interval = self.last.replace(at).map_or(first, |last| at.since(last));
         if self.ends_plain_tick(interval) {
-            self.divide(End::Tick(interval), out);
+            if self.rows.len() == self.gpus {
+                self.was_incomplete = false;
+                self.emit(self.gpus, false, false, out);
+            } else {
+                self.divide(End::Tick(interval), out);
+            }
         } else if self.rows.len() >= WINDOW * self.gpus {
             self.divide(End::Anywhere, out);
         }
@@ -135,11 +140,7 @@ impl<R> Ticks<R> {
     fn divide(&mut self, end: End, out: &mut Vec<Tick<R>>) {
         let gaps: Vec<Gap> = self.rows.iter().map(|(gap, _)| *gap).collect();
         let is_all = end != End::Anywhere || gaps.len() < WINDOW * self.gpus;
-        let lengths = if end != End::Anywhere && gaps.len() == self.gpus {
-            vec![self.gpus]
-        } else {
-            alignment::lengths(&gaps, end, self.gpus, self.spacing, self.is_first)
-        };
+        let lengths = alignment::lengths(&gaps, end, self.gpus, self.spacing, self.is_first);
         let mut divided = 0;
         for (place, length) in lengths.iter().copied().enumerate() {
             if divided > 0 && !is_all && divided + length > gaps.len() / 2 {
@@ -168,8 +169,8 @@ impl<R> Ticks<R> {
 
     /// Appends the first rows as a tick.
     fn emit(&mut self, length: usize, is_last: bool, is_ambiguous: bool, out: &mut Vec<Tick<R>>) {
-        let rows: Vec<(Gap, Option<R>)> = self.rows.drain(..length.min(self.rows.len())).collect();
-        let gaps = || rows.iter().map(|(gap, _)| *gap);
+        let length = length.min(self.rows.len());
+        let gaps = || self.rows.iter().take(length).map(|(gap, _)| *gap);
         let pause = gaps().next().map(|gap| gap.between).unwrap_or_default();
         let longest = gaps().skip(1).map(|gap| gap.within).max().unwrap_or_default();
         let is_distinct = pause >= self.spacing.min_pause()
@@ -192,7 +193,8 @@ impl<R> Ticks<R> {
             self.record_pause(pause);
         }
         self.is_first = false;
-        out.push(Tick { rows: rows.into_iter().map(|(_, row)| row).collect(), kind });
+        let rows = self.rows.drain(..length).map(|(_, row)| row);
+        out.push(Tick { rows: rows.collect(), kind });
     }
 
     /// Updates the expected pause.
