@@ -64,6 +64,7 @@ pub mod price;
 pub mod columns;
 pub mod memory_pool;
 pub mod percent;
+pub mod printed;
 pub mod projection;
 pub mod savings;
 pub mod summary;

@@ -145,18 +145,15 @@ impl Ownership {
         let columns =
             [("part", "part"), ("usd_per_gpu_hour", "per hour"), ("usd_per_life", "life")];
         let life = years * HOURS_PER_YEAR;
-        let parts = [
-            ("capital", self.capital),
-            ("energy", self.energy),
-            ("rack", self.rack),
-            ("staff", self.staff),
-            ("total", self.rate),
-        ];
-        let rows = parts.map(|(name, cost)| {
-            vec![Quantity::text(name), Quantity::UsdFine(cost), Quantity::Usd(cost.times(life))]
-        });
+        let parts = [self.capital, self.energy, self.rack, self.staff];
+        let per_hour = Quantity::sum(&parts, self.rate, true);
+        let per_life = parts.map(|cost| cost.times(life));
+        let per_life = Quantity::sum(&per_life, self.rate.times(life), false);
+        let names = ["capital", "energy", "rack", "staff", "total"].map(Quantity::text);
+        let rows = names.into_iter().zip(per_hour).zip(per_life);
+        let rows = rows.map(|((name, hour), life)| vec![name, hour, life]);
         sheet.value("usd_per_gpu_hour", "", Quantity::UsdFine(self.rate));
-        sheet.table("parts", "Rate", &columns, rows.to_vec());
+        sheet.table("parts", "Rate", &columns, rows.collect());
         sheet.formula(
             "capital",
             "(purchase − residual) ÷ (years × 8,760 h)",

@@ -3,7 +3,10 @@
 //!
 //! Must not depend on a question or on how it is displayed.
 
+use std::borrow::Cow;
+
 use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::printed::{self, CENT};
 
 use crate::format;
 
@@ -35,6 +38,15 @@ pub enum Quantity {
     Usd(NanoUsd),
     /// A small amount of money, displayed to a hundredth of a cent.
     UsdFine(NanoUsd),
+    /// An amount that belongs to a sum, and what is displayed of it so that the sum holds.
+    Part {
+        /// The amount.
+        exact: NanoUsd,
+        /// Displayed.
+        shown: NanoUsd,
+        /// Whether to a hundredth of a cent.
+        is_fine: bool,
+    },
     /// A price per hour.
     Rate(Rate),
     /// A whole number.
@@ -57,7 +69,31 @@ pub enum Quantity {
     Missing(&'static str),
 }
 
+/// A hundredth of a cent.
+const FINE: i128 = CENT / 100;
+
 impl Quantity {
+    /// The parts of a whole: displayed, they sum to it. Followed by the whole.
+    pub(crate) fn sum(parts: &[NanoUsd], whole: NanoUsd, is_fine: bool) -> Vec<Self> {
+        let unit = if is_fine { FINE } else { CENT };
+        let all = printed::rounded(whole, unit);
+        let shown = printed::parts(all, parts, unit).into_iter().chain([all]);
+        let exact = parts.iter().copied().chain([whole]);
+        let part = |(exact, shown): (NanoUsd, i128)| Self::Part {
+            exact,
+            shown: NanoUsd(shown.saturating_mul(unit)),
+            is_fine,
+        };
+        exact.zip(shown).map(part).collect()
+    }
+
+    /// The difference of two amounts that are displayed beside it.
+    pub(crate) fn difference(from: NanoUsd, less: NanoUsd) -> Self {
+        let shown = printed::rounded(from, CENT).saturating_sub(printed::rounded(less, CENT));
+        let shown = NanoUsd(shown.saturating_mul(CENT));
+        Self::Part { exact: from - less, shown, is_fine: false }
+    }
+
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
@@ -69,7 +105,10 @@ impl std::fmt::Display for Quantity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = match self {
             Self::Usd(amount) => format::usd(*amount),
-            Self::UsdFine(amount) => format::fine(*amount),
+            Self::UsdFine(amount) | Self::Part { shown: amount, is_fine: true, .. } => {
+                format::fine(*amount)
+            }
+            Self::Part { shown, is_fine: false, .. } => format::usd(*shown),
             Self::Rate(rate) => format::rate(*rate),
             Self::Count(count) => format::grouped(u128::from(*count)),
             Self::Number(number) => format::number(*number),
@@ -104,7 +143,7 @@ pub struct Table {
     /// The name in JSON.
     pub key: &'static str,
     /// The label in text; empty if only JSON has the table.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// The columns.
     pub columns: Vec<Column>,
     /// The rows.
@@ -176,12 +215,12 @@ impl Worksheet {
     pub(crate) fn table(
         &mut self,
         key: &'static str,
-        title: &'static str,
+        title: impl Into<Cow<'static, str>>,
         columns: &[(&'static str, &'static str)],
         rows: Vec<Vec<Quantity>>,
     ) {
         let columns = columns.iter().map(|&(key, heading)| Column { key, heading }).collect();
-        self.tables.push(Table { key, title, columns, rows });
+        self.tables.push(Table { key, title: title.into(), columns, rows });
     }
 
     pub(crate) fn assume(&mut self, sentence: impl Into<String>) {

@@ -146,14 +146,16 @@ impl Sharing {
         let profiles: Vec<&Profile> = self.partition.iter().collect();
         let (weights, all) = layout.shares(&profiles);
         let hourly = self.request.price.map(Rate::hourly);
-        let parts = hourly.map(|bill| layout.divide(bill, &profiles));
+        let parts = hourly.map(|bill| {
+            let (mut parts, rest) = layout.divide(bill, &profiles);
+            parts.push(rest);
+            Quantity::sum(&parts, bill, true)
+        });
         let no_price = Quantity::Missing("no price is known; set --price");
-        let cost = |index: Option<usize>| match (&parts, index) {
-            (Some((parts, _)), Some(index)) => {
-                Quantity::UsdFine(parts.get(index).copied().unwrap_or_default())
-            }
-            (Some((_, rest)), None) => Quantity::UsdFine(*rest),
-            (None, _) => no_price.clone(),
+        // The last but one is what is left over.
+        let cost = |index: usize| {
+            let part = parts.as_ref().and_then(|parts| parts.get(index));
+            part.cloned().unwrap_or(no_price.clone())
         };
         let mut rows: Vec<_> = profiles
             .iter()
@@ -162,12 +164,12 @@ impl Sharing {
             .map(|(index, (profile, weight))| {
                 let share = *weight as f64 / all as f64;
                 let name = Quantity::text(profile.name.clone());
-                vec![name, Quantity::Fraction(share), cost(Some(index))]
+                vec![name, Quantity::Fraction(share), cost(index)]
             })
             .collect();
         let left = all - weights.iter().sum::<u64>().min(all);
         let left = Quantity::Fraction(left as f64 / all as f64);
-        rows.push(vec![Quantity::text("left over"), left, cost(None)]);
+        rows.push(vec![Quantity::text("left over"), left, cost(profiles.len())]);
         let columns =
             [("instance", "instance"), ("share_fraction", "share"), ("hourly_usd", "per hour")];
         sheet.table("partition", "Shares of the bill", &columns, rows);

@@ -90,7 +90,9 @@ struct Json<'a>(&'a Quantity);
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Quantity::Usd(amount) | Quantity::UsdFine(amount) => Usd(*amount).serialize(serializer),
+            Quantity::Usd(amount)
+            | Quantity::UsdFine(amount)
+            | Quantity::Part { exact: amount, .. } => Usd(*amount).serialize(serializer),
             Quantity::Rate(rate) => Usd(rate.hourly()).serialize(serializer),
             Quantity::Count(count) | Quantity::Bytes(count) => serializer.serialize_u64(*count),
             Quantity::Number(number)

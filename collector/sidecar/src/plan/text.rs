@@ -25,7 +25,7 @@ pub fn render(report: &PlanReport, color: bool) -> String {
     values(&mut page, sheet);
     for shown in sheet.tables.iter().filter(|table| !table.title.is_empty()) {
         page.end_line();
-        page.paragraph(Style::Bold, 0, shown.title);
+        page.paragraph(Style::Bold, 0, &shown.title);
         table(&mut page, shown);
     }
     if let Some(points) = &sheet.chart {

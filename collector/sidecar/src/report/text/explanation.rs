@@ -6,6 +6,7 @@ use crate::report::model::Report;
 use crate::report::policies::{Evidence, Range, Recommendation};
 use crate::report::value::Usd;
 
+use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::gpus::{by_name, which};
 use super::layout::{Page, SEPARATOR};
@@ -16,7 +17,7 @@ use super::recommendations::{amount, saves_nothing};
 const LINES: usize = 12;
 
 /// All recommendations, or those with this code.
-pub(super) fn write(page: &mut Page, report: &Report, code: Option<&str>) {
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code: Option<&str>) {
     let is_chosen = |it: &&Recommendation| code.is_none_or(|code| it.code == code);
     let mut chosen = report.recommendations.iter().filter(is_chosen).peekable();
     if let (None, Some(code)) = (chosen.peek(), code) {
@@ -33,16 +34,16 @@ pub(super) fn write(page: &mut Page, report: &Report, code: Option<&str>) {
     }
     for it in chosen {
         page.end_line();
-        recommendation(page, report, it);
+        recommendation(page, report, bill, it);
     }
 }
 
-fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
-    page.titled(&amount(&report.gpus, it), &it.title);
+fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Recommendation) {
+    page.titled(&amount(&report.gpus, bill, it), &it.title);
     let effect = match it.kind {
         "risk" => None,
         "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),
-        "saving" => Some(saves(it)),
+        "saving" => Some(saves(bill, it)),
         _ if saves_nothing(it) => None,
         _ => Some(format!("frees {} for other work", share(it))),
     };
@@ -76,10 +77,11 @@ fn recommendation(page: &mut Page, report: &Report, it: &Recommendation) {
 }
 
 /// The saving in dollars, if these GPUs have a price, and as a fraction of their bill.
-fn saves(it: &Recommendation) -> String {
+fn saves(bill: Option<&Bill>, it: &Recommendation) -> String {
     match it.saving_usd {
         Some(Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }) => {
-            let [low, expected, high] = Dollars::alike([low, expected, high]).map(Dollars::brief);
+            let [low, expected, high] =
+                Bill::alike(bill, [low, expected, high]).map(Dollars::brief);
             format!("saves {expected} ({low}–{high}), {}", share(it))
         }
         None => format!("saves {}", share(it)),

@@ -5,11 +5,15 @@
 use std::fmt;
 
 use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate, div_half_even};
+use phasemeter_meter::printed;
 use phasemeter_meter::projection::UnitCost;
 use phasemeter_meter::units::Nanos;
 use time::OffsetDateTime;
 
 use crate::report::value::Utc;
+
+/// Amounts that differ by at most this many nano-dollars are one, of which shares were rounded down.
+const SAME: i128 = 10_000;
 
 /// Dollars, rounded for display: three decimals below $10, two above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +31,12 @@ impl Dollars {
     }
 
     fn rounded(exact: NanoUsd, decimals: u32) -> Self {
-        let rounded = div_half_even(exact.0, 10_i128.pow(9 - decimals)).unwrap_or(0);
-        Self { exact, rounded, decimals }
+        Self { exact, rounded: printed::rounded(exact, unit(decimals)), decimals }
+    }
+
+    /// The amount, not rounded.
+    pub(super) const fn exact(self) -> NanoUsd {
+        self.exact
     }
 
     /// Amounts for one row: all with the decimals of the largest.
@@ -38,22 +46,39 @@ impl Dollars {
         amounts.map(|exact| Self::rounded(exact, decimals))
     }
 
-    /// The parts of this amount. Displayed, they sum to it, each within one unit of the last decimal:
-    /// the running sum is rounded.
-    pub(super) fn split<const N: usize>(self, parts: [NanoUsd; N]) -> [Self; N] {
-        let (mut sum, mut before) = (NanoUsd::ZERO, 0);
-        parts.map(|exact| {
-            sum += exact;
-            let cumulative = sum.ratio(self.rounded, self.exact.0).map_or(0, |it| it.0);
-            let rounded = cumulative - std::mem::replace(&mut before, cumulative);
-            Self { exact, rounded, decimals: self.decimals }
-        })
+    /// The parts of this amount. Displayed, they sum to it, each within one unit of the last decimal. Those that
+    /// are among `others` are displayed alike.
+    pub(super) fn split<const N: usize>(self, parts: [NanoUsd; N], others: &[Self]) -> [Self; N] {
+        let known = |exact| {
+            let mut others = others.iter().filter(|it| it.decimals == self.decimals);
+            others.find(|it| it.is(exact)).map(|it| it.rounded)
+        };
+        let rounded = printed::parts_with(self.rounded, &parts, unit(self.decimals), known);
+        let mut rounded = rounded.into_iter();
+        parts.map(|exact| Self { exact, rounded: rounded.next().unwrap_or_default(), ..self })
     }
 
-    /// The sum of two parts.
-    pub(super) fn and(self, part: Self) -> Self {
-        let exact = self.exact + part.exact;
-        Self { exact, rounded: self.rounded + part.rounded, ..self }
+    /// The same for any number of parts.
+    pub(super) fn split_all(self, parts: Vec<NanoUsd>) -> Vec<Self> {
+        let rounded = printed::parts(self.rounded, &parts, unit(self.decimals));
+        let each = parts.into_iter().zip(rounded);
+        each.map(|(exact, rounded)| Self { exact, rounded, ..self }).collect()
+    }
+
+    /// Whether it is this amount, but for the rounding of shares.
+    fn is(self, exact: NanoUsd) -> bool {
+        exact != NanoUsd::ZERO && (self.exact - exact).0.abs() <= SAME
+    }
+
+    /// This amount as it is displayed among `others`, else as it is.
+    pub(super) fn as_among(self, others: &[Self]) -> Self {
+        let other = others.iter().find(|it| it.is(self.exact));
+        other.map_or(self, |other| Self::rounded(other.exact, self.decimals).or_same(*other))
+    }
+
+    /// The other, if it has the same decimals.
+    fn or_same(self, other: Self) -> Self {
+        if other.decimals == self.decimals { other } else { self }
     }
 
     /// Without a third decimal of 0, for use outside of columns.
@@ -81,6 +106,11 @@ impl Dollars {
         let tenths = self.exact.ratio(1_000, whole.exact.0).map_or(0, |tenths| tenths.0);
         format!("{}.{}%", tenths / 10, tenths % 10)
     }
+}
+
+/// Nano-dollars of one unit of the last decimal.
+fn unit(decimals: u32) -> i128 {
+    10_i128.pow(9_u32.saturating_sub(decimals))
 }
 
 /// Non-zero amounts never display as zero.
@@ -302,11 +332,16 @@ mod tests {
     #[test]
     fn displayed_parts_sum_to_displayed_total() {
         let whole = usd(1_001_500_000);
-        let parts = whole.split([NanoUsd(333_833_333), NanoUsd(333_833_333), NanoUsd(333_833_334)]);
+        let thirds = [NanoUsd(333_833_333), NanoUsd(333_833_333), NanoUsd(333_833_334)];
+        let parts = whole.split(thirds, &[]);
         assert_eq!(whole.to_string(), "$1.002");
         assert_eq!(parts.map(|part| part.to_string()), ["$0.334", "$0.334", "$0.334"]);
-        assert_eq!(parts[0].and(parts[1]).to_string(), "$0.668");
-        assert_eq!(usd(0).split([NanoUsd(0)])[0].to_string(), "$0.000");
+        assert_eq!(usd(0).split([NanoUsd(0)], &[])[0].to_string(), "$0.000");
+        // A part of another sum.
+        let [known, rest] = whole.split([NanoUsd(500_600_000), NanoUsd(500_900_000)], &[]);
+        assert_eq!([known, rest].map(|part| part.to_string()), ["$0.501", "$0.501"]);
+        assert_eq!(usd(500_599_999).as_among(&[whole, known]), known);
+        assert_eq!(usd(12).as_among(&[known]), usd(12));
         assert_eq!(usd(685_000_000).percent_of(usd(1_162_000_000)), "59.0%");
     }
 

@@ -10,7 +10,8 @@ use phasemeter_rules::workload::WORKLOAD;
 use crate::report::model::{Gpu, Report};
 use crate::report::policies::{Need, UncoveredWaste};
 
-use super::format::{self, Dollars};
+use super::amounts::Bill;
+use super::format;
 use super::gpus::{has_many, which};
 use super::layout::{Page, Style};
 
@@ -24,7 +25,13 @@ const LINES_BESIDE_MANY: usize = 2;
 const LINES_IN_FULL: usize = 4;
 
 /// `in_full`: all of it. `is_apart`: after a blank line.
-pub(super) fn write(page: &mut Page, report: &Report, in_full: bool, is_apart: bool) {
+pub(super) fn write(
+    page: &mut Page,
+    report: &Report,
+    bill: Option<&Bill>,
+    in_full: bool,
+    is_apart: bool,
+) {
     if report.needs.is_empty() && report.uncovered_waste.is_empty() {
         return;
     }
@@ -33,7 +40,7 @@ pub(super) fn write(page: &mut Page, report: &Report, in_full: bool, is_apart: b
     }
     let mut label = "Uncovered";
     for wastes in report.uncovered_waste.chunk_by(is_alike) {
-        page.passage(label, Style::Plain, &uncovered(&report.gpus, wastes), LINES);
+        page.passage(label, Style::Plain, &uncovered(&report.gpus, bill, wastes), LINES);
         label = "";
     }
     let (count, lines) = if in_full {
@@ -66,7 +73,7 @@ fn is_alike(a: &UncoveredWaste, b: &UncoveredWaste) -> bool {
 
 /// `idle: $12.34 (14.0% of the bill), 6.2 GPU-hours of GPU 0–3 of 8; missing: a longer log (an hour or more)`, of
 /// alike waste in one or several categories.
-fn uncovered(gpus: &[Gpu], all: &[UncoveredWaste]) -> String {
+fn uncovered(gpus: &[Gpu], bill: Option<&Bill>, all: &[UncoveredWaste]) -> String {
     let Some(it) = all.first() else { return String::new() };
     let categories: Vec<&str> = all.iter().map(|it| it.category).collect();
     let share = format::percent(all.iter().map(|it| it.fraction).sum());
@@ -74,7 +81,7 @@ fn uncovered(gpus: &[Gpu], all: &[UncoveredWaste]) -> String {
     let hours = format!("{hours} of {}", which(gpus, &it.gpus));
     let usd: Option<Vec<_>> = all.iter().map(|it| Some(it.usd?.0)).collect();
     let waste = match usd.map(|usd| usd.into_iter().fold(NanoUsd::ZERO, NanoUsd::add)) {
-        Some(usd) => format!("{} ({share} of the bill), {hours}", Dollars::of(usd)),
+        Some(usd) => format!("{} ({share} of the bill), {hours}", Bill::printed(bill, usd)),
         None => format!("{hours} ({share} of the time without a price)"),
     };
     let rest = if it.is_rest { "the rest of " } else { "" };

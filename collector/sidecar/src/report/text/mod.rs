@@ -5,6 +5,7 @@
 //! not depend on the terminal or add numbers that are not in the report.
 
 mod alerts;
+mod amounts;
 mod experiments;
 mod explanation;
 pub(crate) mod format;
@@ -22,9 +23,12 @@ mod phases;
 mod quantity;
 mod recommendations;
 mod savings;
+#[cfg(test)]
+mod sums_tests;
 
 use std::ffi::OsStr;
 
+use self::amounts::Bill;
 #[cfg(feature = "authoring")]
 pub(crate) use self::format::{grouped, rate};
 use self::layout::{Page, SEPARATOR, Style};
@@ -61,16 +65,18 @@ pub enum Explain {
 #[must_use]
 pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String {
     let mut page = Page::new(options.color);
+    let bill = Bill::of(report);
+    let bill = bill.as_ref();
     title(&mut page, report);
     if !report.gpus.is_empty() {
         blank(&mut page);
         gpus::write(&mut page, report, bars, options.all_gpus);
         blank(&mut page);
-        phases::write(&mut page, report);
+        phases::write(&mut page, report, bill);
     }
     blank(&mut page);
-    money::write(&mut page, report);
-    experiments::write(&mut page, report);
+    money::write(&mut page, report, bill);
+    experiments::write(&mut page, report, bill);
     interruptions::write(&mut page, report);
     blank(&mut page);
     holders::write(&mut page, report);
@@ -78,12 +84,12 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     alerts::write(&mut page, report);
     let in_full = options.explain != Explain::None;
     match &options.explain {
-        Explain::None => recommendations::write(&mut page, report),
-        Explain::All => explanation::write(&mut page, report, None),
-        Explain::Code(code) => explanation::write(&mut page, report, Some(code)),
+        Explain::None => recommendations::write(&mut page, report, bill),
+        Explain::All => explanation::write(&mut page, report, bill, None),
+        Explain::Code(code) => explanation::write(&mut page, report, bill, Some(code)),
     }
-    let has_savings = savings::write(&mut page, report, in_full);
-    missing::write(&mut page, report, in_full, in_full || !has_savings);
+    let has_savings = savings::write(&mut page, report, bill, in_full);
+    missing::write(&mut page, report, bill, in_full, in_full || !has_savings);
     notes::write(&mut page, report);
     page.into_text()
 }

@@ -9,13 +9,16 @@ use crate::report::model::{Cost, Gpu, Report, UsdRange};
 use crate::report::price_tag::{EarlierPrice, EstimateTag, PriceTag};
 use crate::report::value::Usd;
 
+use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::layout::{Page, SEPARATOR};
 use super::model;
 
-pub(super) fn write(page: &mut Page, report: &Report) {
+pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
     let cost = &report.cost;
-    bill(page, cost);
+    if let Some(parts) = parts {
+        bill(page, cost, parts);
+    }
     let mut effective = vec![format!(
         "{} of {} GPU-hours",
         format::hours(cost.effective_gpu_hours),
@@ -41,41 +44,29 @@ pub(super) fn write(page: &mut Page, report: &Report) {
 }
 
 /// The bill and its waste, each as a sum.
-fn bill(page: &mut Page, cost: &Cost) {
-    let (Some(Usd(total)), Some(Usd(utilized)), Some(Usd(waste)), Some(Usd(unobserved))) =
-        (cost.total_usd, cost.utilized_usd, cost.waste_usd, cost.unobserved_usd)
-    else {
-        return;
-    };
-    let bill = Dollars::of(total);
-    let [utilized, waste, unobserved] = bill.split([utilized, waste, unobserved]);
-    let total = match cost.total_range_usd {
+fn bill(page: &mut Page, cost: &Cost, bill: &Bill) {
+    let Bill { total, utilized, waste, unobserved, .. } = bill;
+    let all = match cost.total_range_usd {
         Some(UsdRange { low: Usd(low), high: Usd(high) }) => {
             let [low, high] = [low, high].map(|bound| Dollars::of(bound).to_string());
-            format!("{low}–{high}, estimated {bill}")
+            format!("{low}–{high}, estimated {total}")
         }
-        None => bill.to_string(),
+        None => total.to_string(),
     };
     let mut sum = vec![
-        total,
+        all,
         format!("= {utilized} utilized"),
-        format!("+ {waste} waste ({})", waste.percent_of(bill)),
+        format!("+ {waste} waste ({})", waste.percent_of(*total)),
     ];
     if cost.unobserved_usd > Some(Usd(NanoUsd::ZERO)) {
         sum.push(format!("+ {unobserved} unobserved"));
     }
     page.fact("Bill", &sum, " ");
-    let by_category = cost.waste_by_category_usd;
-    let (Some(Usd(starvation)), Some(Usd(idle)), Some(Usd(underload))) =
-        (by_category.starvation, by_category.idle, by_category.underload)
-    else {
-        return;
-    };
-    let [starvation, idle, underload] = waste.split([starvation, idle, underload]);
+    let Bill { starvation, idle_waste, underload, .. } = bill;
     let sum = [
         waste.to_string(),
         format!("= {starvation} starvation"),
-        format!("+ {idle} idle"),
+        format!("+ {idle_waste} idle"),
         format!("+ {underload} underload"),
     ];
     page.fact("Waste", &sum, " ");

@@ -2,14 +2,14 @@
 //!
 //! Displayed rows sum to the displayed total. Must not depend on waste.
 
-use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;
 use phasemeter_meter::units::Nanos;
 
 use crate::report::model::{PhaseTotals, Report};
-use crate::report::value::{Seconds, Usd};
+use crate::report::value::Seconds;
 
+use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::layout::{Page, Style};
 
@@ -27,8 +27,8 @@ struct Row {
     cost: Option<Dollars>,
 }
 
-pub(super) fn write(page: &mut Page, report: &Report) {
-    let rows = rows(report);
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
+    let rows = rows(report, bill);
     let costs = rows.iter().filter_map(|row| row.cost).map(|cost| cost.to_string().len());
     let money = costs.max().map_or(0, |widest| widest.max("cost".len()) + 3);
     let header = if money > 0 { "cost" } else { "" };
@@ -44,30 +44,12 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-fn rows(report: &Report) -> Vec<Row> {
+fn rows(report: &Report, bill: Option<&Bill>) -> Vec<Row> {
     let phases = &report.fleet.phases;
     let idle = Style::Phase(Phase::Idle);
     let holding = phases.idle_held.zip(phases.idle_free);
-    let [held, free] = holding.map_or([NanoUsd::ZERO; 2], |(held, free)| [held, free].map(cost));
     let never_touched = phases.idle_never_touched.filter(|it| it.seconds.0 > Nanos::ZERO);
-    let untouched = never_touched.map_or(NanoUsd::ZERO, cost);
-    let total = report.cost.total_usd.map(|Usd(total)| Dollars::of(total));
-    // In row order; without a row of their own, idle accounts are part of the row `idle`.
-    let costs = total.map(|total| {
-        total.split([
-            untouched,
-            held - untouched,
-            free,
-            cost(phases.idle_unknown),
-            cost(phases.underutilized),
-            cost(phases.productive),
-            cost(phases.compute_bound),
-            report.cost.unobserved_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost),
-        ])
-    });
-    let of = |row: usize| costs.and_then(|costs| costs.get(row).copied());
-    let all_held = costs.map(|[untouched, rest, ..]| untouched.and(rest));
-    let all_idle = costs.map(|[a, b, free, unknown, ..]| a.and(b).and(free).and(unknown));
+    let of = |part: fn(&Bill) -> Dollars| bill.map(part);
     let row = |name, style, totals: PhaseTotals, cost| Row {
         name,
         style,
@@ -75,29 +57,46 @@ fn rows(report: &Report) -> Vec<Row> {
         share: percent(totals.percent),
         cost,
     };
-    let mut rows = vec![row("idle", idle, phases.idle, all_idle)];
+    let mut rows = vec![row("idle", idle, phases.idle, of(|it| it.idle))];
     if let Some((held, free)) = holding {
-        rows.push(row("  held by a job", Style::Plain, held, all_held));
+        rows.push(row("  held by a job", Style::Plain, held, of(|it| it.held)));
         if let Some(totals) = never_touched {
-            rows.push(row("    never touched", Style::Plain, totals, of(0)));
+            let cost = of(|it| it.never_touched);
+            rows.push(row("    never touched", Style::Plain, totals, cost));
         }
-        rows.push(row("  free for others", Style::Plain, free, of(2)));
+        rows.push(row("  free for others", Style::Plain, free, of(|it| it.free)));
         if phases.idle_unknown.seconds.0 > Nanos::ZERO {
-            rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(3)));
+            rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(|it| it.unknown)));
         }
     }
     let phase = Style::Phase;
-    rows.push(row("underutilized", phase(Phase::Underutilized), phases.underutilized, of(4)));
-    rows.push(row("productive", phase(Phase::Productive), phases.productive, of(5)));
-    rows.push(row("compute-bound", phase(Phase::ComputeBound), phases.compute_bound, of(6)));
+    rows.push(row(
+        "underutilized",
+        phase(Phase::Underutilized),
+        phases.underutilized,
+        of(|it| it.underutilized),
+    ));
+    rows.push(row(
+        "productive",
+        phase(Phase::Productive),
+        phases.productive,
+        of(|it| it.productive),
+    ));
+    rows.push(row(
+        "compute-bound",
+        phase(Phase::ComputeBound),
+        phases.compute_bound,
+        of(|it| it.compute_bound),
+    ));
     let plain = |name, time, share, cost| Row { name, style: Style::Plain, time, share, cost };
-    rows.push(plain("unobserved", report.fleet.unobserved_seconds, "–".to_owned(), of(7)));
-    rows.push(plain("total", report.fleet.span_seconds, String::new(), total));
+    rows.push(plain(
+        "unobserved",
+        report.fleet.unobserved_seconds,
+        "–".to_owned(),
+        of(|it| it.unobserved),
+    ));
+    rows.push(plain("total", report.fleet.span_seconds, String::new(), of(|it| it.total)));
     rows
-}
-
-fn cost(totals: PhaseTotals) -> NanoUsd {
-    totals.cost_usd.map_or(NanoUsd::ZERO, |Usd(cost)| cost)
 }
 
 fn percent(percent: Option<Percent>) -> String {

@@ -3,12 +3,11 @@
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it. Must
 //! not depend on the combined savings.
 
-use phasemeter_meter::money::NanoUsd;
-
 use crate::report::model::{Gpu, Report};
 use crate::report::policies::{Range, Recommendation};
 use crate::report::value::Usd;
 
+use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::gpus::{by_name, has_many, which};
 use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
@@ -30,7 +29,7 @@ const ACTION: usize = 2;
 const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
 const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
 
-pub(super) fn write(page: &mut Page, report: &Report) {
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
     let all = &report.recommendations;
     let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
     let (mut full, mut brief, mut more) = (0, 0, 0);
@@ -40,11 +39,11 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         }
         let before = all.get(..index).unwrap_or_default();
         if full < limits.full && !before.iter().any(|other| is_alternative(it, other)) {
-            short(page, &report.gpus, it, limits.lines);
+            short(page, &report.gpus, bill, it, limits.lines);
             full += 1;
         } else if brief < limits.brief {
-            let title = title(&report.gpus, it, 1);
-            page.passage(&amount(&report.gpus, it), Style::Plain, &title, 1);
+            let title = title(&report.gpus, bill, it, 1);
+            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, 1);
             brief += 1;
         } else {
             more += 1;
@@ -62,9 +61,9 @@ fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
 
 /// Title, first sentence of the reason, first sentence of the action. The action is whole: the reason gets the lines
 /// that are left of `limit`.
-fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation, limit: usize) {
-    let title = title(gpus, it, LINES_OF_TITLE);
-    let title = page.passage(&amount(gpus, it), Style::Bold, &title, LINES_OF_TITLE);
+fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) {
+    let title = title(gpus, bill, it, LINES_OF_TITLE);
+    let title = page.passage(&amount(gpus, bill, it), Style::Bold, &title, LINES_OF_TITLE);
     let why = by_name(gpus, first_sentence(&it.rationale));
     let action = by_name(gpus, first_sentence(&it.action));
     let left = limit.saturating_sub(title);
@@ -75,12 +74,12 @@ fn short(page: &mut Page, gpus: &[Gpu], it: &Recommendation, limit: usize) {
 
 /// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`, in at most `limit` lines if possible: first
 /// without its range, which is beside the amount that is expected, then without the last words of the title.
-fn title(gpus: &[Gpu], it: &Recommendation, limit: usize) -> String {
+fn title(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         ("risk", _) => None,
         _ if saves_nothing(it) => None,
-        ("saving", Some(usd)) => Some(dollars(usd)),
+        ("saving", Some(usd)) => Some(dollars(bill, usd)),
         ("saving", None) => Some(percents(it.saving_fraction)),
         _ => Some(freed(gpus, it)),
     };
@@ -101,9 +100,10 @@ fn title(gpus: &[Gpu], it: &Recommendation, limit: usize) -> String {
 }
 
 fn dollars(
+    bill: Option<&Bill>,
     Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }: Range<Usd>,
 ) -> String {
-    let [low, _, high] = Dollars::alike([low, expected, high]).map(Dollars::brief);
+    let [low, _, high] = Bill::alike(bill, [low, expected, high]).map(Dollars::brief);
     format!("{low}–{high}")
 }
 
@@ -126,11 +126,11 @@ fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
 }
 
 /// What it is worth, in the column of labels.
-pub(super) fn amount(gpus: &[Gpu], it: &Recommendation) -> String {
+pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
         ("risk", _) => "Risk".to_owned(),
         ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
-        ("saving", Some(usd)) => saves(usd.expected.0),
+        ("saving", Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
         ("saving", None) => fitting("Saves", &[format::percent(it.saving_fraction.expected)]),
         _ if saves_nothing(it) => "Capacity".to_owned(),
         _ => {
@@ -146,8 +146,7 @@ pub(super) fn saves_nothing(it: &Recommendation) -> bool {
     it.saving_fraction.high <= 0.0
 }
 
-fn saves(expected: NanoUsd) -> String {
-    let expected = Dollars::of(expected);
+fn saves(expected: Dollars) -> String {
     fitting("Saves", &[expected.short(), expected.whole()])
 }
 
@@ -166,11 +165,13 @@ fn first_sentence(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::money::NanoUsd;
+
     use super::*;
 
     #[test]
     fn amounts_without_cents_are_rounded() {
-        let saves = |millis: i128| saves(NanoUsd(millis * 1_000_000));
+        let saves = |millis: i128| saves(Dollars::of(NanoUsd(millis * 1_000_000)));
         assert_eq!(saves(4_230), "Saves $4.23");
         assert_eq!(saves(420_990), "Saves $421");
         assert_eq!(saves(99_999_990), "$100,000");

@@ -3,12 +3,15 @@
 //! Must not depend on individual recommendations.
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::printed;
 use phasemeter_meter::projection::MONTHLY_BASIS;
+use phasemeter_meter::savings::recommendation::Target;
 
 use crate::report::model::Report;
-use crate::report::policies::{Range, Savings};
+use crate::report::policies::{Range, Savings, Step};
 use crate::report::value::Usd;
 
+use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::layout::{Page, SEPARATOR, Style};
 
@@ -17,24 +20,27 @@ const NAME: usize = 20;
 const MONEY: usize = 13;
 const SHARE: usize = 10;
 
+/// Tenths of a percent in all.
+const PER_MILLE: i128 = 1_000;
+
 /// Returns whether there are any.
-pub(super) fn write(page: &mut Page, report: &Report, in_full: bool) -> bool {
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, in_full: bool) -> bool {
     let savings = report.savings.as_ref().filter(|it| it.total_usd.high.0 > NanoUsd::ZERO);
     let Some(savings) = savings else { return false };
     if in_full {
         page.end_line();
-        table(page, savings);
+        table(page, report, savings);
     } else {
         let savings_given = report.recommendations.iter().filter(|it| it.saving_usd.is_some());
-        page.facts("Savings", sentences(savings, savings_given.count() > 1));
+        page.facts("Savings", sentences(bill, savings, savings_given.count() > 1));
     }
     true
 }
 
 /// All together, which is less than the sum of several, and per month.
-fn sentences(savings: &Savings, are_several: bool) -> Vec<Vec<String>> {
+fn sentences(bill: Option<&Bill>, savings: &Savings, are_several: bool) -> Vec<Vec<String>> {
     let amounts = |Range { low, expected, high }: Range<Usd>| {
-        let amounts = Dollars::alike([low.0, expected.0, high.0]).map(Dollars::brief);
+        let amounts = Bill::alike(bill, [low.0, expected.0, high.0]).map(Dollars::brief);
         let [low, expected, high] = amounts;
         format!("{expected} ({low}–{high})")
     };
@@ -49,37 +55,39 @@ fn sentences(savings: &Savings, are_several: bool) -> Vec<Vec<String>> {
     [Some(all), monthly].into_iter().flatten().collect()
 }
 
-/// One row per waste category, their subtotal, throughput and rate, the total, and the total per month.
-fn table(page: &mut Page, savings: &Savings) {
+/// One row per target, with what it adds to those above it, the total, and the total per month.
+fn table(page: &mut Page, report: &Report, savings: &Savings) {
     let header = format!(
         "{:NAME$}{:>MONEY$}{:>MONEY$}{:>MONEY$}{:>SHARE$}",
         "potential savings", "at least", "expected", "at most", "of bill"
     );
     page.write(Style::Dim, &header);
     page.end_line();
-    let categories = savings.by_category.iter().filter(|it| !it.sources.is_empty());
-    let categories: Vec<_> = categories.collect();
-    for it in &categories {
-        row(page, it.category, Some(it.usd), Some(it.fraction));
+    let total = savings.total_usd;
+    let added = added(savings);
+    let totals = Dollars::alike([total.low.0, total.expected.0, total.high.0]);
+    let column = |of: fn(&Range<Usd>) -> Usd, total: Dollars| {
+        total.split_all(added.iter().map(|(_, usd)| of(usd).0).collect())
+    };
+    let [low, expected, high] = totals;
+    let columns = [
+        column(|usd| usd.low, low),
+        column(|usd| usd.expected, expected),
+        column(|usd| usd.high, high),
+    ];
+    let bill = report.cost.total_usd.map_or(NanoUsd::ZERO, |Usd(bill)| bill);
+    let expected: Vec<NanoUsd> = added.iter().map(|(_, usd)| usd.expected.0).collect();
+    let tenth = (bill.0 / PER_MILLE).max(1);
+    let all = printed::rounded(total.expected.0, tenth);
+    let shares = printed::parts(all, &expected, tenth);
+    for (index, (target, _)) in added.iter().enumerate() {
+        let amounts: Vec<_> = columns.iter().filter_map(|it| it.get(index)).collect();
+        row(page, target, &amounts, shares.get(index).copied());
     }
-    if categories.len() > 1 {
-        row(
-            page,
-            "usage subtotal",
-            Some(savings.utilization_usd),
-            Some(savings.utilization_fraction),
-        );
-    }
-    for (axis, fraction) in
-        [("throughput", savings.throughput_fraction), ("rate", savings.rate_fraction)]
-    {
-        if fraction.high > 0.0 {
-            row(page, axis, None, Some(fraction));
-        }
-    }
-    row(page, "total", Some(savings.total_usd), Some(savings.total_fraction));
-    if let Some(monthly) = savings.monthly_usd {
-        row(page, &format!("per month ({MONTHLY_BASIS})"), Some(monthly), None);
+    row(page, "total", &totals.each_ref(), Some(all));
+    if let Some(Range { low, expected, high }) = savings.monthly_usd {
+        let amounts = Dollars::alike([low.0, expected.0, high.0]);
+        row(page, &format!("per month ({MONTHLY_BASIS})"), &amounts.each_ref(), None);
     }
     let naive = format!(
         "{}, for comparison: it counts the same waste several times",
@@ -88,13 +96,33 @@ fn table(page: &mut Page, savings: &Savings) {
     page.fact("Naive sum", &[naive], SEPARATOR);
 }
 
-fn row(page: &mut Page, name: &str, usd: Option<Range<Usd>>, fraction: Option<Range<f64>>) {
-    let amounts = usd.map(|Range { low, expected, high }| {
-        Dollars::alike([low.0, expected.0, high.0])
-            .map(|usd| format!("{:>MONEY$}", usd.to_string()))
+/// What each target saves beyond those before it, over all GPUs. It sums to the total.
+fn added(savings: &Savings) -> Vec<(&'static str, Range<Usd>)> {
+    let each = Target::ALL.map(Target::name).map(|target| {
+        let mut sum = [NanoUsd::ZERO; 3];
+        for gpu in &savings.gpus {
+            let Some(place) = gpu.steps.iter().position(|step| step.target == target) else {
+                continue;
+            };
+            let amounts = |step: &Step| [step.usd.low.0, step.usd.expected.0, step.usd.high.0];
+            let after = gpu.steps.get(place).map(amounts).unwrap_or_default();
+            let before = place.checked_sub(1).and_then(|before| gpu.steps.get(before));
+            let before = before.map(amounts).unwrap_or_default();
+            for ((sum, after), before) in sum.iter_mut().zip(after).zip(before) {
+                *sum += after - before;
+            }
+        }
+        let [low, expected, high] = sum.map(Usd);
+        (target, Range { low, expected, high })
     });
-    let amounts = amounts.map_or_else(|| " ".repeat(3 * MONEY), |amounts| amounts.concat());
-    let share = fraction.map(|fraction| format::percent(fraction.expected)).unwrap_or_default();
+    each.into_iter().filter(|(_, usd)| usd.high.0 > NanoUsd::ZERO).collect()
+}
+
+fn row(page: &mut Page, name: &str, amounts: &[&Dollars], per_mille: Option<i128>) {
+    // A blank is between amounts of any length.
+    let amounts = amounts.iter().map(|usd| format!(" {:>1$}", usd.to_string(), MONEY - 1));
+    let amounts: String = amounts.collect();
+    let share = per_mille.map(|it| format!("{}.{}%", it / 10, it % 10)).unwrap_or_default();
     page.write(Style::Plain, &format!("{name:NAME$}{amounts}{share:>SHARE$}"));
     page.end_line();
 }
