@@ -115,7 +115,7 @@ fn invoice_is_compared_line_by_line() {
     let outcome = bill(&[report], &["--format", "json", "--invoice", invoice.to_str().unwrap()]);
     let line = outcome.json()["invoice"][0].clone();
     assert_eq!(line["billed_usd"], "100.000000000");
-    let difference = nanos(&line["billed_usd"]).unwrap() - nanos(&line["metered_usd"]).unwrap();
+    let difference = nanos(&line["billed_usd"]).unwrap() - nanos(&line["total_usd"]).unwrap();
     assert_eq!(nanos(&line["difference_usd"]), Some(difference));
 }
 

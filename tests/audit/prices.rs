@@ -81,6 +81,44 @@ fn earlier(gpu: &Value) -> Vec<(&str, &str)> {
     .collect()
 }
 
+/// Scenario: nothing tells where GPUs are, so that their list price is an estimate; a discount on it, and a contract.
+/// Guarantee: the discounted price is an estimate of the discounted prices, in the report and in its bill. A
+/// contract is exact.
+#[test]
+fn discount_on_an_estimate_is_an_estimate() {
+    let files = PolicyFiles::new(&[]);
+    let audit = |terms: Option<&str>| {
+        let run = Phasemeter::audit().within(&files.path("")).arg("-");
+        let run = match terms {
+            Some(terms) => {
+                fs::write(files.path("terms.json"), terms).unwrap();
+                run.args(["--policy-settings", "negotiated=terms.json"])
+            }
+            None => run,
+        };
+        let report = run.stdin(log(&two(0, 1_800))).report();
+        report::check(&report);
+        report
+    };
+    let discount =
+        r#"{"contract": "order 4711", "as_of": "2026-07-01", "discounts": {"NVIDIA L4": 0.25}}"#;
+    let (listed, discounted) = (audit(None), audit(Some(discount)));
+    let estimate = |report: &Value| report["gpus"][0]["price"]["estimate"].clone();
+    let (of_list, of_quote) = (estimate(&listed), estimate(&discounted));
+    for bound in ["low_usd_per_gpu_hour", "high_usd_per_gpu_hour"] {
+        let (list, quote) = (nanos(&of_list[bound]).unwrap(), nanos(&of_quote[bound]).unwrap());
+        assert!((list * 3 - quote * 4).abs() <= 4, "{bound}: {list}, {quote}");
+    }
+    assert_eq!(of_quote["rows"], of_list["rows"]);
+    assert!(discounted["cost"]["total_range_usd"].is_object(), "{:#}", discounted["cost"]);
+
+    let contract = r#"{"contract": "order 4711", "as_of": "2026-07-01", "commitments": [
+        {"model": "NVIDIA L4", "usd_per_gpu_hour": 0.41, "until": "2026-12-31"}]}"#;
+    let exact = audit(Some(contract));
+    assert!(estimate(&exact).is_null(), "{:#}", exact["gpus"][0]["price"]);
+    assert!(exact["cost"]["total_range_usd"].is_null());
+}
+
 /// Scenario: a commitment ends at midnight while two GPUs are metered; a third starts later.
 /// Guarantee: both cost the committed price until exactly that instant and the price book's price
 /// from then on, to the nano-dollar. The report shows both; exports change at the same instant.

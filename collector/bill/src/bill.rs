@@ -64,6 +64,13 @@ impl Row {
     pub fn total(&self) -> NanoUsd {
         self.metered.cost + self.idle_share
     }
+
+    /// The same; `None` if none of its time has a price, and it has no share in idle cost either.
+    #[must_use]
+    pub fn amount(&self) -> Option<NanoUsd> {
+        let is_unknown = self.metered.has_no_price() && self.idle_share == NanoUsd::ZERO;
+        (!is_unknown).then(|| self.total())
+    }
 }
 
 /// A bill.
@@ -106,6 +113,8 @@ struct Notes {
     identical: NoteList,
     conflicting: NoteList,
     skipped: NoteList,
+    unpriced: NoteList,
+    estimated: NoteList,
     unidentified: usize,
     long_periods: usize,
 }
@@ -151,6 +160,7 @@ impl Biller {
         }
         self.reports += 1;
         self.note_conflicts(file, report);
+        self.note_prices(file, report);
         for gpu in &report.gpus {
             self.add_gpu(report, gpu, index);
         }
@@ -182,11 +192,11 @@ impl Biller {
             }
             if has_no_owner {
                 let Split { working, idle, unobserved } = Totals::split(period, is_priced);
-                self.post(group, &working);
-                self.post(Payer::Idle, &idle);
-                self.post(Payer::Unobserved, &unobserved);
+                self.post(group, &working.priced_as(gpu));
+                self.post(Payer::Idle, &idle.priced_as(gpu));
+                self.post(Payer::Unobserved, &unobserved.priced_as(gpu));
             } else {
-                self.post(group, &Totals::of(period, is_priced));
+                self.post(group, &Totals::of(period, is_priced).priced_as(gpu));
             }
         }
         self.by = by;
@@ -207,6 +217,33 @@ impl Biller {
                     "{file}: {name} is {value:?} and {other} is {different:?}; the first counts"
                 ));
             }
+        }
+    }
+
+    /// Names a report in which prices are missing or estimates.
+    fn note_prices(&mut self, file: &str, report: &Report) {
+        let all = report.gpus.len();
+        let of_all = |count: usize| match (count, all) {
+            (1, 1) => "its GPU".to_owned(),
+            (count, all) if count == all => format!("all {all} GPUs"),
+            (count, all) => format!("{count} of {all} GPUs"),
+        };
+        let has = |count: usize| if count == 1 { "has" } else { "have" };
+        let unpriced = report.gpus.iter().filter(|gpu| gpu.cost_usd.is_none()).count();
+        if unpriced > 0 {
+            self.notes.unpriced.push(format!(
+                "{file}: {} {} no price; set --price when the report is written",
+                of_all(unpriced),
+                has(unpriced)
+            ));
+        }
+        let is_estimated = |gpu: &&Gpu| gpu.range_of(NanoUsd::ZERO).is_some();
+        let estimated = report.gpus.iter().filter(is_estimated).count();
+        if estimated > 0 {
+            self.notes.estimated.push(format!(
+                "{file}: the price of {} is an estimate; set --price or --provider when the report is written",
+                of_all(estimated)
+            ));
         }
     }
 
@@ -278,7 +315,8 @@ fn identity(report: &Report, gpu: &Gpu) -> Option<u64> {
 impl Notes {
     fn into_sentences(self) -> Vec<String> {
         let mut notes = Vec::new();
-        for list in [self.skipped, self.identical, self.conflicting] {
+        for list in [self.skipped, self.identical, self.conflicting, self.unpriced, self.estimated]
+        {
             let more = list.total - list.first.len();
             notes.extend(list.first);
             if more > 0 {

@@ -37,7 +37,8 @@ struct JsonRow<'a> {
     #[serde(flatten)]
     metered: JsonTotals,
     idle_share_usd: Usd,
-    total_usd: Usd,
+    /// `None` if none of the time has a price, and no share in idle cost either.
+    total_usd: Option<Usd>,
 }
 
 #[derive(Serialize)]
@@ -45,33 +46,45 @@ struct JsonTotals {
     gpu_hours: f64,
     effective_gpu_hours: f64,
     unpriced_gpu_hours: f64,
-    metered_usd: Usd,
-    utilized_usd: Usd,
-    waste_usd: Usd,
-    idle_usd: Usd,
-    unobserved_usd: Usd,
+    metered_usd: Option<Usd>,
+    metered_range_usd: Option<Range>,
+    utilized_usd: Option<Usd>,
+    waste_usd: Option<Usd>,
+    idle_usd: Option<Usd>,
+    unobserved_usd: Option<Usd>,
+}
+
+/// At the lowest and the highest price of estimates.
+#[derive(Serialize)]
+struct Range {
+    low: Usd,
+    high: Usd,
 }
 
 #[derive(Serialize)]
 struct JsonLine<'a> {
     account: &'static str,
     group: BTreeMap<String, Option<&'a str>>,
-    metered_usd: Option<Usd>,
+    total_usd: Option<Usd>,
     billed_usd: Option<Usd>,
     difference_usd: Option<Usd>,
 }
 
 impl From<&Totals> for JsonTotals {
     fn from(totals: &Totals) -> Self {
+        let usd = |amount| (!totals.has_no_price()).then_some(Usd(amount));
         Self {
             gpu_hours: totals.hours(),
             effective_gpu_hours: totals.effective_hours(),
             unpriced_gpu_hours: totals.unpriced_hours(),
-            metered_usd: Usd(totals.cost),
-            utilized_usd: Usd(totals.utilized),
-            waste_usd: Usd(totals.waste()),
-            idle_usd: Usd(totals.idle),
-            unobserved_usd: Usd(totals.unobserved),
+            metered_usd: usd(totals.cost),
+            metered_range_usd: totals
+                .range()
+                .map(|[low, high]| Range { low: Usd(low), high: Usd(high) }),
+            utilized_usd: usd(totals.utilized),
+            waste_usd: usd(totals.waste()),
+            idle_usd: usd(totals.idle),
+            unobserved_usd: usd(totals.unobserved),
         }
     }
 }
@@ -84,7 +97,7 @@ pub fn write(bill: &Bill, invoice: Option<&Reconciliation>, mut out: impl Write)
     let line = |line: &'_ Line| JsonLine {
         account: account(&line.payer),
         group: BTreeMap::new(),
-        metered_usd: line.metered.map(Usd),
+        total_usd: line.total.map(Usd),
         billed_usd: line.billed.map(Usd),
         difference_usd: line.difference().map(Usd),
     };
@@ -113,7 +126,7 @@ fn json_row<'a>(bill: &Bill, row: &'a Row) -> JsonRow<'a> {
         group: group(bill, &row.payer),
         metered: (&row.metered).into(),
         idle_share_usd: Usd(row.idle_share),
-        total_usd: Usd(row.total()),
+        total_usd: row.amount().map(Usd),
     }
 }
 

@@ -6,11 +6,15 @@ use phasemeter_meter::date::Date;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 
-use crate::bill::{Bill, Payer, Row};
-use crate::format::{dollars, dollars_that_sum, grouped, hours, percent};
+use crate::bill::{Bill, Payer};
+use crate::format::{dollars, grouped, hours, percent, printed};
 use crate::invoice::Reconciliation;
+use crate::printed_bill::PrintedBill;
 use crate::table::{Table, paragraph};
 use crate::totals::Totals;
+
+/// In place of an amount of time without a price.
+const NO_PRICE: &str = "no price";
 
 /// Renders a bill, and its reconciliation with an invoice.
 #[must_use]
@@ -19,31 +23,55 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
     text.push('\n');
     let mut table =
         Table::new([&by(bill), "GPU-hours", "effective", "metered", "idle share", "total"]);
-    let column = |amount: fn(&Row) -> NanoUsd| dollars_that_sum(bill.rows.iter().map(amount));
-    let (metered, total) = (column(|row| row.metered.cost), column(Row::total));
-    let shares = column(|row| row.idle_share);
-    for (index, row) in bill.rows.iter().enumerate() {
-        let cell = |column: &[String]| column.get(index).cloned().unwrap_or_default();
-        let share = if row.idle_share == NanoUsd::ZERO { String::new() } else { cell(&shares) };
+    let amounts = PrintedBill::of(bill);
+    let is_idle_estimated =
+        bill.rows.iter().any(|row| row.payer == Payer::Idle && row.metered.range().is_some());
+    for (row, printed) in bill.rows.iter().zip(&amounts.rows) {
+        let is_shared = row.idle_share != NanoUsd::ZERO;
+        let is_estimated = row.metered.range().is_some();
+        let share = marked(printed.idle_share, row.idle_share, is_idle_estimated);
+        let share = if is_shared { share } else { String::new() };
         let [hours, effective] = times(&row.metered, &bill.sum);
-        let name = name(bill, &row.payer);
-        table.row([name, hours, effective, cell(&metered), share, cell(&total)]);
+        let metered = if row.metered.has_no_price() {
+            NO_PRICE.to_owned()
+        } else {
+            marked(printed.metered, row.metered.cost, is_estimated)
+        };
+        let is_total_estimated =
+            row.payer != Payer::Idle && (is_estimated || is_shared && is_idle_estimated);
+        let total = row.amount().map_or_else(
+            || NO_PRICE.to_owned(),
+            |total| marked(printed.total(), total, is_total_estimated),
+        );
+        table.row([name(bill, &row.payer), hours, effective, metered, share, total]);
     }
     let [hours, effective] = times(&bill.sum, &bill.sum);
-    let all = dollars(bill.sum.cost);
-    table.row(["all".to_owned(), hours, effective, all.clone(), String::new(), all]);
+    let sum = &bill.sum;
+    let all = if sum.has_no_price() {
+        NO_PRICE.to_owned()
+    } else {
+        marked(amounts.all, sum.cost, sum.range().is_some())
+    };
+    table.row(["all".to_owned(), hours, effective, all.clone(), String::new(), all.clone()]);
     table.write(&mut text);
     text.push('\n');
-    let (waste, unobserved) = (bill.sum.waste(), bill.sum.unobserved);
+    let [utilized, waste, unobserved] = amounts.used;
     let parts = format!(
-        "{} = {} utilized + {} waste ({}) + {} unobserved",
-        dollars(bill.sum.cost),
-        dollars(bill.sum.utilized),
-        dollars(waste),
-        percent(waste, bill.sum.cost),
-        dollars(unobserved),
+        "{all} = {} utilized + {} waste ({}) + {} unobserved",
+        printed(utilized, sum.utilized),
+        printed(waste, sum.waste()),
+        percent(sum.waste(), sum.cost),
+        printed(unobserved, sum.unobserved),
     );
-    paragraph(&mut text, "Bill", &parts);
+    paragraph(&mut text, "Bill", if sum.has_no_price() { NO_PRICE } else { &parts });
+    if let Some([low, high]) = sum.range() {
+        let estimate = format!(
+            "~ is at prices that are estimates; at the lowest and the highest of them the bill is {} to {}",
+            dollars(low),
+            dollars(high)
+        );
+        paragraph(&mut text, "Estimate", &estimate);
+    }
     if bill.rows.iter().any(|row| row.idle_share != NanoUsd::ZERO) {
         let rule = "idle cost of GPUs without an owner is spread by effective hours; \
                     --idle separate keeps it apart";
@@ -51,7 +79,7 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
     }
     if let Some(invoice) = invoice {
         text.push('\n');
-        write_invoice(&mut text, bill, invoice);
+        write_invoice(&mut text, bill, &amounts, invoice);
     }
     for (index, note) in bill.notes.iter().enumerate() {
         paragraph(&mut text, if index == 0 { "Notes" } else { "" }, note);
@@ -102,28 +130,38 @@ fn times(totals: &Totals, sum: &Totals) -> [String; 2] {
     [totals.hours(), totals.effective_hours()].map(|time| hours(time, sum.hours()))
 }
 
-fn write_invoice(text: &mut String, bill: &Bill, invoice: &Reconciliation) {
-    let mut table = Table::new([&by(bill), "metered", "billed", "difference", ""]);
-    let amount = |amount: Option<NanoUsd>| amount.map_or_else(|| "–".to_owned(), dollars);
-    for line in &invoice.lines {
-        let difference = line.difference();
-        let relative = line.metered.zip(difference).map(|(metered, it)| percent(it, metered));
+fn write_invoice(text: &mut String, bill: &Bill, amounts: &PrintedBill, invoice: &Reconciliation) {
+    let mut table = Table::new([&by(bill), "total", "billed", "difference", ""]);
+    let (lines, all) = amounts.lines(bill, invoice);
+    let unless = |cents: i128, amount: Option<NanoUsd>| {
+        amount.map_or_else(|| "–".to_owned(), |amount| printed(cents, amount))
+    };
+    for (line, [total, billed, difference]) in invoice.lines.iter().zip(lines) {
+        let exact = line.difference();
+        let relative = line.total.zip(exact).map(|(total, it)| percent(it, total));
         table.row([
             name(bill, &line.payer),
-            amount(line.metered),
-            amount(line.billed),
-            amount(difference),
+            unless(total, line.total),
+            unless(billed, line.billed),
+            unless(difference, exact),
             relative.unwrap_or_default(),
         ]);
     }
-    let all = invoice.sum();
+    let sum = invoice.sum();
+    let [total, billed, difference] = all;
     table.row([
         "all".to_owned(),
-        amount(all.metered),
-        amount(all.billed),
-        amount(all.difference()),
-        percent(all.difference().unwrap_or_default(), all.metered.unwrap_or_default()),
+        unless(total, sum.total),
+        unless(billed, sum.billed),
+        unless(difference, sum.difference()),
+        percent(sum.difference().unwrap_or_default(), sum.total.unwrap_or_default()),
     ]);
     table.write(text);
     text.push('\n');
+}
+
+/// Cents of an amount, with a mark if it is an estimate.
+fn marked(cents: i128, amount: NanoUsd, is_estimated: bool) -> String {
+    let mark = if is_estimated { "~" } else { "" };
+    format!("{mark}{}", printed(cents, amount))
 }

@@ -2,32 +2,22 @@
 //!
 //! Must not depend on what a number is about.
 
-use phasemeter_meter::money::{NanoUsd, div_half_even};
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::printed::{CENT, rounded};
 
-/// Nano-dollars per cent.
-const CENT: i128 = 10_000_000;
-
-/// Dollars with two decimals, rounded half to even; with all nine if they would display as zero.
+/// Dollars with two decimals, rounded half to even; an amount that is not zero never displays as zero.
 pub(crate) fn dollars(amount: NanoUsd) -> String {
-    let cents = div_half_even(amount.0, CENT).unwrap_or_default();
+    printed(rounded(amount, CENT), amount)
+}
+
+/// Cents of an amount, which were rounded beside others.
+pub(crate) fn printed(cents: i128, amount: NanoUsd) -> String {
     if cents == 0 && amount != NanoUsd::ZERO {
         return if amount.0 < 0 { "-<$0.01".to_owned() } else { "<$0.01".to_owned() };
     }
     let sign = if cents < 0 { "-" } else { "" };
     let cents = cents.unsigned_abs();
     format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
-}
-
-/// Amounts with two decimals that sum to the rounded sum: each is within a cent of its own.
-pub(crate) fn dollars_that_sum(amounts: impl Iterator<Item = NanoUsd>) -> Vec<String> {
-    let (mut sum, mut before) = (0, 0);
-    let each = amounts.map(|amount| {
-        sum += amount.0;
-        let cents = div_half_even(sum, CENT).unwrap_or_default();
-        let part = cents - std::mem::replace(&mut before, cents);
-        if part == 0 { dollars(amount) } else { dollars(NanoUsd(part * CENT)) }
-    });
-    each.collect()
 }
 
 /// `1,234,567`.
@@ -75,12 +65,6 @@ mod tests {
         assert_eq!(text(1_234_567_890_000_000), "$1,234,567.89");
         assert_eq!(text(-1_500_000_000), "-$1.50");
         assert_eq!((text(0), text(1)), ("$0.00".to_owned(), "<$0.01".to_owned()));
-    }
-
-    #[test]
-    fn displayed_parts_sum_to_the_displayed_whole() {
-        let thirds = [333_333_333; 3].map(NanoUsd);
-        assert_eq!(dollars_that_sum(thirds.into_iter()), ["$0.33", "$0.34", "$0.33"]);
     }
 
     #[test]

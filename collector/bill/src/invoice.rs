@@ -1,4 +1,4 @@
-//! An invoice beside a bill: what was metered against what was billed, line by line.
+//! An invoice beside a bill: what is to be paid against what was billed, line by line.
 //!
 //! An invoice is a CSV file with a column per dimension of the bill, named like it, and the column
 //! `billed_usd`. Must not depend on how a bill was added up.
@@ -24,13 +24,13 @@ const MAX_LINE: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice(BTreeMap<Payer, NanoUsd>);
 
-/// What was metered and what was billed.
+/// What is to be paid and what was billed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Who pays.
     pub payer: Payer,
     /// The total of the bill; `None` if it has no such row.
-    pub metered: Option<NanoUsd>,
+    pub total: Option<NanoUsd>,
     /// The amount of the invoice; `None` if it has no such line.
     pub billed: Option<NanoUsd>,
 }
@@ -43,10 +43,10 @@ pub struct Reconciliation {
 }
 
 impl Line {
-    /// Billed minus metered; an absent one is zero.
+    /// Billed minus the total; an absent one is zero.
     #[must_use]
     pub fn difference(&self) -> Option<NanoUsd> {
-        Some(self.billed.unwrap_or_default() - self.metered.unwrap_or_default())
+        Some(self.billed.unwrap_or_default() - self.total.unwrap_or_default())
     }
 }
 
@@ -56,7 +56,7 @@ impl Reconciliation {
     pub fn sum(&self) -> Line {
         Line {
             payer: Payer::Group(Vec::new()),
-            metered: Some(self.lines.iter().filter_map(|line| line.metered).sum()),
+            total: Some(self.lines.iter().filter_map(|line| line.total).sum()),
             billed: Some(self.lines.iter().filter_map(|line| line.billed).sum()),
         }
     }
@@ -109,14 +109,14 @@ impl Invoice {
         for row in &bill.rows {
             let billed = self.0.remove(&row.payer);
             if billed.is_some() || row.total() != NanoUsd::ZERO {
-                let (payer, metered) = (row.payer.clone(), Some(row.total()));
-                lines.push(Line { payer, metered, billed });
+                let (payer, total) = (row.payer.clone(), Some(row.total()));
+                lines.push(Line { payer, total, billed });
             }
         }
         let unmetered = self.0.into_iter();
         lines.extend(unmetered.map(|(payer, billed)| Line {
             payer,
-            metered: None,
+            total: None,
             billed: Some(billed),
         }));
         Reconciliation { lines }

@@ -35,4 +35,5 @@ pub mod bill_text;
 mod csv;
 pub mod focus;
 mod format;
+pub mod printed_bill;
 mod table;

@@ -82,6 +82,29 @@ pub struct Price {
     pub instance_type: Option<String>,
     /// Source of the price.
     pub source: String,
+    /// The prices of which it is the lower median; `None` if it is exact.
+    pub estimate: Option<Estimate>,
+}
+
+/// The range of an estimated price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Estimate {
+    /// Lowest price.
+    pub low_usd_per_gpu_hour: Usd,
+    /// Highest price.
+    pub high_usd_per_gpu_hour: Usd,
+}
+
+impl Gpu {
+    /// A cost of this GPU at the lowest and the highest price of its estimate; `None` if its price is exact, or
+    /// was not the only one.
+    #[must_use]
+    pub fn range_of(&self, cost: NanoUsd) -> Option<[NanoUsd; 2]> {
+        let estimate = self.price.as_ref()?.estimate.filter(|_| self.earlier_prices_total == 0)?;
+        let Usd(rate) = self.rate_usd_per_gpu_hour?;
+        let at = |Usd(other): Usd| cost.ratio(other.0, rate.0).unwrap_or(cost);
+        Some([estimate.low_usd_per_gpu_hour, estimate.high_usd_per_gpu_hour].map(at))
+    }
 }
 
 /// Time and cost of one period.
@@ -102,6 +125,36 @@ pub struct Period {
 }
 
 impl Period {
+    /// The part of it from one instant to another: of each account the share of its time. The parts of a period
+    /// sum to it.
+    #[must_use]
+    pub(crate) fn part(&self, from: Timestamp, to: Timestamp) -> Self {
+        let length = self.length();
+        let [begin, end] = [from, to].map(|at| at.since(self.start));
+        let time = |Nanos(all): Nanos| {
+            let until = |at: Nanos| {
+                let share = u128::from(all) * u128::from(at.0) / u128::from(length.0.max(1));
+                u64::try_from(share).unwrap_or(all)
+            };
+            Nanos(until(end) - until(begin))
+        };
+        let money = |Usd(all): Usd| {
+            let until = |at: Nanos| all.0 * i128::from(at.0) / i128::from(length.0.max(1));
+            Usd(NanoUsd(until(end) - until(begin)))
+        };
+        let accounts = self.accounts.0.map(|it| AccountTotals {
+            seconds: Seconds(time(it.seconds.0)),
+            cost_usd: it.cost_usd.map(money),
+        });
+        Self {
+            start: from,
+            end: to,
+            effective_seconds: Seconds(time(self.effective_seconds.0)),
+            utilized_usd: self.utilized_usd.map(money),
+            accounts: Accounts(accounts),
+        }
+    }
+
     /// Its length.
     #[must_use]
     pub const fn length(&self) -> Nanos {

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 
-use crate::report::{Period, Usd};
+use crate::report::{Gpu, Period, Usd};
 
 /// The accounts of idle time.
 pub(crate) const IDLE: [Account; 3] = [Account::IdleHeld, Account::IdleFree, Account::IdleUnknown];
@@ -36,6 +36,10 @@ pub struct Totals {
     pub idle: NanoUsd,
     /// Part of the cost that is of unobserved time.
     pub unobserved: NanoUsd,
+    /// Part of the cost at prices that are estimates.
+    pub estimated: NanoUsd,
+    /// That part at the lowest and at the highest prices of the estimates.
+    pub estimated_range: [NanoUsd; 2],
 }
 
 /// A period, split by who pays for it if it has no owner.
@@ -57,7 +61,29 @@ impl Totals {
             utilized: period.utilized_usd.map_or(NanoUsd::ZERO, |Usd(utilized)| utilized),
             idle: period.accounts.cost_of(&IDLE),
             unobserved: period.accounts.cost(Account::Unobserved),
+            ..Self::default()
         }
+    }
+
+    /// The same, at the price of this GPU, which may be an estimate.
+    pub(crate) fn priced_as(self, gpu: &Gpu) -> Self {
+        match gpu.range_of(self.cost) {
+            Some(estimated_range) => Self { estimated: self.cost, estimated_range, ..self },
+            None => self,
+        }
+    }
+
+    /// Whether none of the time has a price.
+    #[must_use]
+    pub const fn has_no_price(&self) -> bool {
+        self.time > 0 && self.unpriced == self.time
+    }
+
+    /// The cost at the lowest and the highest prices; `None` if all prices are exact.
+    #[must_use]
+    pub fn range(&self) -> Option<[NanoUsd; 2]> {
+        let exact = self.cost - self.estimated;
+        (self.estimated > NanoUsd::ZERO).then(|| self.estimated_range.map(|bound| exact + bound))
     }
 
     /// The totals of a period by the kind of its time. Utilized cost and effective time are first of
@@ -117,5 +143,9 @@ impl AddAssign<&Self> for Totals {
         self.utilized += other.utilized;
         self.idle += other.idle;
         self.unobserved += other.unobserved;
+        self.estimated += other.estimated;
+        for (sum, bound) in self.estimated_range.iter_mut().zip(other.estimated_range) {
+            *sum += bound;
+        }
     }
 }

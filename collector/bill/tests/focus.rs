@@ -318,6 +318,64 @@ fn tags_are_those_of_a_cloud_if_wanted() {
     assert_eq!((&gcp["team"], &gcp["cloud_account_id"]), (&"a___b_".into(), &"123".into()));
 }
 
+/// Scenario: a period of a long run from 31 July, 18 h, to 1 August, 12 h; and one of 100 days.
+/// Guarantee: each row is within its month, and the rows sum to the bill, account by account.
+#[test]
+fn period_over_the_end_of_a_month_is_divided_there() {
+    let long = |start: &str, end: &str, hours: i128| {
+        let mut gpu = gpu("0", 0, &[working(0.5)]);
+        let (time, cost) = (hours as f64 * 3_600.0, hours * 2_000_000_001);
+        gpu["cost_usd"] = usd(cost).into();
+        gpu["periods"] = serde_json::json!([{
+            "start": start, "end": end,
+            "effective_seconds": time / 3.0, "utilized_usd": usd(cost / 3),
+            "accounts": {
+                "idle_free": { "seconds": time / 2.0, "cost_usd": usd(cost / 2) },
+                "underutilized": { "seconds": time / 2.0, "cost_usd": usd(cost - cost / 2) },
+            },
+        }]);
+        report(&[], vec![gpu])
+    };
+    for (start, end, hours, months) in [
+        ("2026-07-31T18:00:00Z", "2026-08-01T12:00:00Z", 18, 2),
+        ("2026-11-20T06:00:00Z", "2027-02-28T06:00:00Z", 2_400, 4),
+        ("2026-07-01T00:00:00Z", "2026-08-01T00:00:00Z", 744, 1),
+    ] {
+        let (rows, cost) = export(&long(start, end, hours));
+        assert_eq!(rows.len(), months, "{start}");
+        let sum = |name: &str| rows.iter().map(|row| nanos(&row[name])).sum::<i128>();
+        assert_eq!((sum("EffectiveCost"), cost), (cost, hours * 2_000_000_001));
+        assert_eq!(sum("x_IdleFreeCost") + sum("x_UnderutilizedCost"), cost);
+        assert_eq!(sum("x_UtilizedCost"), cost / 3);
+        assert_eq!(sum("ConsumedQuantity"), hours * 1_000_000_000);
+        for row in &rows {
+            let at = |name: &str| row[name].parse::<Instant>().unwrap();
+            assert!(at("BillingPeriodStart") <= at("ChargePeriodStart"), "{row:?}");
+            assert!(at("ChargePeriodEnd") <= at("BillingPeriodEnd"), "{row:?}");
+        }
+        assert_eq!(violations(&rules(), &rows), Vec::<String>::new());
+    }
+}
+
+/// An estimated price stays one in the cost data of each period.
+#[test]
+fn estimated_cost_has_its_range() {
+    let mut json = usage("on_demand");
+    let (rows, _) = export(&json);
+    assert!(rows.iter().all(|row| row["x_EffectiveCostLow"].is_empty()));
+    json["gpus"][0]["price"]["estimate"] = serde_json::json!({
+        "rows": 7, "anywhere": true,
+        "low_usd_per_gpu_hour": "1.000000000", "high_usd_per_gpu_hour": "5.000000000",
+    });
+    let (rows, _) = export(&json);
+    for row in &rows {
+        let [low, cost, high] = ["x_EffectiveCostLow", "EffectiveCost", "x_EffectiveCostHigh"]
+            .map(|name| nanos(&row[name]));
+        assert_eq!([2 * low, 2 * high], [cost, 5 * cost], "{row:?}");
+    }
+    assert_eq!(violations(&rules(), &rows), Vec::<String>::new());
+}
+
 #[test]
 fn gpu_without_price_has_no_rows() {
     let mut json = usage("on_demand");

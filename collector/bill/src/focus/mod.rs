@@ -1,10 +1,12 @@
 //! Cost data in the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV or Parquet.
 //!
-//! One row per GPU and period. On demand and spot, what is billed is what a period costs. A reserved or
+//! One row per GPU and period of its report: an hour, or longer in a long run. One over the end of a month is
+//! divided there, since a charge lies within its billing period. On demand and spot, what is billed is what a period costs. A reserved or
 //! owned GPU is paid for in advance: its periods are billed 0, and their amortized cost is the effective
 //! one. Must not depend on files.
 
 mod csv;
+mod month;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod row;
@@ -60,8 +62,8 @@ impl<R: RowSink> FocusWriter<R> {
                 self.totals.unpriced += 1;
                 continue;
             };
-            for period in gpu.periods.iter().filter(|period| period.end > period.start) {
-                self.rows.write(&row::values(report, gpu, period, &tags))?;
+            for period in gpu.periods.iter().flat_map(month::by_month) {
+                self.rows.write(&row::values(report, gpu, &period, &tags))?;
             }
             self.totals.cost += cost;
         }

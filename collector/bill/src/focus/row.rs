@@ -4,18 +4,20 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::date::Date;
-use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 
-use self::Column::{Cost, Hours, Map, Text, Time};
+use self::Column::{Cost, Hours, Map, Range, Text, Time};
+use super::month::month;
 use super::value::{Decimal, Kind, Value};
 use crate::report::{Gpu, Period, Price, Report, Usd};
 
 /// Stands for what a report does not contain and FOCUS does not allow to be null.
 const NOT_REPORTED: &str = "not reported";
+
+/// A part of a period has each account rounded down.
+const ROUNDING: i128 = Account::ALL.len() as i128;
 
 /// The unit of prices and quantities.
 const HOURS: &str = "Hours";
@@ -25,6 +27,8 @@ enum Column {
     /// Null if it is empty.
     Text(fn(&Context<'_>) -> String),
     Cost(fn(&Context<'_>) -> NanoUsd),
+    /// Null if it is exact.
+    Range(fn(&Context<'_>) -> Option<NanoUsd>),
     Hours(fn(&Context<'_>) -> Option<Nanos>),
     Time(fn(&Context<'_>) -> Timestamp),
     Map(for<'a> fn(&Context<'a>) -> &'a BTreeMap<String, String>),
@@ -54,7 +58,7 @@ enum Plan {
     clippy::redundant_closure_for_method_calls,
     reason = "a method has the lifetime of its context, and a column takes any"
 )]
-const COLUMNS: [(&str, Column); 61] = [
+const COLUMNS: [(&str, Column); 63] = [
     ("BilledCost", Cost(|it| if it.plan.is_prepaid() { NanoUsd::ZERO } else { it.cost })),
     (
         "BillingAccountId",
@@ -108,6 +112,8 @@ const COLUMNS: [(&str, Column); 61] = [
     ("SkuPriceId", Text(|it| it.sku_price())),
     ("Tags", Map(|it| it.tags)),
     ("x_ComputeBoundCost", Cost(|it| it.account(Account::ComputeBound))),
+    ("x_EffectiveCostHigh", Range(|it| it.range().map(|[_, high]| high))),
+    ("x_EffectiveCostLow", Range(|it| it.range().map(|[low, _]| low))),
     ("x_EffectiveGpuHours", Hours(|it| Some(it.period.effective_seconds.0))),
     ("x_ExperimentId", Text(|it| it.report.experiment.id.clone())),
     ("x_GpuModel", Text(|it| it.model().to_owned())),
@@ -146,7 +152,7 @@ impl Column {
     const fn kind(&self) -> Kind {
         match self {
             Text(_) => Kind::Text,
-            Cost(_) | Hours(_) => Kind::Decimal,
+            Cost(_) | Range(_) | Hours(_) => Kind::Decimal,
             Time(_) => Kind::Time,
             Map(_) => Kind::Map,
         }
@@ -156,6 +162,7 @@ impl Column {
         match self {
             Text(text) => Value::Text(Some(text(context)).filter(|text| !text.is_empty())),
             Cost(cost) => Value::Decimal(Some(Decimal::from(cost(context)))),
+            Range(cost) => Value::Decimal(cost(context).map(Decimal::from)),
             Hours(time) => Value::Decimal(time(context).map(Decimal::hours)),
             Time(at) => Value::Time(at(context)),
             Map(map) => Value::Map(map(context)),
@@ -272,7 +279,7 @@ impl Context<'_> {
             let time = i128::from(self.period.length().0);
             let exact = rate.ratio(time, i128::from(NANOS_PER_HOUR)).unwrap_or_default();
             // Not if the GPU had no price at first.
-            (exact - self.cost).0.abs() <= 1
+            (exact - self.cost).0.abs() <= ROUNDING
         });
         nanos.unwrap_or_else(|| self.blended_rate())
     }
@@ -292,11 +299,11 @@ impl Context<'_> {
 
     /// The start of the month of the period, or of a later one.
     fn month(&self, later: u32) -> Timestamp {
-        let date = Date::of(self.period.start).to_string();
-        let mut parts = date.split('-').map(|part| part.parse::<u32>().unwrap_or_default());
-        let (year, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let months = year * 12 + month - 1 + later;
-        let first = format!("{:04}-{:02}-01T00:00:00Z", months / 12, months % 12 + 1);
-        first.parse().map_or(self.period.end, |Instant(at)| at)
+        month(self.period.start, later).unwrap_or(self.period.end)
+    }
+
+    /// The cost at the lowest and at the highest price of an estimate.
+    fn range(&self) -> Option<[NanoUsd; 2]> {
+        self.gpu.range_of(self.cost)
     }
 }

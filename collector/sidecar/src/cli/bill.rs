@@ -35,8 +35,8 @@ pub struct BillArgs {
     #[arg(long)]
     pub skip_invalid: bool,
 
-    /// Output format. `focus` is CSV or Parquet in FOCUS 1.2, with a row per GPU and hour, and idle cost
-    /// where it was.
+    /// Output format. `focus` is CSV or Parquet in FOCUS 1.2, with a row per GPU and hour, or longer period
+    /// of a long run, and idle cost where it was.
     #[arg(long, value_enum, default_value_t = BillFormat::Text)]
     pub format: BillFormat,
 

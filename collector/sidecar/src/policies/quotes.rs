@@ -6,7 +6,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use phasemeter_meter::price::Price;
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{Price, PriceRange};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::manifest::Kind;
@@ -102,7 +103,7 @@ impl Quotes {
     }
 
     /// Queries the active pricers. Blocks for at most [`MAX_QUOTES`] deadlines more than there are
-    /// pricers.
+    /// pricers, and three times as long if the list price is an estimate.
     pub fn query(&mut self, request: &QuoteRequest) -> QuotedPrices {
         let mut all = QuotedPrices::default();
         let Some(policies) = self.policies.clone() else { return all };
@@ -123,7 +124,8 @@ impl Quotes {
                     all.change_at(start, name);
                     break;
                 }
-                all.push(name, &request, &quote);
+                let estimate = self.estimate(&current, policy, &request, &quote);
+                all.push(name, &request, &quote, estimate);
                 match quote.gpus {
                     None => return QuotedPrices { failed: false, ..all },
                     Some(_) if all.quotes.len() == MAX_QUOTES => return all,
@@ -150,11 +152,42 @@ impl Quotes {
             };
             let is_valid = quote.valid_from.is_none_or(|start| start <= request.time);
             if is_valid && quote.gpus.is_none_or(|gpus| gpus >= request.gpus) {
-                let price = price(&policy.manifest().name, request, &quote);
+                let price = price(&policy.manifest().name, request, &quote, None);
                 return QuotedOffer { price: Some(price), ..offer };
             }
         }
         offer
+    }
+
+    /// The range of a quote that follows from a list price which is an estimate: what the policy quotes at the
+    /// lowest and the highest of those prices. A discount on an estimate is an estimate; a contract is none.
+    fn estimate(
+        &mut self,
+        current: &GenerationLease,
+        policy: &Policy,
+        request: &QuoteRequest,
+        quote: &Quote,
+    ) -> Option<PriceRange> {
+        let listed = request.listed.as_ref()?;
+        let range = listed.estimate?;
+        let mut quoted_at = |rate: Rate| {
+            let listed = Some(Price { rate, ..listed.clone() });
+            let request = QuoteRequest { listed, ..request.clone() };
+            match self.evaluate(current, policy, &request).0 {
+                Some(Ok(Some(quote))) => quote.rate,
+                _ => quote.rate,
+            }
+        };
+        let [low, high] = [range.low, range.high].map(&mut quoted_at);
+        let follows = if range.low == range.high {
+            // One list price: another one shows whether the quote follows it.
+            let half = Rate::new(listed.rate.nano_usd_per_hour() / 2)?;
+            quoted_at(half) != quote.rate
+        } else {
+            low != quote.rate || high != quote.rate
+        };
+        let (low, high) = (low.min(quote.rate), high.max(quote.rate));
+        follows.then_some(PriceRange { low, high, ..range })
     }
 
     /// The statistics of each queried pricer.
@@ -195,8 +228,14 @@ impl Quotes {
 
 impl QuotedPrices {
     /// Adds the quote of a policy for the request.
-    fn push(&mut self, policy: &str, request: &QuoteRequest, quote: &Quote) {
-        let price = price(policy, request, quote);
+    fn push(
+        &mut self,
+        policy: &str,
+        request: &QuoteRequest,
+        quote: &Quote,
+        estimate: Option<PriceRange>,
+    ) {
+        let price = price(policy, request, quote, estimate);
         self.quotes.push(QuotedPrice { price, gpus: quote.gpus });
         self.valid_from = self.valid_from.max(quote.valid_from);
         if let Some(end) = quote.valid_until {
@@ -213,7 +252,12 @@ impl QuotedPrices {
 }
 
 /// The price that a policy quotes for a request.
-fn price(policy: &str, request: &QuoteRequest, quote: &Quote) -> Price {
+fn price(
+    policy: &str,
+    request: &QuoteRequest,
+    quote: &Quote,
+    estimate: Option<PriceRange>,
+) -> Price {
     let QuoteRequest { provider, region, instance_type, .. } = request.clone();
     Price {
         rate: quote.rate,
@@ -223,6 +267,6 @@ fn price(policy: &str, request: &QuoteRequest, quote: &Quote) -> Price {
         instance_type,
         source: format!("{}, quoted by {policy}", quote.source),
         as_of: Some(quote.as_of),
-        estimate: None,
+        estimate,
     }
 }
