@@ -31,6 +31,7 @@ fn comparison(on_demand: Rate, committed: Commitment, hours: Nanos) -> commitmen
     commitment::Request {
         gpus: 1,
         hours: Some(hours),
+        measured: None,
         month_hours: 720,
         on_demand,
         spot: None,
@@ -94,6 +95,7 @@ proptest! {
         let request = commitment::Request {
             gpus: 1,
             hours: None,
+            measured: None,
             month_hours: 720,
             on_demand,
             spot: None,

@@ -31,13 +31,15 @@ pub struct Coverage {
     pub all_committed: NanoUsd,
 }
 
-/// The best coverage over all committed plans; `None` without use by hour or commitments.
+/// The best coverage over all committed plans, beside the cost per month with all on demand; `None` without
+/// use by hour or commitments.
 ///
 /// # Errors
 /// Returns an error if the fleet is too large.
 pub(crate) fn coverage(
     committed: &[Commitment],
-    on_demand: Rate,
+    rate: Rate,
+    on_demand: NanoUsd,
     month_hours: u64,
     by_hour: &[u64],
 ) -> Result<Option<Coverage>, PlanError> {
@@ -46,44 +48,59 @@ pub(crate) fn coverage(
         let fix = format!("give at most {MAX_GPUS}");
         return Err(PlanError::invalid("by-hour", most, "too many GPUs", fix));
     }
-    let all = committed.iter().filter_map(|it| best(it, on_demand, month_hours, by_hour, most));
-    Ok(all.min_by_key(|it| it.monthly))
+    let best = |it: &Commitment| best(it, rate, on_demand, month_hours, by_hour, most);
+    Ok(committed.iter().filter_map(best).min_by_key(|it| it.monthly))
 }
 
 /// The best base of one plan. GPU k is in use in all hours in which at least k are, so the cost is a
 /// sum over GPUs, and each is committed if that costs less.
 fn best(
     commitment: &Commitment,
-    on_demand: Rate,
+    rate: Rate,
+    on_demand: NanoUsd,
     month_hours: u64,
     by_hour: &[u64],
     most: u64,
 ) -> Option<Coverage> {
-    let parts = i128::try_from(by_hour.len()).ok()?;
     let committed = commitment.monthly(month_hours);
-    let rented = |gpu: u64| {
+    let rented = |used: u64| part_of_month(rate, month_hours, used, by_hour);
+    let costs_more = |gpu: u64| {
         let used = by_hour.iter().filter(|&&in_use| in_use >= gpu).count();
-        let month = on_demand.hourly().times(month_hours);
-        month.ratio(i128::try_from(used).ok()?, parts)
+        Some(committed < rented(used as u64)?)
     };
-    let costs: Vec<NanoUsd> = (1..=most).map(rented).collect::<Option<_>>()?;
-    let base = costs.iter().take_while(|cost| committed < **cost).count();
-    let rest = costs.get(base..)?.iter().copied().sum();
-    let base = u64::try_from(base).ok()?;
+    let base = (1..=most).take_while(|gpu| costs_more(*gpu) == Some(true)).count() as u64;
+    let rest = by_hour.iter().map(|in_use| in_use.saturating_sub(base)).sum();
     Some(Coverage {
         plan: commitment.plan,
         base,
         most,
-        monthly: committed.times(base) + rest,
-        on_demand: costs.iter().copied().sum(),
+        monthly: committed.times(base) + rented(rest)?,
+        on_demand,
         all_committed: committed.times(most),
     })
 }
 
+/// The cost per month of GPUs that are used for so many of these parts of a month, all together.
+pub(super) fn part_of_month(
+    rate: Rate,
+    month_hours: u64,
+    used: u64,
+    by_hour: &[u64],
+) -> Option<NanoUsd> {
+    let parts = i128::try_from(by_hour.len()).ok()?;
+    rate.hourly().times(month_hours).ratio(used.into(), parts)
+}
+
 impl Coverage {
+    /// The headline, if a mix costs less than `cheapest`, the cheapest plan for all.
+    pub(crate) fn headline(&self, cheapest: NanoUsd) -> Option<String> {
+        let Self { plan, base, monthly, .. } = *self;
+        let mix = format!("commit to {} with {plan}, rent the rest", gpus(base));
+        (monthly < cheapest).then(|| format!("{mix}: {} per month", usd(monthly)))
+    }
+
     pub(crate) fn write(&self, sheet: &mut Worksheet) {
         let Self { plan, base, most, monthly, on_demand, all_committed } = *self;
-        sheet.headline.push(format!("commit to {} with {plan}, rent the rest", gpus(base)));
         let columns = [("mix", "mix"), ("committed_gpus", "committed"), ("monthly_usd", "month")];
         let row = |name: &str, committed, cost| {
             vec![Quantity::text(name), Quantity::Count(committed), Quantity::Usd(cost)]

@@ -5,6 +5,7 @@
 
 mod coverage;
 mod term;
+mod usage;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::price::Plan;
@@ -12,22 +13,27 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 
 use crate::error::PlanError;
 use crate::format::{gpus, grouped, number, percent, rate, usd};
+use crate::profile::MeasuredUse;
 use crate::worksheet::{Quantity, Worksheet};
 
 pub use self::coverage::Coverage;
-use self::coverage::coverage;
-pub use self::term::{Commitment, MONTHS};
+use self::coverage::{coverage, part_of_month};
+use self::term::hourly_cost;
+pub use self::term::{Commitment, MONTHS, PlanCost};
+use self::usage::{Usage, part};
 
 /// Tenths of a month in the table of sensitivity.
 const TENTHS: u64 = 10;
 
 /// The question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Number of GPUs.
     pub gpus: u64,
-    /// Hours per month in which each is used; all if `None`.
+    /// Hours per month in which each is used; if `None`, as measured, else all.
     pub hours: Option<Nanos>,
+    /// How much GPUs of a run were used.
+    pub measured: Option<MeasuredUse>,
     /// Hours of a month: 720, or 730 for a twelfth of 365 days.
     pub month_hours: u64,
     /// Price on demand.
@@ -40,25 +46,6 @@ pub struct Request {
     pub by_hour: Vec<u64>,
 }
 
-/// The costs of one plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PlanCost {
-    /// The plan.
-    pub plan: Plan,
-    /// Its price per GPU-hour.
-    pub rate: Rate,
-    /// Cost of all GPUs per month.
-    pub monthly: NanoUsd,
-    /// Cost of all GPUs per year of twelve such months.
-    pub yearly: NanoUsd,
-    /// Less than on demand per year; negative if it is more.
-    pub saved: NanoUsd,
-    /// The same as a fraction of on demand; `None` if that is free.
-    pub saved_fraction: Option<f64>,
-    /// Hours per month from which it costs less than on demand; `None` for hourly plans, or if never.
-    pub break_even: Option<Nanos>,
-}
-
 /// The result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
@@ -68,12 +55,6 @@ pub struct Comparison {
     pub plans: Vec<PlanCost>,
     /// The best mix of committed and on-demand GPUs, if use by hour was given.
     pub coverage: Option<Coverage>,
-}
-
-/// The cost of GPUs at an hourly rate, rounded half to even.
-fn hourly_cost(rate: Rate, hours: Nanos, gpus: u64) -> Result<NanoUsd, PlanError> {
-    let nanos = i128::from(hours.0).checked_mul(i128::from(gpus)).ok_or(PlanError::Overflow)?;
-    rate.hourly().ratio(nanos, i128::from(NANOS_PER_HOUR)).ok_or(PlanError::Overflow)
 }
 
 impl Request {
@@ -88,7 +69,8 @@ impl Request {
         }
         let month = Nanos(self.month_hours * NANOS_PER_HOUR);
         let hours = if self.by_hour.is_empty() {
-            self.hours.unwrap_or(month)
+            let measured = self.measured.map(|used| part(month, used.worked));
+            self.hours.or(measured).unwrap_or(month)
         } else {
             let most = self.by_hour.iter().copied().max().unwrap_or_default();
             if most == 0 {
@@ -122,7 +104,13 @@ impl Request {
                 break_even: commitment.break_even(self.on_demand, self.month_hours),
             });
         }
-        let coverage = coverage(&self.committed, self.on_demand, self.month_hours, &self.by_hour)?;
+        let coverage = coverage(
+            &self.committed,
+            self.on_demand,
+            on_demand.monthly,
+            self.month_hours,
+            &self.by_hour,
+        )?;
         Ok(Comparison { request: self, hours, plans, coverage })
     }
 
@@ -139,8 +127,15 @@ impl Request {
         hours: Nanos,
         on_demand: Option<PlanCost>,
     ) -> Result<PlanCost, PlanError> {
-        let monthly = hourly_cost(rate, hours, self.gpus)?;
-        let yearly = hourly_cost(rate, hours.saturating_mul(MONTHS), self.gpus)?;
+        let [monthly, yearly] = if self.by_hour.is_empty() {
+            let yearly = hourly_cost(rate, hours.saturating_mul(MONTHS), self.gpus)?;
+            [hourly_cost(rate, hours, self.gpus)?, yearly]
+        } else {
+            let used = self.by_hour.iter().fold(0_u64, |sum, gpus| sum.saturating_add(*gpus));
+            let of = |hours| part_of_month(rate, hours, used, &self.by_hour);
+            let year = self.month_hours * MONTHS;
+            [self.month_hours, year].map(of).map(Option::unwrap_or_default)
+        };
         let reference = on_demand.map_or(yearly, |it| it.yearly);
         let saved = reference - yearly;
         let saved_fraction = fraction(saved, reference);
@@ -153,6 +148,11 @@ fn fraction(part: NanoUsd, whole: NanoUsd) -> Option<f64> {
 }
 
 impl Comparison {
+    fn usage(&self) -> Usage {
+        let Request { gpus, measured, month_hours, .. } = self.request;
+        Usage { gpus, measured, month_hours, hours: self.hours }
+    }
+
     /// The cheapest plan that cannot be interrupted, per month; the first of equals.
     #[must_use]
     pub fn cheapest(&self) -> Option<&PlanCost> {
@@ -181,11 +181,17 @@ impl Comparison {
         let Request { gpus: n, month_hours, .. } = self.request;
         let hours = self.hours.0 as f64 / NANOS_PER_HOUR as f64;
         if let Some(best) = self.cheapest() {
-            sheet.headline = vec![
-                format!("{} used {} h per month", gpus(n), number(hours)),
-                format!("cheapest: {}, {} per month", best.plan, usd(best.monthly)),
-            ];
-            sheet.value("cheapest_plan", "", Quantity::text(best.plan.as_str()));
+            let mix = self.coverage.as_ref().and_then(|it| it.headline(best.monthly));
+            let plan = if mix.is_some() { "mixed" } else { best.plan.as_str() };
+            sheet.value("cheapest_plan", "", Quantity::text(plan));
+            let mut headline = vec![format!("{} used {} h per month", gpus(n), number(hours))];
+            headline.push(mix.unwrap_or_else(|| {
+                format!("cheapest: {}, {} per month", best.plan, usd(best.monthly))
+            }));
+            let is_given = self.request.hours.is_some() || !self.request.by_hour.is_empty();
+            let condition = best.break_even.filter(|_| !is_given);
+            headline.extend(condition.map(|at| self.usage().condition(at)));
+            sheet.headline = headline;
         }
         sheet.value("gpus", "", Quantity::Count(n));
         sheet.value("hours_per_month", "", Quantity::Number(hours));
@@ -196,7 +202,7 @@ impl Comparison {
             coverage.write(&mut sheet);
         }
         if self.request.hours.is_none() && self.request.by_hour.is_empty() {
-            sheet.assume("every GPU is used in every hour of the month; set --hours if it is not");
+            self.usage().write(&mut sheet, self.request.on_demand, &self.plans);
         }
         sheet.assume(match month_hours {
             720 => {
@@ -242,6 +248,7 @@ impl Comparison {
             ("break_even_hours_per_month", "break-even"),
             ("term_usd", ""),
         ];
+        let reference = self.plans.first().map_or(NanoUsd::ZERO, |it| it.yearly);
         let rows = self.plans.iter().map(|it| {
             let commitment = self.request.committed.iter().find(|c| c.plan == it.plan);
             let never = "it never costs less than on demand";
@@ -259,14 +266,18 @@ impl Comparison {
                 Quantity::Rate(it.rate),
                 Quantity::Usd(it.monthly),
                 Quantity::Usd(it.yearly),
-                Quantity::Usd(it.saved),
+                Quantity::difference(reference, it.yearly),
                 it.saved_fraction
                     .map_or(Quantity::Missing("on demand is free"), Quantity::Fraction),
                 break_even,
                 term.unwrap_or(Quantity::Missing("it has no term")),
             ]
         });
-        sheet.table("plans", "Plans", &columns, rows.collect());
+        let basis = match month_hours {
+            720 => "month × 24 × 30, year × 24 × 30 × 12".to_owned(),
+            hours => format!("month × {hours} h, year × {hours} h × 12"),
+        };
+        sheet.table("plans", format!("Plans: {basis}"), &columns, rows.collect());
         for it in &self.plans {
             let commitment = self.request.committed.iter().find(|c| c.plan == it.plan);
             let Some(commitment) = commitment else {
@@ -288,7 +299,6 @@ impl Comparison {
             };
             let result = format!("{} per month", usd(it.monthly));
             sheet.formula(it.plan.as_str(), symbols, numbers, result);
-            let reference = self.plans.first().map_or(NanoUsd::ZERO, |it| it.yearly);
             sheet.formula(
                 format!("{} saves", it.plan),
                 "1 − committed ÷ on demand",
@@ -296,7 +306,7 @@ impl Comparison {
                 format!(
                     "{}, {} per year",
                     it.saved_fraction.map_or("unknown".to_owned(), percent),
-                    usd(it.saved)
+                    Quantity::difference(reference, it.yearly)
                 ),
             );
             if let Some(nanos) = it.break_even {
@@ -339,7 +349,7 @@ impl Comparison {
                 Quantity::Fraction(tenths as f64 / TENTHS as f64),
                 Quantity::text(plan.as_str()),
                 Quantity::Usd(*cost),
-                Quantity::Usd(on_demand - *cost),
+                Quantity::difference(on_demand, *cost),
             ])
         });
         sheet.table("sensitivity", "By use of the month", &columns, rows.collect());

@@ -1,10 +1,12 @@
-//! Committed prices: paid in every hour of a term.
+//! Prices of plans: committed ones are paid in every hour of a term, hourly ones in hours of use.
 //!
 //! Must not depend on how much GPUs are used.
 
 use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+
+use crate::error::PlanError;
 
 /// Months per year.
 pub const MONTHS: u64 = 12;
@@ -18,6 +20,31 @@ pub struct Commitment {
     pub rate: Rate,
     /// Paid once per GPU and term.
     pub upfront: NanoUsd,
+}
+
+/// The costs of one plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlanCost {
+    /// The plan.
+    pub plan: Plan,
+    /// Its price per GPU-hour.
+    pub rate: Rate,
+    /// Cost of all GPUs per month.
+    pub monthly: NanoUsd,
+    /// Cost of all GPUs per year of twelve such months.
+    pub yearly: NanoUsd,
+    /// Less than on demand per year; negative if it is more.
+    pub saved: NanoUsd,
+    /// The same as a fraction of on demand; `None` if that is free.
+    pub saved_fraction: Option<f64>,
+    /// Hours per month from which it costs less than on demand; `None` for hourly plans, or if never.
+    pub break_even: Option<Nanos>,
+}
+
+/// The cost of GPUs at an hourly rate, rounded half to even.
+pub(super) fn hourly_cost(rate: Rate, hours: Nanos, gpus: u64) -> Result<NanoUsd, PlanError> {
+    let nanos = i128::from(hours.0).checked_mul(i128::from(gpus)).ok_or(PlanError::Overflow)?;
+    rate.hourly().ratio(nanos, i128::from(NANOS_PER_HOUR)).ok_or(PlanError::Overflow)
 }
 
 impl Commitment {

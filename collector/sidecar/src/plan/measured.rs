@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::Rate;
+use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::units::Timestamp;
-use phasemeter_plan::profile::{self, Hour, Period};
+use phasemeter_plan::profile::{self, Hour, MeasuredUse, Period};
 use serde_json::Value;
 
 /// The name of the schemas that are read, without the version.
 const SCHEMA: &str = "phasemeter.report/";
+
+/// The accounts of time at work.
+const WORKING: [Account; 3] = [Account::Underutilized, Account::Productive, Account::ComputeBound];
 
 /// The largest report that is read.
 const MAX_BYTES: u64 = 1 << 30;
@@ -161,6 +165,13 @@ impl Measured {
         profile::hours(&gpus)
     }
 
+    /// How much of their time the GPUs were used; `None` if the report has no time by hour.
+    #[must_use]
+    pub fn measured_use(&self) -> Option<MeasuredUse> {
+        let gpus: Vec<_> = self.gpus.iter().map(|gpu| gpu.periods.clone()).collect();
+        profile::measured_use(&gpus)
+    }
+
     /// Work per second of all GPUs in each hour of which enough is in the run, with its unit; `None`
     /// unless work by hour of exactly one unit was reported.
     #[must_use]
@@ -217,19 +228,22 @@ fn gpu(gpu: &Value) -> MeasuredGpu {
     }
 }
 
-/// A GPU is in use if it works, or is idle and held, or it is unknown whether it is held.
 fn period(period: &Value) -> Option<Period> {
     let instant = |key: &str| Some(period.get(key)?.as_str()?.parse::<Instant>().ok()?.0);
     let (start, end) = (instant("start")?, instant("end")?);
     let seconds = end.since(start).as_secs_f64();
-    let accounts = period.get("accounts")?.as_object()?.iter();
-    let in_use = accounts.filter(|(name, _)| !matches!(name.as_str(), "idle_free" | "unobserved"));
-    let in_use = in_use.filter_map(|(_, totals)| totals.get("seconds")?.as_f64());
+    let accounts = period.get("accounts")?.as_object()?;
+    let time_in = |names: &[Account]| {
+        let time = |it: &Account| accounts.get(it.name())?.get("seconds")?.as_f64();
+        names.iter().filter_map(time).sum::<f64>()
+    };
     (seconds > 0.0).then(|| Period {
         start: start.since(Timestamp::EPOCH).as_secs_f64(),
         seconds,
         effective_seconds: period.get("effective_seconds").and_then(Value::as_f64).unwrap_or(0.0),
-        in_use: in_use.sum::<f64>() > 0.0,
+        working_seconds: time_in(&WORKING),
+        held_seconds: time_in(&[Account::IdleHeld]),
+        unobserved_seconds: time_in(&[Account::Unobserved]),
     })
 }
 

@@ -10,7 +10,7 @@ use phasemeter_plan::error::PlanError;
 use super::super::error::CommandError;
 use super::prices::Prices;
 use super::{lacks, measured};
-use crate::cli::CommitmentArgs;
+use crate::cli::{CommitmentArgs, PlanPriceArgs};
 use crate::plan::Measured;
 
 /// The most GPUs of a plan: sums of money do not overflow.
@@ -52,38 +52,56 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
         fix: "give --price, --gpu or --instance-type",
     })?;
     let model = model.or_else(|| report.as_ref()?.model());
-    // The book's spot price is shown if it has one.
-    let spot = match (args.spot_price.or(quoted(Plan::Spot)), args.price.price) {
-        (Some(given), _) => Some(given),
-        (None, Some(_)) => None,
-        (None, None) => {
-            let listed = prices.listed(&args.price, model, Plan::Spot, "--spot-price");
-            let listed = listed.ok().flatten();
-            if let Some(price) = &listed {
-                prices.note("spot price", price);
-            }
-            listed.map(|price| price.rate)
-        }
-    };
-    let upfront = |given: Option<NanoUsd>| given.unwrap_or_default();
-    let committed = [
-        (Plan::Reserved1y, args.reserved_1y_price, upfront(args.reserved_1y_upfront)),
-        (Plan::Reserved3y, args.reserved_3y_price, upfront(args.reserved_3y_upfront)),
-        (Plan::Owned, args.owned_price, NanoUsd::ZERO),
+    // Other prices are those of the same place: what another provider charges is not for these instances.
+    let place = placed_as(&args.price, report.as_ref());
+    let given = [
+        (Plan::Spot, args.spot_price),
+        (Plan::Reserved1y, args.reserved_1y_price),
+        (Plan::Reserved3y, args.reserved_3y_price),
+        (Plan::Owned, args.owned_price),
     ];
-    let committed = committed.into_iter().filter_map(|(plan, given, upfront)| {
-        let rate = given.or_else(|| quoted(plan))?;
-        Some(Commitment { plan, rate, upfront })
-    });
+    let mut rates = Vec::new();
+    for (plan, given) in given {
+        let rate = match given.or_else(|| quoted(plan)) {
+            None if args.price.price.is_none() || !args.price.prices.is_empty() => {
+                prices.beside(&place, model, plan)
+            }
+            known => known,
+        };
+        rates.extend(rate.map(|rate| (plan, rate)));
+    }
+    let spot = rates.iter().find(|(plan, _)| *plan == Plan::Spot).map(|(_, rate)| *rate);
+    let upfront = |plan| match plan {
+        Plan::Reserved1y => args.reserved_1y_upfront.unwrap_or_default(),
+        Plan::Reserved3y => args.reserved_3y_upfront.unwrap_or_default(),
+        _ => NanoUsd::ZERO,
+    };
+    let committed = rates.into_iter().filter(|(plan, _)| *plan != Plan::Spot);
+    let committed = committed.map(|(plan, rate)| Commitment { plan, rate, upfront: upfront(plan) });
     Ok(Request {
         gpus,
         hours: args.hours,
+        measured: report.as_ref().and_then(Measured::measured_use),
         month_hours: args.month_hours,
         on_demand,
         spot,
         committed: committed.collect(),
         by_hour,
     })
+}
+
+/// The place of the prices, else that of the report's.
+fn placed_as(args: &PlanPriceArgs, report: Option<&Measured>) -> PlanPriceArgs {
+    let is_given = args.provider.is_some() || args.region.is_some() || args.instance_type.is_some();
+    match report.and_then(|report| report.price.as_ref()).filter(|_| !is_given) {
+        Some(price) => PlanPriceArgs {
+            provider: price.provider.clone(),
+            region: price.region.clone(),
+            instance_type: price.instance_type.clone(),
+            ..args.clone()
+        },
+        None => args.clone(),
+    }
 }
 
 /// The GPUs in use in each hour of a report.

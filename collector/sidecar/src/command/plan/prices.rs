@@ -152,6 +152,19 @@ impl Prices {
         price.map(Some).map_err(|unpriced| CommandError::Unpriced(unpriced, option))
     }
 
+    /// The price of the book for another plan at this place, if a provider or an instance type is known.
+    pub(super) fn beside(
+        &mut self,
+        place: &PlanPriceArgs,
+        model: Option<&str>,
+        plan: Plan,
+    ) -> Option<Rate> {
+        let is_known = place.provider.is_some() || place.instance_type.is_some();
+        let price = self.listed(place, model, plan, "").ok().flatten().filter(|_| is_known)?;
+        self.note(&format!("{} price", plan.as_str().replace('_', " ")), &price);
+        Some(price.rate)
+    }
+
     /// The GPU of an instance type.
     pub(super) fn gpu_of(&self, instance_type: Option<&str>) -> Option<String> {
         self.book.gpu_of(instance_type?).map(str::to_owned)
