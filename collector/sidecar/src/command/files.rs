@@ -1,12 +1,14 @@
 //! Output files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
 use phasemeter_otlp::OtlpFile;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::io::Errno;
 
 use super::error::CommandError;
 
@@ -34,24 +36,35 @@ pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
 
 /// A file that has either its old contents or all of the new ones.
 #[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ReplacedFile(PathBuf);
 
 #[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
 impl ReplacedFile {
     /// Checks that the file can be written, without changing it.
     pub(super) fn at(path: &Path) -> Result<Self, CommandError> {
+        let file = Self::unchecked(path)?;
+        file.check()?;
+        Ok(file)
+    }
+
+    /// Rejects only what can never be such a file.
+    pub(super) fn unchecked(path: &Path) -> Result<Self, CommandError> {
         reject_pipe(path)?;
-        let file = Self(path.to_owned());
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Checks that it can be written now, without changing it.
+    pub(super) fn check(&self) -> Result<(), CommandError> {
+        let Self(path) = self;
         let checked = match OpenOptions::new().write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let beside = file.beside();
+                let beside = beside(path);
                 create_new(&beside).and_then(|_| fs::remove_file(&beside))
             }
             opened => opened.map(drop),
         };
-        checked.map_err(|source| write_error(path, source))?;
-        Ok(file)
+        checked.map_err(|source| self.error(source))
     }
 
     /// Replaces the contents.
@@ -59,31 +72,54 @@ impl ReplacedFile {
         self.write_with(|mut file| file.write_all(contents).map_err(|source| self.error(source)))
     }
 
-    /// Replaces the contents by what `write` writes: to a file beside it, which is then renamed. If the
-    /// directory does not allow that, or this is a device or a link, the file is overwritten. If there
-    /// is an error, the old contents stay.
+    /// Replaces the contents by what `write` writes. If there is an error, the old contents stay.
     pub(super) fn write_with<T>(
         &self,
         write: impl FnOnce(&File) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
-        let Self(path) = self;
-        let is_replaceable = match fs::symlink_metadata(path) {
-            Ok(file) => file.is_file(),
-            Err(_) => true,
-        };
-        let beside = self.beside();
-        let created = if is_replaceable { create_new(&beside).ok() } else { None };
-        match created {
-            Some(file) => {
+        self.write_beside(create_new, write)
+    }
+
+    /// The contents are written to a file beside it, which then takes its name. A link stays one: the
+    /// file at its end is replaced. A device is written, and a file whose directory allows no other
+    /// is overwritten. `create_new` creates the file beside it.
+    fn write_beside<T>(
+        &self,
+        create_new: impl FnOnce(&Path) -> io::Result<File>,
+        write: impl FnOnce(&File) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        let failed = |source| self.error(source);
+        let path = fs::canonicalize(&self.0).unwrap_or_else(|_| self.0.clone());
+        if fs::metadata(&path).is_ok_and(|file| !file.is_file()) {
+            return write(&create(&path).map_err(failed)?);
+        }
+        let beside = beside(&path);
+        // Left by a process that had the same ID and was killed.
+        let _ = fs::remove_file(&beside);
+        match create_new(&beside) {
+            Ok(file) => {
                 let written = write(&file).and_then(|result| {
-                    let moved = fs::rename(&beside, path).or_else(|_| overwrite(path, &beside));
-                    moved.map(|()| result).map_err(|source| self.error(source))
+                    let moved = file.sync_all().and_then(|()| {
+                        // A mounted file, for example, cannot be renamed over.
+                        fs::rename(&beside, &path)
+                            .or_else(|_| overwrite(&path, &mut File::open(&beside)?))
+                    });
+                    moved.map(|()| result).map_err(failed)
                 });
                 // Left only if it was not renamed.
                 let _ = fs::remove_file(&beside);
                 written
             }
-            None => write(&create(path).map_err(|source| self.error(source))?),
+            Err(error) if is_denied(&error) => {
+                let flags = MemfdFlags::CLOEXEC;
+                let memory = memfd_create(env!("CARGO_PKG_NAME"), flags).map_err(io::Error::from);
+                let mut memory = File::from(memory.map_err(failed)?);
+                let result = write(&memory)?;
+                overwrite(&path, &mut memory).map_err(failed)?;
+                Ok(result)
+            }
+            // A full disk, for example.
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -91,23 +127,43 @@ impl ReplacedFile {
     pub(super) fn error(&self, source: io::Error) -> CommandError {
         write_error(&self.0, source)
     }
-
-    /// The name of the new file until it is complete.
-    fn beside(&self) -> PathBuf {
-        let Self(path) = self;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        path.with_file_name(format!(".{name}.{}.tmp", process::id()))
-    }
 }
 
-/// Overwrites the first file with the second.
-fn overwrite(path: &Path, with: &Path) -> io::Result<()> {
-    io::copy(&mut File::open(with)?, &mut create(path)?).map(drop)
+/// The name of the new file until it is complete. Of a long name it has the beginning, so that it is no
+/// longer than a name may be.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let begin: String = name.chars().take(40).collect();
+    path.with_file_name(format!(".{begin}.{}.tmp", process::id()))
+}
+
+/// Whether a directory allows no new file, though one in it may be writable.
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Overwrites a file with another one. Its space is reserved before, so that a full disk changes
+/// nothing.
+fn overwrite(path: &Path, with: &mut File) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let length = with.seek(SeekFrom::End(0))?;
+    with.rewind()?;
+    if length > 0 {
+        // Other errors are of file systems that cannot reserve.
+        let reserved = fallocate(&file, FallocateFlags::KEEP_SIZE, 0, length);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+            return Err(error.into());
+        }
+    }
+    io::copy(with, &mut file)?;
+    file.set_len(length)?;
+    file.sync_all()
 }
 
 /// Like [`create`], for a file that does not exist. Follows no link.
 fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn write_error(path: &Path, source: io::Error) -> CommandError {
@@ -143,5 +199,39 @@ mod tests {
         // So does a device.
         ReplacedFile::at(Path::new("/dev/null")).unwrap().write(b"x").unwrap();
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn file_that_cannot_be_written_keeps_its_contents() {
+        let dir = tempfile::tempdir().unwrap();
+        // As long as a name may be.
+        let path = dir.path().join("r".repeat(255));
+        let report = ReplacedFile::at(&path).unwrap();
+        report.write(b"old").unwrap();
+        let contents = || fs::read(&path).unwrap();
+        let failing = |mut file: &File| {
+            file.write_all(b"ne").map_err(|source| report.error(source))?;
+            Err(report.error(io::Error::from_raw_os_error(28)))
+        };
+        // Neither a disk without space nor one without inodes.
+        let error = report.write_with(failing).map(|(): ()| ()).unwrap_err();
+        assert!(error.to_string().contains("cannot be written"), "{error}");
+        let no_inode = |_: &Path| Err(io::Error::from_raw_os_error(28));
+        report.write_beside(no_inode, |_| Ok(())).unwrap_err();
+        assert_eq!(contents(), b"old");
+        // In a directory that allows no other file it is overwritten, whole or not at all.
+        let denied = |_: &Path| Err(io::Error::from_raw_os_error(13));
+        report.write_beside(denied, failing).map(|(): ()| ()).unwrap_err();
+        assert_eq!(contents(), b"old");
+        let new = |mut file: &File| {
+            let written = file.write_all(b"new, and longer");
+            written.map_err(|source| report.error(source))
+        };
+        report.write_beside(denied, new).unwrap();
+        assert_eq!(contents(), b"new, and longer");
+        // What a killed process with the same ID left.
+        fs::write(beside(&path), "left").unwrap();
+        report.write(b"newer").unwrap();
+        assert_eq!((contents(), fs::read_dir(dir.path()).unwrap().count()), (b"newer".to_vec(), 1));
     }
 }
