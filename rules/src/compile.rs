@@ -9,14 +9,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -146,27 +147,27 @@ impl CompilerProcess {
         stubs: Stubs,
         memory: u64,
     ) -> io::Result<std::process::Output> {
+        // A file, so that nothing has to be written while the output is read.
+        let mut input = File::from(memfd_create("policy", MemfdFlags::CLOEXEC)?);
+        input.write_all(policy)?;
+        input.rewind()?;
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
             .args([layout.name(), stubs.name()])
             .args([memory, self.time.as_secs()].map(|limit| limit.to_string()))
             .env_clear()
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = {
+        let child = {
             let mut running = running();
             let child = command.spawn()?;
             running.insert(child.id());
             child
         };
-        let (pid, stdin) = (child.id(), child.stdin.take());
-        let output = thread::scope(|scope| {
-            // A child that dies early closes the pipe; its exit status is the better error.
-            scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(policy)));
-            child.wait_with_output()
-        });
+        let pid = child.id();
+        let output = child.wait_with_output();
         running().remove(&pid);
         output
     }
@@ -238,6 +239,7 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => (EX_SOFTWARE, error.to_string()),
     };
     // If this fails, the exit status remains.
+    #[allow(clippy::disallowed_methods, reason = "the process that started this one reads it")]
     let _ = io::stderr().write_all(message.as_bytes());
     code.into()
 }
@@ -249,6 +251,8 @@ fn compile_stdin(
     seconds: u64,
 ) -> io::Result<Result<(), LoadError>> {
     limit_this_process(memory, seconds)?;
+    // If memory runs out, the kernel ends this process, not the one that meters.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
     // If the parent ends, nothing waits for the result.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;

@@ -3,7 +3,6 @@
 //!
 //! Must not depend on what a policy is.
 
-use std::io;
 use std::time::Duration;
 
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -98,10 +97,11 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_memories_per_component(each(limits.memories))
         .max_tables_per_component(each(limits.tables))
         .table_elements(limits.table_elements)
-        // Written pages are cleared for the next instance instead of unmapped and faulted in again,
-        // which is twice as fast. Two MiB per slot hold the stack and data of a Rust policy. From
-        // Linux 6.7 on, the kernel reports which pages were written.
-        .pagemap_scan(Enabled::Auto)
+        // Pages are cleared for the next instance instead of unmapped and faulted in again, which is
+        // twice as fast. Two MiB per slot hold the stack and data of a Rust policy. The kernel could
+        // report which pages were written, but wasmtime then opens a file in every process that this
+        // one forks, and aborts it if there is none left: the command of `run`.
+        .pagemap_scan(Enabled::No)
         .linear_memory_keep_resident(2 << 20)
         .table_keep_resident(64 << 10)
         // The store limiter enforces the memory limit, with a typed error.
@@ -138,8 +138,7 @@ impl Runtime {
             }
         };
         let engine = engine.map_err(RuntimeError::Engine)?;
-        let ticker = EpochTicker::start(engine.weak()).map_err(RuntimeError::Ticker)?;
-        Ok(Self { engine, ticker, layout, limits })
+        Ok(Self { engine, ticker: EpochTicker::default(), layout, limits })
     }
 }
 
@@ -152,9 +151,6 @@ pub enum RuntimeError {
     /// wasmtime cannot start on this machine.
     #[error("cannot start the WebAssembly runtime: {0:#}")]
     Engine(#[source] wasmtime::Error),
-    /// The thread that enforces deadlines cannot be started.
-    #[error("cannot start the policy deadline thread: {0}")]
-    Ticker(#[source] io::Error),
 }
 
 #[cfg(test)]

@@ -2,15 +2,15 @@
 //! evaluations.
 //!
 //! At most [`MAX_CONCURRENT`] evaluations hold a permit. While any does, one thread advances the
-//! engine's epoch; otherwise the thread sleeps, so an idle sidecar has no timer wake-ups. Must not
-//! depend on what an evaluation does.
+//! engine's epoch; otherwise the thread sleeps, so an idle sidecar has no timer wake-ups. It starts with
+//! the first evaluation; if the system refuses that, evaluations have less fuel and no deadline. Must
+//! not depend on what an evaluation does.
 
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use wasmtime::EngineWeak;
+use wasmtime::{Engine, EngineWeak};
 
 use crate::limits::TICK;
 
@@ -18,8 +18,11 @@ use crate::limits::TICK;
 /// trial of the next generation, the others for embedders with several threads.
 pub(crate) const MAX_CONCURRENT: usize = 4;
 
+/// Fuel of an evaluation without a deadline: the default limit, seconds at most, interpreted too.
+const FUEL_WITHOUT_DEADLINE: u64 = 500_000_000;
+
 /// Hands out evaluation permits and advances the epoch. Dropping it stops the thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct EpochTicker {
     shared: Arc<Shared>,
 }
@@ -40,6 +43,7 @@ struct State {
     awake_since: Option<Instant>,
     /// Ticks since then.
     ticks: u64,
+    has_thread: bool,
     closed: bool,
 }
 
@@ -63,18 +67,15 @@ impl Shared {
 }
 
 impl EpochTicker {
-    pub(crate) fn start(engine: EngineWeak) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let thread_shared = Arc::clone(&shared);
-        thread::Builder::new()
-            .name("policy-ticker".to_owned())
-            .spawn(move || tick(&thread_shared, &engine))?;
-        Ok(Self { shared })
-    }
-
-    /// Blocks until a permit is free. Dropping the permit releases it.
-    pub(crate) fn acquire(&self) -> EvaluationPermit<'_> {
+    /// Blocks until a permit is free. Dropping the permit releases it. Advances the epoch of this engine,
+    /// which must be the same each time.
+    pub(crate) fn acquire(&self, engine: &Engine) -> EvaluationPermit<'_> {
         let mut state = self.shared.lock();
+        if !state.has_thread {
+            let (shared, engine) = (Arc::clone(&self.shared), engine.weak());
+            let thread = thread::Builder::new().name("policy-ticker".to_owned());
+            state.has_thread = thread.spawn(move || tick(&shared, &engine)).is_ok();
+        }
         while state.active == MAX_CONCURRENT {
             state.waiting += 1;
             state = self.shared.wait(state);
@@ -84,7 +85,11 @@ impl EpochTicker {
         if state.awake_since.is_none() {
             self.shared.changed.notify_all();
         }
-        EvaluationPermit { shared: &self.shared, pending_ticks: state.due() - state.ticks }
+        EvaluationPermit {
+            shared: &self.shared,
+            pending_ticks: state.due() - state.ticks,
+            max_fuel: if state.has_thread { u64::MAX } else { FUEL_WITHOUT_DEADLINE },
+        }
     }
 }
 
@@ -101,6 +106,8 @@ pub(crate) struct EvaluationPermit<'a> {
     /// Ticks that were due before the permit was acquired and are still to be applied. They must
     /// not count against this evaluation's deadline.
     pub(crate) pending_ticks: u64,
+    /// Fuel that it may have at most: less if no deadline ends it.
+    pub(crate) max_fuel: u64,
 }
 
 impl Drop for EvaluationPermit<'_> {
@@ -145,16 +152,24 @@ mod tests {
 
     use super::*;
 
+    /// One whose thread never runs.
+    fn without_thread() -> EpochTicker {
+        let ticker = EpochTicker::default();
+        ticker.shared.lock().has_thread = true;
+        ticker
+    }
+
     #[test]
     fn permit_excludes_ticks_missed_before_it() {
-        let ticker = EpochTicker { shared: Arc::default() };
-        assert_eq!(ticker.acquire().pending_ticks, 0, "the thread sleeps");
+        let ticker = without_thread();
+        let engine = Engine::default();
+        assert_eq!(ticker.acquire(&engine).pending_ticks, 0, "the thread sleeps");
         let mut state = ticker.shared.lock();
         let awake_since = Instant::now().checked_sub(Duration::from_millis(50)).unwrap();
         state.awake_since = Some(awake_since);
         state.ticks = 10;
         drop(state);
-        let pending = ticker.acquire().pending_ticks;
+        let pending = ticker.acquire(&engine).pending_ticks;
         assert!(pending >= 40, "50 ticks are due, and 10 were applied");
         // A tick is a millisecond.
         let due = awake_since.elapsed().as_millis();
@@ -163,10 +178,11 @@ mod tests {
 
     #[test]
     fn acquire_waits_for_a_permit() {
-        let ticker = EpochTicker { shared: Arc::default() };
-        let permits: Vec<_> = (0..MAX_CONCURRENT).map(|_| ticker.acquire()).collect();
+        let ticker = without_thread();
+        let engine = Engine::default();
+        let permits: Vec<_> = (0..MAX_CONCURRENT).map(|_| ticker.acquire(&engine)).collect();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| drop(ticker.acquire()));
+            let waiter = scope.spawn(|| drop(ticker.acquire(&engine)));
             while ticker.shared.lock().waiting == 0 {
                 thread::yield_now();
             }
@@ -179,8 +195,8 @@ mod tests {
 
     #[test]
     fn thread_ticks_only_while_a_permit_is_held() {
-        let engine = wasmtime::Engine::default();
-        let ticker = EpochTicker::start(engine.weak()).unwrap();
+        let engine = Engine::default();
+        let ticker = EpochTicker::default();
         let shared = Arc::clone(&ticker.shared);
         let wait_until = |holds: &dyn Fn(&State) -> bool| {
             let start = Instant::now();
@@ -189,7 +205,7 @@ mod tests {
                 thread::sleep(TICK);
             }
         };
-        let permit = ticker.acquire();
+        let permit = ticker.acquire(&engine);
         wait_until(&|state| state.ticks > 2);
         drop(permit);
         wait_until(&|state| state.awake_since.is_none() && state.ticks == 0);

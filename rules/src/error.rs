@@ -195,8 +195,8 @@ pub enum SignatureError {
 pub enum CompileError {
     /// The compiler was stopped by its limits or by the kernel.
     #[error(
-        "compile limit of {} MiB and {} s exceeded; compile it elsewhere with 'phasemeter policy \
-         compile' and put the result beside it",
+        "compiler stopped by its limits of {} MiB and {} s, or since memory ran out; compile it \
+         elsewhere with 'phasemeter policy compile' and put the result beside it",
         memory >> 20, time.as_secs()
     )]
     Limit {

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 
-use crate::artifact::{
-    Cache, CacheKey, CacheStats, PrivateDirError, SignedArtifact, TrustedArtifact,
-};
+use crate::artifact::{Cache, CacheKey, CacheStats, PrivateDirError, TrustedArtifact};
 use crate::candidate::parse_settings;
 pub use crate::candidate::{
     Approval, Candidate, CandidateSource, Locked, SettingsFile, Unreadable,
 };
+use crate::codegen;
 use crate::compile::Compiler;
 use crate::contract::{self, Contract, Stubs};
 use crate::digest::Digest;
@@ -45,8 +44,9 @@ pub struct Options {
     pub stub_imports: bool,
     /// How policies are compiled.
     pub compiler: Compiler,
-    /// Whether policies are interpreted, so that no memory is executable. Builds without the feature
-    /// `compiler` always interpret.
+    /// Whether all policies are interpreted, so that no memory is executable. Builds without the feature
+    /// `compiler` always interpret. Those that are part of this program always are: for one evaluation in
+    /// minutes, to compile them takes longer.
     pub interpreter: bool,
     /// Directory for compiled policies; `None` disables the cache. It is not used if other users can
     /// change it.
@@ -78,10 +78,31 @@ pub struct Verified {
     pub(crate) settings_digest: Option<Digest>,
 }
 
-/// Loads policies.
-pub struct Host {
+/// An engine, and what guests import.
+struct Sandbox {
     runtime: Arc<Runtime>,
     linker: Linker<GuestState>,
+}
+
+impl Sandbox {
+    fn start(limits: Limits, interpreter: bool) -> Result<Self, RuntimeError> {
+        let runtime = Arc::new(Runtime::start(limits, interpreter)?);
+        let mut linker = Linker::new(&runtime.engine);
+        contract::link(&mut linker).map_err(RuntimeError::Engine)?;
+        Ok(Self { runtime, linker })
+    }
+
+    /// The key of a policy, compiled for it.
+    fn key(&self, policy: Digest) -> CacheKey {
+        CacheKey::new(policy, &self.runtime.engine)
+    }
+}
+
+/// Loads policies.
+pub struct Host {
+    /// Runs native code; `None` if all policies are interpreted.
+    native: Option<Sandbox>,
+    interpreter: Sandbox,
     keys: Vec<PublicKey>,
     settings: Arc<BTreeMap<String, Map<String, Json>>>,
     stub_imports: bool,
@@ -95,12 +116,17 @@ impl Host {
     /// # Errors
     /// Returns an error if a limit is 0 or this machine cannot run WebAssembly.
     pub fn new(options: Options) -> Result<Self, RuntimeError> {
-        let runtime = Arc::new(Runtime::start(options.limits, options.interpreter)?);
-        let mut linker = Linker::new(&runtime.engine);
-        contract::link(&mut linker).map_err(RuntimeError::Engine)?;
+        let is_native = codegen::AVAILABLE && !options.interpreter;
+        let native = is_native.then(|| Sandbox::start(options.limits, false)).transpose()?;
+        let interpreter = Sandbox::start(options.limits, true)?;
         let cache = options.cache.map(|dir| Cache::open(&dir));
         let Options { keys, settings, stub_imports, compiler, .. } = options;
-        Ok(Self { runtime, linker, keys, settings, stub_imports, compiler, cache })
+        Ok(Self { native, interpreter, keys, settings, stub_imports, compiler, cache })
+    }
+
+    /// Where policies run that are compiled here.
+    fn compiled(&self) -> &Sandbox {
+        self.native.as_ref().unwrap_or(&self.interpreter)
     }
 
     /// Cache counters since the start; all 0 without a cache.
@@ -224,18 +250,17 @@ impl Host {
         candidate: Candidate,
         verified: Verified,
     ) -> Result<Policy, PolicyError> {
-        let artifact = candidate.artifact.as_ref();
-        let component = self.component(verified.digest, &candidate.bytes, artifact)?;
+        let (sandbox, component) = self.component(verified.digest, &candidate)?;
         let linker = if self.stub_imports {
-            let mut stubbed = self.linker.clone();
+            let mut stubbed = sandbox.linker.clone();
             stubbed.define_unknown_imports_as_traps(&component).map_err(|e| not_a_policy(&e))?;
             Cow::Owned(stubbed)
         } else {
-            Cow::Borrowed(&self.linker)
+            Cow::Borrowed(&sandbox.linker)
         };
         let pre = linker.instantiate_pre(&component).map_err(|error| not_a_policy(&error))?;
         let contract = Contract::probe(&pre)?;
-        let guest = Guest::new(Arc::clone(&self.runtime), pre, contract);
+        let guest = Guest::new(Arc::clone(&sandbox.runtime), pre, contract);
         let origin = Origin {
             file: candidate.file,
             digest: verified.digest,
@@ -253,8 +278,9 @@ impl Host {
     /// # Errors
     /// As [`load`](Self::load), up to compiling.
     pub fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, LoadError> {
-        let key = CacheKey::new(Digest::of(bytes), &self.runtime.engine);
-        let code = self.compiler.compile(bytes, self.runtime.layout, self.stubs())?;
+        let Sandbox { runtime, .. } = self.compiled();
+        let code = self.compiler.compile(bytes, runtime.layout, self.stubs())?;
+        let key = self.compiled().key(Digest::of(bytes));
         Ok(TrustedArtifact::new(key, &code).into_bytes())
     }
 
@@ -262,37 +288,52 @@ impl Host {
         if self.stub_imports { Stubs::Enabled } else { Stubs::Disabled }
     }
 
-    /// Machine code: from an artifact compiled elsewhere or embedded, the cache, or the compiler.
+    /// A compiled policy, and where it runs: from an artifact compiled elsewhere, native or for the
+    /// interpreter; this program; the cache; or the compiler.
     fn component(
         &self,
         digest: Digest,
-        bytes: &[u8],
-        artifact: Option<&SignedArtifact>,
-    ) -> Result<Component, PolicyError> {
-        let engine = &self.runtime.engine;
-        let key = CacheKey::new(digest, engine);
-        if let Some(artifact) = artifact {
+        candidate: &Candidate,
+    ) -> Result<(&Sandbox, Component), PolicyError> {
+        if let Some(artifact) = &candidate.artifact {
             let trusted = TrustedArtifact::from_signed(artifact, &self.keys);
-            match trusted.and_then(|trusted| trusted.component(key, engine).ok()) {
-                Some(component) => return Ok(component),
+            let load =
+                |sandbox| Some((sandbox, Self::load_artifact(trusted.as_ref()?, sandbox, digest)?));
+            let sandboxes = self.native.iter().chain([&self.interpreter]);
+            match sandboxes.into_iter().find_map(load) {
+                Some(loaded) => return Ok(loaded),
                 None => self.cache().into_iter().for_each(Cache::count_corrupt),
             }
         }
-        let embedded = TrustedArtifact::embedded(key);
-        if let Some(component) = embedded.and_then(|it| it.component(key, engine).ok()) {
-            return Ok(component);
+        let sandbox = self.compiled();
+        if candidate.embedded.is_some() || self.native.is_none() {
+            let embedded = TrustedArtifact::embedded(self.interpreter.key(digest));
+            let load = |it| Self::load_artifact(&it, &self.interpreter, digest);
+            if let Some(component) = embedded.and_then(load) {
+                return Ok((&self.interpreter, component));
+            }
         }
+        let (engine, key) = (&sandbox.runtime.engine, sandbox.key(digest));
         if let Some(component) = self.cache().and_then(|cache| cache.load(key, engine)) {
-            return Ok(component);
+            return Ok((sandbox, component));
         }
-        let code = self.compiler.compile(bytes, self.runtime.layout, self.stubs())?;
+        let layout = sandbox.runtime.layout;
+        let code = self.compiler.compile(&candidate.bytes, layout, self.stubs())?;
         let artifact = TrustedArtifact::new(key, &code);
         // Compiled for this engine, so the only possible error is too many or too large parts.
         let component = artifact.component(key, engine).map_err(MemoryError::Parts)?;
         if let Some(cache) = self.cache() {
             cache.store(key, &artifact);
         }
-        Ok(component)
+        Ok((sandbox, component))
+    }
+
+    fn load_artifact(
+        artifact: &TrustedArtifact,
+        sandbox: &Sandbox,
+        policy: Digest,
+    ) -> Option<Component> {
+        artifact.component(sandbox.key(policy), &sandbox.runtime.engine).ok()
     }
 }
 

@@ -10,6 +10,8 @@
 //! is used. A [`PolicyError`](error::PolicyError) costs that policy that evaluation, nothing else.
 //! [`generation::Generations`] replaces whole sets of policies while evaluations continue.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 // Inputs and outputs of policies.
 pub mod lever;
 pub mod manifest;

@@ -179,14 +179,15 @@ impl Guest {
         call_guest: impl FnOnce(&mut Call<'_>) -> Result<T, PolicyError>,
     ) -> Evaluation<T> {
         let limits = &self.runtime.limits;
-        let permit = self.runtime.ticker.acquire();
+        let permit = self.runtime.ticker.acquire(&self.runtime.engine);
+        let fuel = limits.fuel.min(permit.max_fuel);
         let started = Instant::now();
         let mut store = Store::new(&self.runtime.engine, GuestState::new(*limits));
         store.limiter(|state| &mut state.limiter);
         store.set_epoch_deadline(limits.deadline_ticks().saturating_add(permit.pending_ticks));
         store.set_hostcall_fuel(limits.output);
         let result = store
-            .set_fuel(limits.fuel)
+            .set_fuel(fuel)
             .and_then(|()| self.pre.instantiate(&mut store))
             .map_err(|error| self.classify(error, |error| MemoryError::Parts(error).into()))
             .and_then(|instance| {
@@ -194,7 +195,7 @@ impl Guest {
                 call_guest(&mut Call { store: &mut store, instance, classify })
             });
         let usage = Usage {
-            fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
+            fuel: fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
             time: started.elapsed(),
             memory: store.data().limiter.memory(),
         };

@@ -252,6 +252,10 @@ fn external_artifact_requires_signature() {
     let policy = Candidate { approval, ..candidate() };
     let good = signed(elsewhere.compile(&hostile("honest")).unwrap());
     assert_works(&host, Candidate { artifact: good.clone(), ..policy.clone() });
+    // So is bytecode, which a host that runs native code interprets.
+    let interpreting = Options { limits: patient(), interpreter: true, ..Options::default() };
+    let bytecode = Host::new(interpreting).unwrap().compile(&hostile("honest")).unwrap();
+    assert_works(&host, Candidate { artifact: signed(bytecode), ..policy.clone() });
     assert_eq!(host.cache_stats().corrupt, 0);
 
     let foreign = signed(elsewhere.compile(&hostile("saving-nan")).unwrap());

@@ -31,8 +31,18 @@ use paths::Paths;
 use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 9] =
-    ["live", "gateway", "speed", "fleet", "memory", "hostile", "policies", "situations", "fleets"];
+const PARTS: [&str; 10] = [
+    "start",
+    "live",
+    "gateway",
+    "speed",
+    "fleet",
+    "memory",
+    "hostile",
+    "policies",
+    "situations",
+    "fleets",
+];
 
 fn main() -> ExitCode {
     match bench() {
@@ -55,6 +65,7 @@ fn bench() -> Result<(), BenchError> {
     }
     for part in parts {
         match part.as_str() {
+            "start" => live::start::bench(&paths)?,
             "live" => live::bench(&paths)?,
             "gateway" => gateway::bench(&paths)?,
             "speed" => speed::bench(&paths)?,

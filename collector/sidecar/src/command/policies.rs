@@ -33,10 +33,9 @@ pub(super) fn open(
     evaluations: Evaluations,
 ) -> Result<Option<Arc<PolicyManager>>, CommandError> {
     let (limits, compiler) = limits(&args.limits)?;
-    // For one evaluation of the default policies, compiling takes far longer than interpreting, and
-    // more memory. Other policies may be interpreters themselves, too slow to be interpreted.
-    let only_default_policies = args.files.is_empty() && args.dir.is_none();
-    let interpreter = evaluations == Evaluations::Once && only_default_policies;
+    // The default policies are interpreted in any case. Others may be interpreters themselves, too slow
+    // to be interpreted.
+    let interpreter = args.files.is_empty() && args.dir.is_none();
     let cache = args.cache.clone().or_else(default_cache_dir);
     let config = PolicyConfig {
         default_policies: !args.no_default_policies,
@@ -54,7 +53,8 @@ pub(super) fn open(
     };
     match PolicyManager::open(&config) {
         // The bill does not depend on recommendations.
-        Err(OpenError::Host(error)) => {
+        Err(error @ (OpenError::Host(_) | OpenError::Thread(_))) => {
+            let error = CommandError::from(error).in_one_line();
             warn!("policies are disabled: {error}");
             Ok(None)
         }

@@ -39,7 +39,7 @@ pub struct PolicyConfig {
     pub limits: Limits,
     /// How policies are compiled.
     pub compiler: CompilerProcess,
-    /// Whether they are interpreted. The default policies then need no compiler.
+    /// Whether all are interpreted, as the default policies are.
     pub interpreter: bool,
     /// Whether disallowed imports are replaced with stubs that trap when called.
     pub stub_imports: bool,

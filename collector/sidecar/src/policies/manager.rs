@@ -88,12 +88,17 @@ impl PolicyManager {
             start: Mutex::new(Start::Loaded),
             loaded: Condvar::new(),
         });
-        match config.start_limit {
-            None => {
-                policies.reload();
-                policies.check_settings()?;
-            }
-            Some(limit) => policies.load_within(limit)?,
+        let is_loaded = match config.start_limit {
+            None => false,
+            Some(limit) => match policies.load_within(limit) {
+                // Nothing has to be compiled.
+                Err(OpenError::Thread(_)) if config.interpreter => false,
+                loaded => loaded.map(|()| true)?,
+            },
+        };
+        if !is_loaded {
+            policies.reload();
+            policies.check_settings()?;
         }
         Ok(Some(policies))
     }
@@ -103,7 +108,10 @@ impl PolicyManager {
         *lock(&self.start) = Start::Waiting;
         let loader = Arc::clone(self);
         let thread = thread::Builder::new().name("policy-load".to_owned());
-        thread.spawn(move || loader.load()).map_err(OpenError::Thread)?;
+        if let Err(error) = thread.spawn(move || loader.load()) {
+            *lock(&self.start) = Start::Loaded;
+            return Err(OpenError::Thread(error));
+        }
         let waiting = |start: &mut Start| *start == Start::Waiting;
         let waited = self.loaded.wait_timeout_while(lock(&self.start), limit, waiting);
         let (mut start, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +144,9 @@ impl PolicyManager {
         let generation = self.reload();
         let start = std::mem::replace(&mut *lock(&self.start), Start::Loaded);
         self.loaded.notify_all();
-        if start != Start::Waiting {
+        if start == Start::Waiting {
+            log_rejected(&generation);
+        } else {
             log_generation(&generation);
             if let Err(error) = self.check_settings() {
                 warn!("{error}");
@@ -290,6 +300,11 @@ impl PolicyManager {
 /// Logs the outcome of a reload.
 fn log_generation(generation: &Generation) {
     info!(generation = generation.number, "policy generation {} is active", generation.number);
+    log_rejected(generation);
+}
+
+/// Logs what was rejected.
+fn log_rejected(generation: &Generation) {
     for Rejection { file, error } in generation.rejected.iter().take(LOGGED_REJECTIONS) {
         warn!(file, error = error.kind(), "policy {file} rejected: {error}");
     }

@@ -8,6 +8,7 @@ mod otelcol;
 mod process;
 mod received;
 mod relay;
+pub(crate) mod start;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
