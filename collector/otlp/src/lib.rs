@@ -10,6 +10,7 @@
 //! come from, or on policies.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 #[cfg(feature = "delivery")]
 pub mod delivery;

@@ -6,6 +6,7 @@
 //! not depend on what signals mean.
 
 #![allow(unsafe_code, reason = "calls C functions, and one of its own before main")]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod children;
 mod launch;

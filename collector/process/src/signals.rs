@@ -6,6 +6,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Duration;
 
 use libc::{c_int, siginfo_t, sigset_t};
 
@@ -70,14 +71,7 @@ impl SignalSet {
     /// # Errors
     /// Returns an error if the system rejects it.
     pub fn block(&self) -> io::Result<()> {
-        let mut before = Self::of([]).0;
-        // SAFETY: both sets are valid.
-        let error =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, &raw mut before) };
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        record_blocked(before);
+        record_blocked(self.block_here()?);
         // SAFETY: the set is valid.
         let children = unsafe { libc::sigismember(&raw const self.0, libc::SIGCHLD) } == 1;
         if children && is_ignored_at_launch(libc::SIGCHLD) {
@@ -88,26 +82,45 @@ impl SignalSet {
         Ok(())
     }
 
+    /// Blocks these signals for this thread only, which others then receive.
+    ///
+    /// # Errors
+    /// Returns an error if the system rejects it.
+    pub fn block_in_thread(&self) -> io::Result<()> {
+        self.block_here().map(drop)
+    }
+
+    /// Blocks these signals for this thread, and returns those that were blocked before.
+    fn block_here(&self) -> io::Result<sigset_t> {
+        let mut before = Self::of([]).0;
+        // SAFETY: both sets are valid.
+        let error =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, &raw mut before) };
+        if error == 0 { Ok(before) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+
     /// Waits for a signal of this set, which must be blocked.
     #[must_use]
     pub fn receive(&self) -> ReceivedSignal {
         loop {
-            // SAFETY: all-zero bytes are a valid `siginfo_t`.
-            let mut info: siginfo_t = unsafe { std::mem::zeroed() };
             // SAFETY: set and place are valid.
-            let number = unsafe { libc::sigwaitinfo(&raw const self.0, &raw mut info) };
+            let wait = |info: *mut siginfo_t| unsafe { libc::sigwaitinfo(&raw const self.0, info) };
             // It fails only if another signal interrupts it.
-            if number > 0 {
-                // Codes above 0 are the kernel's.
-                let sent = info.si_code <= 0;
-                // SAFETY: signals sent by a process contain its ID.
-                let sender = sent.then(|| unsafe { info.si_pid() });
-                return ReceivedSignal {
-                    number,
-                    sender: sender.and_then(|pid| u32::try_from(pid).ok()),
-                };
+            if let Some(signal) = received(wait) {
+                return signal;
             }
         }
+    }
+
+    /// Waits for a signal of this set, which must be blocked, at most for this long. May return early.
+    #[must_use]
+    pub fn receive_within(&self, at_most: Duration) -> Option<ReceivedSignal> {
+        let at_most = libc::timespec {
+            tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        // SAFETY: set, place and time are valid.
+        received(|info| unsafe { libc::sigtimedwait(&raw const self.0, info, &raw const at_most) })
     }
 
     /// Discards one pending signal of this set, if there is any.
@@ -116,6 +129,21 @@ impl SignalSet {
         // SAFETY: set and time are valid; details are not requested.
         unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const now) };
     }
+}
+
+/// The signal that `wait` returns, which fills in its details; `None` if it fails.
+fn received(wait: impl FnOnce(*mut siginfo_t) -> c_int) -> Option<ReceivedSignal> {
+    // SAFETY: all-zero bytes are a valid `siginfo_t`.
+    let mut info: siginfo_t = unsafe { std::mem::zeroed() };
+    let number = wait(&raw mut info);
+    if number <= 0 {
+        return None;
+    }
+    // Codes above 0 are the kernel's.
+    let sent = info.si_code <= 0;
+    // SAFETY: signals sent by a process contain its ID.
+    let sender = sent.then(|| unsafe { info.si_pid() });
+    Some(ReceivedSignal { number, sender: sender.and_then(|pid| u32::try_from(pid).ok()) })
 }
 
 /// Sends a signal to a process.

@@ -7,6 +7,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 pub mod alert_rules;
 pub mod cli;
@@ -32,5 +33,7 @@ pub mod resource;
 pub mod sampler;
 #[cfg(feature = "live")]
 pub mod slurm;
+#[allow(clippy::disallowed_methods, reason = "what others use instead")]
+pub mod standard_error;
 #[cfg(feature = "live")]
 pub mod telemetry;

@@ -1,16 +1,18 @@
-//! The log: lines on standard error, as text or JSON.
+//! The log: lines on standard error, as text or JSON, of panics too.
 //!
 //! The message of an event is complete on its own; its fields repeat the values and are only written as
 //! JSON. Of other crates, warnings and errors are logged. The report is not part of the log.
 
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
+use std::panic::set_hook;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use phasemeter_otlp::excerpt;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Subscriber, warn};
+use tracing::{Event, Level, Subscriber, error, warn};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, layer};
@@ -20,7 +22,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
 use crate::cli::{LogArgs, LogFormat, LogLevel};
+use crate::standard_error;
 use phasemeter_rules::text::clean;
+
+/// How long a thread that panics waits for the reader of the log.
+const PANIC_FLUSH: Duration = Duration::from_secs(1);
 
 /// The log format if there is no option.
 const FORMAT: &str = "PHASEMETER_LOG_FORMAT";
@@ -41,7 +47,7 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
     let layer = match format.unwrap_or_default() {
         LogFormat::Text => layer()
             .event_format(Text)
-            .with_writer(|| Clean(io::stderr()))
+            .with_writer(|| Clean(Lines))
             .log_internal_errors(false)
             .boxed(),
         LogFormat::Json => layer()
@@ -49,7 +55,7 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(|| Clean(io::stderr()))
+            .with_writer(|| Clean(Lines))
             .log_internal_errors(false)
             .boxed(),
     };
@@ -59,6 +65,13 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
         .with_target(env!("CARGO_PKG_NAME"), level);
     // Fails only if a test has started logging before.
     let _ = registry().with(layer).with(targets).try_init();
+    set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or_default();
+        error!("internal error at {place}: {message}");
+        // The process may end now.
+        let _ = standard_error::flush(PANIC_FLUSH, || false);
+    }));
     for warning in warnings {
         warn!("{warning}");
     }
@@ -139,6 +152,20 @@ impl Visit for Message {
         if field.name() == "message" {
             self.0 = format!("{value:?}");
         }
+    }
+}
+
+/// Standard error.
+struct Lines;
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        standard_error::write_line(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

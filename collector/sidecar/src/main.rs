@@ -3,21 +3,28 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use phasemeter::cli::Cli;
 use phasemeter::command;
-use phasemeter::log;
+use phasemeter::{log, standard_error};
 use tracing::error;
+
+/// How long the end waits for the reader of standard error.
+const FLUSH: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log::start(cli.log, |name| std::env::var(name).ok());
-    match command::run(cli.command) {
+    let status = match command::run(cli.command) {
         Ok(status) => status,
         Err(error) => {
             error!("{}", error.in_one_line());
             error.exit_code()
         }
-    }
+    };
+    // Its reader may be stuck.
+    let _ = standard_error::flush(FLUSH, || false);
+    status
 }

@@ -4,6 +4,7 @@
 //! readings.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 use std::io;
 

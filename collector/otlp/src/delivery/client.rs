@@ -25,6 +25,9 @@ use crate::signal::{BySignal, Signal};
 /// Maximum grace period; it always fits the clock.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
+/// How often a flush checks whether it is cut.
+const CUT_POLL: Duration = Duration::from_millis(5);
+
 /// A running client. If dropped without [`Client::flush`], it stops at once and loses queued data.
 #[derive(Debug)]
 pub struct Client {
@@ -98,10 +101,18 @@ impl Client {
     /// once everything is sent, or if no signal's next attempt is due in time.
     #[must_use]
     pub fn flush(self, grace: Duration) -> Outcome {
+        self.flush_unless(grace, || false)
+    }
+
+    /// Like [`Client::flush`], but stops waiting once `is_cut`, which is called many times per second.
+    #[must_use]
+    pub fn flush_unless(self, grace: Duration, is_cut: impl Fn() -> bool) -> Outcome {
         let deadline = Instant::now() + grace.min(LONGEST_GRACE);
         self.closing.send_replace(Some(deadline));
+        while !self.thread.is_finished() && !is_cut() {
+            thread::sleep(CUT_POLL);
+        }
         // A worker that panicked leaves its requests counted as unsent.
-        let _ = self.thread.join();
         self.sender.queue.outcome()
     }
 }

@@ -2,15 +2,18 @@
 
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
 
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
@@ -42,7 +45,9 @@ impl Connector {
     async fn open(self) -> io::Result<Box<dyn ByteStream>> {
         let stream = match &self.address {
             Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
-            Address::Tcp { host, port } => TcpStream::connect((host.as_str(), *port)).await?,
+            Address::Tcp { host, port } => {
+                TcpStream::connect(&*resolve(host, *port).await?).await?
+            }
         };
         // A request is written at once; delaying it gains nothing.
         stream.set_nodelay(true)?;
@@ -53,6 +58,22 @@ impl Connector {
             }
         }
     }
+}
+
+/// Looks up a host on a thread: the system's resolver blocks. The runtime's own threads for that panic if
+/// they cannot be started.
+async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let (sender, found) = oneshot::channel();
+    let host = host.to_owned();
+    thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+        let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // Nothing may wait for it any more.
+        let _ = sender.send(addresses);
+    })?;
+    found.await.unwrap_or_else(|_| Err(io::ErrorKind::NotFound.into()))
 }
 
 impl Service<Uri> for Connector {

@@ -53,6 +53,11 @@ pub struct RunArgs {
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
     pub gpus: Vec<String>,
 
+    /// End with status 69, before the command starts, unless every selected GPU responds within 30
+    /// seconds. Otherwise the command runs, and GPUs that do not respond are unobserved.
+    #[arg(long)]
+    pub require_gpu: bool,
+
     /// Utilization source for billing: nvml.gpu (polled), nvml.samples (driver samples) or gpm.sm
     /// (hardware counters). Falls back to nvml.gpu if the GPU does not support it.
     #[arg(long, value_name = "BASIS", default_value = "nvml.samples", value_parser = basis)]
@@ -113,6 +118,11 @@ pub struct RunArgs {
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,
+
+    /// End with status 74 if the backend has not accepted all telemetry, unless the command itself has
+    /// failed.
+    #[arg(long)]
+    pub fail_on_undelivered: bool,
 
     #[command(flatten)]
     pub interruptions: InterruptionArgs,

@@ -5,7 +5,7 @@
 //! up to the caller. Must not depend on GPUs.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 
@@ -57,6 +57,16 @@ impl Child {
             warn!("signals to the process group may reach {name} twice: {error}");
         });
         Ok(Self { name, process, probe: probe.ok() })
+    }
+
+    /// Replaces this process by a command, for a system that refuses another one. Returns only if
+    /// that is impossible.
+    pub(super) fn replace(program: &OsStr, arguments: &[OsString]) -> CommandError {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        inherit_launch(&mut command);
+        let (command, source) = (program.to_string_lossy().into_owned(), command.exec());
+        CommandError::Command { command, source }
     }
 
     /// How it ended, if it has.

@@ -84,10 +84,10 @@ impl Delivery {
         self.client.enqueue_waiting(request.encode(), patience);
     }
 
-    /// Flushes the queue within `grace`.
-    pub(super) fn finish(self, grace: Duration) -> DeliveryReport {
+    /// Flushes the queue within `grace`, or until `is_cut`.
+    pub(super) fn finish(self, grace: Duration, is_cut: impl Fn() -> bool) -> DeliveryReport {
         let Self { client, config } = self;
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
-        DeliveryReport::new(targets, client.flush(grace))
+        DeliveryReport::new(targets, client.flush_unless(grace, is_cut))
     }
 }

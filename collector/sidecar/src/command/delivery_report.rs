@@ -23,6 +23,23 @@ impl DeliveryReport {
         self.outcome.all_sent()
     }
 
+    /// That not all data was accepted, with the last error; `None` if all was.
+    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    pub(super) fn loss(&self) -> Option<String> {
+        let (mut sent, mut all, mut last) = (0, 0, None);
+        for (_, counts) in self.outcome.iter() {
+            let lost = [counts.rejected, counts.dropped, counts.unsent];
+            let lost: u64 = lost.iter().map(|count| count.items).sum();
+            let lost = lost + counts.partially_rejected;
+            sent += counts.sent.items;
+            all += counts.sent.items + lost;
+            last = last.or(counts.last_error.as_ref().filter(|_| lost > 0));
+        }
+        let last = last.map(|error| format!("; last error: {error}")).unwrap_or_default();
+        let lost = all - sent;
+        (lost > 0).then(|| format!("not delivered: {lost} of {all} spans, points and events{last}"))
+    }
+
     /// One sentence per signal with data.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
         let used = self.outcome.iter().filter(|(_, counts)| **counts != DeliveryCounts::default());

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use phasemeter_sources::SourceError;
+use rustix::io::Errno;
 
 use super::delivery_report::DeliveryReport;
 use super::exit_status::{
-    CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_USAGE,
-    NOT_EXECUTABLE, NOT_FOUND,
+    CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
+    EX_UNAVAILABLE, EX_USAGE, NOT_EXECUTABLE, NOT_FOUND,
 };
 use crate::pipeline::PipelineError;
 use crate::policies::OpenError;
@@ -124,6 +125,9 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    /// This program has a fault, which was logged.
+    #[error("metering has ended by an internal error")]
+    Panicked,
     /// A command cannot be run.
     #[error("{command}: cannot be run; check its name and permissions")]
     Command {
@@ -139,7 +143,35 @@ impl CommandError {
     /// The exit status.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+        self.status().into()
+    }
+
+    /// Whether this machine is to blame, in its present state: not the command line, nor a file that it
+    /// names.
+    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    pub(super) fn is_of_system(&self) -> bool {
+        let is_file = matches!(self, Self::Pipe { .. });
+        let refused = matches!(self.status(), EX_UNAVAILABLE | EX_OSERR | EX_IOERR);
+        refused && !is_file || self.is_exhausted()
+    }
+
+    /// Whether the system has no process, thread, file or memory left.
+    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    pub(super) fn is_exhausted(&self) -> bool {
+        let exhausted = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+        let mut cause: Option<&dyn Error> = Some(self);
+        while let Some(error) = cause {
+            let errno = error.downcast_ref().and_then(Errno::from_io_error);
+            if errno.is_some_and(|errno| exhausted.contains(&errno)) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
+    fn status(&self) -> u8 {
+        match self {
             Self::Source(SourceError::Log(_)) => EX_DATAERR,
             #[cfg(feature = "live")]
             Self::BilledFile(_) => EX_DATAERR,
@@ -189,9 +221,10 @@ impl CommandError {
             Self::Report(_) => EX_DATAERR,
             Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
             Self::System { .. } => EX_OSERR,
+            Self::Panicked => EX_SOFTWARE,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,
-        })
+        }
     }
 
     /// The error and its causes in one line, with control characters of external text replaced.

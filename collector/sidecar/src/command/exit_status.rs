@@ -11,6 +11,8 @@ pub(super) const EX_DATAERR: u8 = 65;
 pub(super) const EX_NOINPUT: u8 = 66;
 /// No usable driver or GPU.
 pub(super) const EX_UNAVAILABLE: u8 = 69;
+/// An internal error.
+pub(super) const EX_SOFTWARE: u8 = 70;
 /// An operating system error.
 pub(super) const EX_OSERR: u8 = 71;
 /// The output exists, or is also an input.

@@ -17,6 +17,7 @@ use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_workload::held::{HeldWork, WorkDone};
 use phasemeter_workload::ledger::WorkLedger;
+use tracing::warn;
 
 use super::alerts;
 use super::billed_file::BilledFile;
@@ -32,7 +33,7 @@ use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
 use super::receive::{self, Receiving};
-use super::run::report;
+use super::run_report;
 use super::signals::{SignalEvent, SignalListener};
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
@@ -101,8 +102,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     }
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
-    let worker = manager.map(Worker::start).transpose();
-    let worker = worker.map_err(failed("cannot start the policy thread"))?;
+    let worker = manager.map(Worker::new);
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
@@ -129,14 +129,15 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     gateway.run(&metered, &signals, until, |pipeline, gpus| {
         state.iter_mut().for_each(|state| state.step(pipeline, gpus, is_delivered));
     })?;
+    let is_cut = signals.cut();
     receiving.stop();
     let Metering { run, billing, spans, work_by_hour, dropped, ahead, added_up } =
         gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
-    let mut sent = receiving.finish(GRACE);
-    let delivered = delivery.map(|delivery| delivery.finish(GRACE));
+    let (mut sent, passed) = receiving.finish(GRACE, &is_cut);
+    let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
     sent.extend(delivered.iter().flat_map(DeliveryReport::sentences));
     if let Some(state) = state {
         let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
@@ -158,7 +159,11 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         delivery: sent,
         timed: true,
     };
-    report(&args.metering, billing.gpus(), &run, provenance, report_file)
+    let gpus = billing.gpus();
+    run_report::write(&args.metering, gpus, &run, provenance, report_file)?;
+    let lost = delivered.iter().chain(&passed).find_map(DeliveryReport::loss);
+    lost.iter().for_each(|lost| warn!("{lost}"));
+    run_report::flush(is_cut)
 }
 
 /// A running gateway.

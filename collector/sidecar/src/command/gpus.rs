@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::nvml::select::{SelectedBy, Selection, select};
-use phasemeter_sources::nvml::{DiscoveredGpu, Discovery, Driver, GpuAnswer, Nvml, Search};
+use phasemeter_sources::nvml::{
+    DiscoveredGpu, Discovery, Driver, DriverError, GpuAnswer, Nvml, Search,
+};
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
@@ -19,6 +21,10 @@ use super::live_error::LiveError;
 /// initialized them.
 const START_TIMEOUT: Duration = Duration::from_millis(1_500);
 
+/// How long the start waits if every selected GPU is required: the first start of a driver on a large
+/// machine takes a few seconds.
+const REQUIRED_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The GPUs of a run. Those that respond late are found while it runs.
 pub(super) struct GpuArrivals {
     /// `None` once all GPUs have answered, or the driver is unusable.
@@ -26,10 +32,9 @@ pub(super) struct GpuArrivals {
     started: Instant,
     /// Values of `--gpu`.
     requested: Vec<String>,
-    /// The indices of the GPUs to select from, once the driver has answered: those that do not fail
-    /// then.
-    listed: Option<Vec<u32>>,
-    /// What is selected, for people.
+    /// Whether the run goes on if there are none.
+    is_optional: bool,
+    /// What is selected, for people, or why nothing is; `None` until the driver has answered.
     description: Option<String>,
     /// The indices of selected GPUs that have not been returned.
     awaited: BTreeSet<u32>,
@@ -48,39 +53,93 @@ pub(super) struct ArrivedGpu {
 }
 
 impl GpuArrivals {
-    /// Searches for GPUs by `--gpu`, else by the environment.
-    pub(super) fn start(requested: &[String]) -> Result<Self, LiveError> {
-        Ok(Self {
-            search: Some(Search::start(&Driver::installed())?),
+    /// Searches for GPUs by `--gpu`, else by the environment. If they are optional, whatever fails is a
+    /// warning, and no error is returned, here and below.
+    pub(super) fn start(requested: &[String], is_optional: bool) -> Result<Self, LiveError> {
+        let mut arrivals = Self {
+            search: None,
             started: Instant::now(),
             requested: requested.to_vec(),
-            listed: None,
+            is_optional,
             description: None,
             awaited: BTreeSet::new(),
             arrived: BTreeSet::new(),
             failed: BTreeSet::new(),
-        })
+        };
+        match Search::start(&Driver::installed()) {
+            Ok(search) => arrivals.search = Some(search),
+            Err(error) => arrivals.fail(error.into())?,
+        }
+        Ok(arrivals)
     }
 
     /// The first of the selected GPUs: all that answer within a moment after the start.
     pub(super) fn wait(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
-        if let Some(search) = &mut self.search {
-            search.wait(START_TIMEOUT.saturating_sub(self.started.elapsed()))?;
-            if search.driver().is_none() {
-                warn!("the NVIDIA driver does not respond; GPUs are unobserved until it does");
-            }
+        let arrived = self.wait_for(START_TIMEOUT)?;
+        if self.search.as_ref().is_some_and(|search| search.driver().is_none()) {
+            warn!("the NVIDIA driver does not respond; GPUs are unobserved until it does");
         }
-        self.poll()
+        Ok(arrived)
+    }
+
+    /// All selected GPUs; an error if one does not answer.
+    pub(super) fn wait_for_all(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        let arrived = self.wait_for(REQUIRED_TIMEOUT)?;
+        match self.awaited.first() {
+            Some(gpu) => Err(LiveError::Required { gpu: *gpu }),
+            None if arrived.is_empty() => {
+                let error = self.search.take().map(Search::into_error);
+                Err(error.unwrap_or(DriverError::NoGpus { unresponsive: None }).into())
+            }
+            None => Ok(arrived),
+        }
+    }
+
+    fn wait_for(&mut self, at_most: Duration) -> Result<Vec<ArrivedGpu>, LiveError> {
+        let left = at_most.saturating_sub(self.started.elapsed());
+        self.take(left)
     }
 
     /// The selected GPUs that have answered since the last call, without waiting. After an error there
     /// are no others.
     pub(super) fn poll(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        self.take(Duration::ZERO)
+    }
+
+    fn take(&mut self, at_most: Duration) -> Result<Vec<ArrivedGpu>, LiveError> {
         let Some(mut search) = self.search.take() else { return Ok(Vec::new()) };
-        let has_news = search.wait(Duration::ZERO)? || self.listed.is_none();
-        let arrived = if has_news { self.arrivals(&search)? } else { Vec::new() };
-        self.search = Some(search).filter(|search| !search.is_complete());
-        Ok(arrived)
+        let has_news = match search.wait(at_most) {
+            Ok(answered) => answered || self.description.is_none(),
+            Err(error) => return self.fail(error.into()).map(|()| Vec::new()),
+        };
+        // GPUs that exist are unobserved, unless there must be one that is not.
+        let is_useless = search.is_complete() && !search.has_found();
+        if is_useless && (!self.is_optional || search.gpus().is_empty()) {
+            return self.fail(search.into_error().into()).map(|()| Vec::new());
+        }
+        let arrived = if has_news { self.arrivals(&search) } else { Ok(Vec::new()) };
+        match arrived {
+            Ok(arrived) => {
+                self.search = Some(search).filter(|search| !search.is_complete());
+                Ok(arrived)
+            }
+            Err(error) => self.fail(error).map(|()| Vec::new()),
+        }
+    }
+
+    /// Ends the search.
+    fn fail(&mut self, error: LiveError) -> Result<(), LiveError> {
+        if !self.is_optional {
+            return Err(error);
+        }
+        let reason = CommandError::from(error).in_one_line();
+        if self.arrived.is_empty() {
+            warn!("no GPU is metered: {reason}");
+            self.description = Some(format!("no GPU was metered: {reason}"));
+        } else {
+            warn!("no other GPU is metered: {reason}");
+        }
+        Ok(())
     }
 
     /// What is metered, for people; `None` if the driver has not answered.
@@ -88,21 +147,20 @@ impl GpuArrivals {
         self.description.as_deref()
     }
 
-    /// The selected GPUs that have not answered.
+    /// The selected GPUs that have not answered, or with an error.
     pub(super) fn missing(&self) -> Vec<GpuIdentity> {
         self.awaited.iter().map(|index| unidentified(*index)).collect()
     }
 
     fn arrivals(&mut self, search: &Search) -> Result<Vec<ArrivedGpu>, LiveError> {
         let Some(driver) = search.driver() else { return Ok(Vec::new()) };
-        let is_first = self.listed.is_none();
-        let listed = self.listed.get_or_insert_with(|| working(search.gpus()));
-        let identities = listed.iter().map(|index| match answer(search, *index) {
-            Some(GpuAnswer::Found(found)) => found.identity.clone(),
-            _ => unidentified(*index),
+        let is_first = self.description.is_none();
+        let identities = (0..).zip(search.gpus()).map(|(index, gpu)| match gpu {
+            GpuAnswer::Found(found) => found.identity.clone(),
+            GpuAnswer::Waiting | GpuAnswer::Failed(_) => unidentified(index),
         });
         let all: Vec<_> = identities.collect();
-        let selection = select(&self.requested, |name| std::env::var(name).ok(), &all)?;
+        let selection = select(&self.requested, variable, &all)?;
         let selected = selection.gpus.iter().filter_map(|place| all.get(*place)?.index);
         self.awaited = selected.filter(|index| !self.arrived.contains(index)).collect();
         if is_first {
@@ -148,8 +206,7 @@ pub(super) fn choose(
     }
     discovery.gpus.iter().for_each(log_missing);
     let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
-    let selection =
-        select(requested, |name| std::env::var(name).ok(), &all).map_err(LiveError::from)?;
+    let selection = select(requested, variable, &all).map_err(LiveError::from)?;
     for warning in &selection.warnings {
         warn!("{warning}");
     }
@@ -161,18 +218,9 @@ fn answer(search: &Search, index: u32) -> Option<&GpuAnswer> {
     search.gpus().get(usize::try_from(index).ok()?)
 }
 
-/// The indices of all GPUs but those that failed, which are logged.
-fn working(gpus: &[GpuAnswer]) -> Vec<u32> {
-    let mut working = Vec::new();
-    for (index, gpu) in (0..).zip(gpus) {
-        match gpu {
-            GpuAnswer::Failed(error) => {
-                warn!(gpu = index, "GPU {index} does not respond; it is not metered: {error}");
-            }
-            GpuAnswer::Found(_) | GpuAnswer::Waiting => working.push(index),
-        }
-    }
-    working
+/// A variable of the environment, whatever its bytes.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// Logs the properties that a GPU lacks, as many do.

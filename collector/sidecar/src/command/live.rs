@@ -16,11 +16,10 @@ use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::billed_file::BilledFile;
 use super::clock_notes::ClockNotes;
-use super::error::CommandError;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
@@ -123,16 +122,18 @@ impl<'a> Live<'a> {
     }
 
     /// Meters one more GPU, which is billed from the start of the run.
-    pub(super) fn join(&mut self, gpu: ArrivedGpu) -> Result<(), CommandError> {
+    pub(super) fn join(&mut self, gpu: ArrivedGpu) {
         let ArrivedGpu { identity, nvml } = gpu;
-        let failed = |source| CommandError::System { what: "cannot start a thread", source };
         self.pipeline.add(&identity, self.start);
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&name(&identity), identity.index, true);
         }
         self.gpus.push(identity);
-        self.sampler.add(uuid, nvml).map_err(failed)
+        if let Err(error) = self.sampler.add(uuid, nvml) {
+            let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
+            warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
+        }
     }
 
     /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.

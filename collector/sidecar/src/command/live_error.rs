@@ -28,6 +28,12 @@ pub enum LiveError {
     /// None of the selected GPUs exists.
     #[error(transparent)]
     Select(#[from] SelectError),
+    /// A required GPU does not answer.
+    #[error("--require-gpu: GPU {gpu} does not respond; check `nvidia-smi --list-gpus`")]
+    Required {
+        /// Its index.
+        gpu: u32,
+    },
     /// The configuration of OTLP export is invalid.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
@@ -94,7 +100,7 @@ pub enum LiveError {
 impl LiveError {
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
-            Self::Driver(_) | Self::Select(_) => EX_UNAVAILABLE,
+            Self::Driver(_) | Self::Select(_) | Self::Required { .. } => EX_UNAVAILABLE,
             Self::Config(_) => EX_CONFIG,
             Self::Client(_) => EX_OSERR,
             #[cfg(feature = "gateway")]

@@ -30,6 +30,7 @@ use crate::report::{
     self, Attribution, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc,
     WorkByHour,
 };
+use crate::standard_error;
 
 /// The part of a report that depends on the source.
 pub(super) struct Provenance {
@@ -67,7 +68,7 @@ pub(super) fn check_outputs(
     policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
     alerts::files(&args.alerts).for_each(|path| files.add_input(&path));
     args.price.prices.iter().for_each(|path| files.add_input(path));
-    files.add_stream(io::stderr(), "standard error");
+    files.add_stream(standard_error::stream(), "standard error");
     let outputs = [
         ("--report", report),
         ("--otlp-file", args.report.otlp_file.as_deref()),
@@ -124,7 +125,12 @@ pub(super) fn report<S: Source>(
     provenance: Provenance,
 ) -> Result<(), CommandError> {
     let input = input(args, source.gpus(), run, provenance);
-    write(&input, &args.report, io::stdout()).map_err(CommandError::Output)
+    let out = io::stdout();
+    match write(&input, &args.report, out.is_terminal(), BufWriter::new(out)) {
+        // A closed pipe is not an error.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(CommandError::Output),
+    }
 }
 
 /// The input of the report. `identities` are the GPUs of the run, in order.
@@ -178,22 +184,14 @@ pub(super) fn input<'a>(
     }
 }
 
-/// Writes the report. A closed pipe is not an error.
+/// Writes the report, in color if it may be for a terminal.
 pub(super) fn write(
     input: &Input<'_>,
     args: &ReportArgs,
-    out: impl Write + IsTerminal,
+    terminal: bool,
+    mut out: impl Write,
 ) -> io::Result<()> {
-    match try_write(input, args, out) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
-}
-
-fn try_write(input: &Input<'_>, args: &ReportArgs, out: impl Write + IsTerminal) -> io::Result<()> {
     let report = Report::build(input);
-    let terminal = out.is_terminal();
-    let mut out = BufWriter::new(out);
     match args.format {
         Format::Json => report::json::write(&report, &mut out)?,
         Format::Text => {

@@ -67,11 +67,15 @@ mod recommendation_history;
 mod record;
 #[cfg(feature = "live")]
 mod run;
+#[cfg(feature = "live")]
+mod run_report;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod signals;
 mod sinks;
 #[cfg(feature = "gateway")]
 mod span_pricing;
+#[cfg(feature = "live")]
+mod supervision;
 #[cfg(feature = "plan")]
 mod today;
 #[cfg(feature = "live")]

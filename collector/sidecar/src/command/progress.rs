@@ -1,8 +1,10 @@
 //! A progress bar on standard error, if it is a terminal.
 
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::standard_error;
 
 /// Readings between updates.
 const EVERY: u32 = 1 << 16;
@@ -17,7 +19,7 @@ impl Progress {
     /// Hidden unless standard error is a terminal. `progress`: bytes read and in total, if known.
     pub(super) fn new(progress: (u64, Option<u64>)) -> Self {
         let bar = match progress {
-            _ if !io::stderr().is_terminal() => ProgressBar::hidden(),
+            _ if !standard_error::stream().is_terminal() => ProgressBar::hidden(),
             (_, Some(size)) => ProgressBar::new(size).with_style(style(
                 "{bar:40} {bytes} of {total_bytes} · {bytes_per_sec} · {eta} left",
             )),

@@ -92,8 +92,12 @@ impl Receiving {
         self.receiver.stop();
     }
 
-    /// Delivers what was received, within `grace`. Returns the outcome, in sentences.
-    pub(super) fn finish(mut self, grace: Duration) -> Vec<String> {
+    /// Delivers what was received, within `grace`, or until `is_cut`. Returns the outcome, in sentences.
+    pub(super) fn finish(
+        mut self,
+        grace: Duration,
+        is_cut: impl Fn() -> bool,
+    ) -> (Vec<String>, Option<DeliveryReport>) {
         self.receiver.stop();
         let counts = self.receiver.stats();
         let mut sentences = vec![format!(
@@ -103,12 +107,12 @@ impl Receiving {
         if counts.malformed_elements > 0 {
             sentences.push(format!("{} malformed elements removed", counts.malformed_elements));
         }
-        if let Some(client) = self.forwarder.finish() {
-            let report = DeliveryReport::new(self.targets, client.flush(grace));
-            sentences
-                .extend(report.sentences().map(|sentence| format!("passed through: {sentence}")));
-        }
-        sentences
+        let client = self.forwarder.finish();
+        let report = client
+            .map(|client| DeliveryReport::new(self.targets, client.flush_unless(grace, is_cut)));
+        let passed = report.iter().flat_map(DeliveryReport::sentences);
+        sentences.extend(passed.map(|sentence| format!("passed through: {sentence}")));
+        (sentences, report)
     }
 }
 

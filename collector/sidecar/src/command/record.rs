@@ -26,6 +26,7 @@ use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use crate::cli::RecordArgs;
 use crate::sampler::{Sampler, SamplerConfig};
+use crate::standard_error;
 
 /// Interval of draining observations and detecting hung calls.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -39,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Records until a signal, or until its duration is over.
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
-    files.add_stream(io::stderr(), "standard error");
+    files.add_stream(standard_error::stream(), "standard error");
     files.add_output("FILE", &args.file)?;
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;

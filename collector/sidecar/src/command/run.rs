@@ -1,14 +1,13 @@
 //! `phasemeter run`: meters this machine's GPUs while a command runs, or until a signal.
 //!
-//! All configuration errors are found before the command starts; from then on it is not disturbed.
+//! Errors of the configuration are found before the command starts. What this machine refuses does not
+//! prevent it, and from then on it is not disturbed.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::delivery::Destination;
@@ -18,8 +17,6 @@ use phasemeter_otlp::experiment::{
 };
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
-use phasemeter_process::reap_others;
-use phasemeter_rules::compile;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
@@ -31,6 +28,7 @@ use super::delivery::Delivery;
 use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
+use super::exit_status::EX_IOERR;
 use super::files::{self, ReplacedFile};
 use super::gpus::GpuArrivals;
 use super::interruptions::Interruptions;
@@ -44,16 +42,17 @@ use super::output_files::OutputFiles;
 use super::policies;
 #[cfg(feature = "gateway")]
 use super::receive::{self, Receiving};
+use super::run_report;
 use super::signals::{SignalEvent, SignalListener};
+use super::supervision::{Optional, attend, contained, reap, wait_for};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
 use super::work_socket::{self, WorkSocket};
-use crate::cli::{MeteringArgs, RunArgs};
-use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
+use crate::cli::RunArgs;
+use crate::pipeline::{Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
-use crate::report::{Report, json};
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::{host, instance, resource, slurm, telemetry};
 
@@ -72,10 +71,21 @@ const NO_EXPORTER: &str = "nothing was sent: every OTEL_…_EXPORTER is none";
 /// The metered GPUs if the driver has not answered.
 const NO_DRIVER: &str = "no GPU was metered: the NVIDIA driver did not respond";
 
+/// The delivery outcome if the thread that sends could not be started.
+const NO_THREAD: &str = "nothing was sent: export could not be started; see the log";
+
+/// What the end of a run has to report.
+struct Ended {
+    /// Whether a backend has accepted all that was to be delivered.
+    is_delivered: bool,
+    reported: Result<(), CommandError>,
+}
+
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let failed = |what| move |source| CommandError::System { what, source };
     let command = args.command.split_first();
+    let optional = Optional(command.is_some());
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
     let mut environment = metering::environment();
@@ -83,23 +93,26 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let report_path = args.report_file.as_deref();
     metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;
     let alerts = alerts::select(&args.metering.alerts)?;
-    let report_file = report_path.map(ReplacedFile::at).transpose()?;
+    let report_file = report_path.map(ReplacedFile::unchecked).transpose()?;
+    optional.result(report_file.iter().try_for_each(ReplacedFile::check))?;
     let otlp_file = args.metering.report.otlp_file.as_deref();
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
-    let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
-    let delivery = Delivery::start(Destination::Environment)?;
+    let otlp_file = otlp_file.map(files::create_otlp).transpose();
+    let mut otlp_file = optional.result(otlp_file)?.flatten();
+    let delivery = optional.result(Delivery::start(Destination::Environment))?;
+    let (is_exported, delivery) = (delivery.is_some(), delivery.flatten());
     #[cfg(feature = "gateway")]
     let work_mappings = receive::work_mappings(&args.work_mappings)?;
     #[cfg(feature = "gateway")]
-    let (mut receiving, metered) = match listen(args)? {
-        Some(listen) => {
-            let (receiving, metered) = receive::for_command(listen.as_ref(), &args.spans)?;
-            (Some(receiving), Some(metered))
-        }
-        None => (None, None),
+    let receiving = match listen(args)? {
+        Some(listen) => optional.result(receive::for_command(listen.as_ref(), &args.spans))?,
+        None => None,
     };
-    let mut state = args.state_file.as_deref().map(BilledFile::open).transpose()?;
-    let mut arrivals = GpuArrivals::start(&args.gpus)?;
+    #[cfg(feature = "gateway")]
+    let (mut receiving, metered) = receiving.unzip();
+    let state = args.state_file.as_deref().map(BilledFile::open).transpose();
+    let mut state = optional.result(state)?.flatten();
+    let mut arrivals = GpuArrivals::start(&args.gpus, command.is_some() && !args.require_gpu)?;
     signals.ready();
 
     let trace = TraceId::random();
@@ -119,8 +132,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let zone = LocalZone::of(args.utc_offset, |name| std::env::var(name).ok());
     let config = MeterConfig { utc_offset: zone.offset(), ..args.config() };
     // The driver is searched meanwhile.
-    let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
-    let gpus = arrivals.wait()?;
+    let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic);
+    let manager = optional.result(manager)?.flatten();
+    let gpus = if args.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
     let mut pricing = metering::pricing(&args.metering.price, &resource, manager.clone())?;
     // Query prices first, so that metering does not wait for policies.
     for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
@@ -148,16 +162,16 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     state.iter().for_each(|state| pipeline.resume(state.billed().clone()));
 
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
-    let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;
-    let worker = manager.clone().map(Worker::start).transpose();
-    let worker = worker.map_err(failed("cannot start the policy thread"))?;
+    let watcher = watcher.map_err(failed("cannot watch the policy directory"));
+    let _watcher = optional.result(watcher)?;
+    let worker = manager.clone().map(Worker::new);
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let sampler_config = SamplerConfig { tick: args.interval, stale_after };
     let sampler = Sampler::new(Driver::installed(), sampler_config, clock);
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
-    let socket = work_socket(args, clock)?;
+    let socket = optional.result(work_socket(args, clock))?.flatten();
     let path = socket.as_ref().and_then(|socket| socket.path().to_str());
     let socket_env = path.map(|path| (work_socket::VARIABLE, Some(path.to_owned())));
     let work = WorkIntake::new(socket);
@@ -167,8 +181,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         live.receive(metered, costs, work_mappings);
     }
     let kinds = WorkKinds::start(&args.command, args.procfs.as_deref());
-    live.set_kinds(kinds.map_err(failed("cannot start a thread"))?);
-    gpus.into_iter().try_for_each(|gpu| live.join(gpu))?;
+    let kinds = optional.result(kinds.map_err(failed("kinds of work are unknown")))?;
+    live.set_kinds(kinds.unwrap_or_default());
+    gpus.into_iter().for_each(|gpu| live.join(gpu));
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
     if let Some(telemetry) = &telemetry {
@@ -180,66 +195,105 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let command_env = command_env.chain(receiving.iter().flat_map(Receiving::command_env));
     let command_env: Vec<_> = command_env.collect();
     let interruptions = Interruptions::start(&args.interruptions);
-    let mut interruptions = interruptions.map_err(failed("cannot start a thread"))?;
-    let child =
-        command.map(|(program, rest)| Child::start(program, rest, command_env)).transpose()?;
+    let interruptions = interruptions.map_err(failed("interruptions are not watched"));
+    let mut interruptions = optional.result(interruptions)?.flatten();
+    let child = command.map(|(program, rest)| Child::start(program, rest, command_env));
+    let mut child = match (child.transpose(), command) {
+        (Err(error), Some((program, rest))) if error.is_exhausted() => {
+            let error = error.in_one_line();
+            warn!(
+                "no process can start: the command takes the place of this one, unmetered: {error}"
+            );
+            drop((live, interruptions));
+            let _ = run_report::flush(|| false);
+            return Err(Child::replace(program, rest));
+        }
+        (child, _) => child?,
+    };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
-    let step = |live: &mut Live<'_>, child: Option<&Child>| {
-        state.iter_mut().for_each(|state| live.keep(state, is_delivered));
-        let mut notices = interruptions.iter_mut();
-        notices.try_for_each(|notices| notices.take(live, child))
-    };
-    let exit = meter(&mut live, &mut arrivals, &signals, child, until, step)?;
-    let watched = interruptions.take().is_some();
-    let status = exit.as_ref().map_or(ExitCode::SUCCESS, |exit| exit.code.into());
-    #[cfg(feature = "gateway")]
-    receiving.iter_mut().for_each(Receiving::stop);
-    let finished = live.finish(exit, arrivals.missing())?;
-    let FinishedRun { run, gpus, sampling, attribution, assumptions, work_by_hour, interruptions } =
-        finished;
-    if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
-        stop_file(&error);
-    }
+    let metered = contained(|| {
+        let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
+        let step = |live: &mut Live<'_>, child: Option<&Child>| {
+            state.iter_mut().for_each(|state| live.keep(state, is_delivered));
+            let mut notices = interruptions.iter_mut();
+            notices.try_for_each(|notices| notices.take(live, child))
+        };
+        let exit = meter(&mut live, &mut arrivals, &signals, child.as_mut(), until, step)?;
+        let is_cut = signals.cut();
+        let watched = interruptions.take().is_some();
+        #[cfg(feature = "gateway")]
+        receiving.iter_mut().for_each(Receiving::stop);
+        Ok((live.finish(exit, arrivals.missing())?, is_cut, watched))
+    });
+    let ended = metered.and_then(|(finished, is_cut, watched)| {
+        contained(|| {
+            let FinishedRun {
+                run,
+                gpus,
+                sampling,
+                attribution,
+                assumptions,
+                work_by_hour,
+                interruptions,
+            } = finished;
+            if let Some(Err(error)) = otlp_file.map(OtlpFile::finish) {
+                stop_file(&error);
+            }
 
-    let until = Instant::now() + GRACE;
-    #[cfg(feature = "gateway")]
-    let forwarded = receiving.map(|receiving| receiving.finish(GRACE)).unwrap_or_default();
-    #[cfg(not(feature = "gateway"))]
-    let forwarded: Vec<String> = Vec::new();
-    let delivered = delivery.map(|delivery| delivery.finish(GRACE));
-    if let Some(state) = state {
-        let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
-        state.finish(&run, &gpus, is_complete);
-    }
-    let delivery: Vec<_> = match delivered {
-        Some(report) => report.sentences().collect(),
-        None if environment.exports_nothing => vec![NO_EXPORTER.to_owned()],
-        None => vec![NO_ENDPOINT.to_owned()],
-    };
-    if let Some(telemetry) = telemetry {
-        telemetry.finish(until.saturating_duration_since(Instant::now()));
-    }
-    let selected = arrivals.description().unwrap_or(NO_DRIVER);
-    let provenance = Provenance {
-        title: title(&args.command),
-        work_by_hour,
-        interruptions: watched.then_some(interruptions),
-        rejected_rows: Vec::new(),
-        rejected_total: 0,
-        assumptions: [vec![selected.to_owned()], assumptions].concat(),
-        sampling,
-        attribution,
-        delivery: [delivery, forwarded].concat(),
-        timed: true,
-    };
-    match (report(&args.metering, &gpus, &run, provenance, report_file), command) {
-        (Ok(()), _) => Ok(status),
-        (Err(error), None) => Err(error),
-        // The caller expects the exit status of the command.
-        (Err(error), Some(_)) => {
+            let until = Instant::now() + GRACE;
+            #[cfg(feature = "gateway")]
+            let forwarded = receiving.map(|receiving| receiving.finish(GRACE, &is_cut));
+            #[cfg(feature = "gateway")]
+            let (forwarded, passed) = forwarded.unwrap_or_default();
+            #[cfg(not(feature = "gateway"))]
+            let (forwarded, passed) = (Vec::new(), None);
+            let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
+            let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
+            if let Some(state) = state {
+                state.finish(&run, &gpus, is_complete);
+            }
+            let sentences: Vec<_> = match &delivered {
+                Some(report) => report.sentences().collect(),
+                None if !is_exported => vec![NO_THREAD.to_owned()],
+                None if environment.exports_nothing => vec![NO_EXPORTER.to_owned()],
+                None => vec![NO_ENDPOINT.to_owned()],
+            };
+            if let Some(telemetry) = telemetry {
+                let left = until.saturating_duration_since(Instant::now());
+                telemetry.finish(if is_cut() { Duration::ZERO } else { left });
+            }
+            let selected = arrivals.description().unwrap_or(NO_DRIVER);
+            let provenance = Provenance {
+                title: title(&args.command),
+                work_by_hour,
+                interruptions: watched.then_some(interruptions),
+                rejected_rows: Vec::new(),
+                rejected_total: 0,
+                assumptions: [vec![selected.to_owned()], assumptions].concat(),
+                sampling,
+                attribution,
+                delivery: [sentences, forwarded].concat(),
+                timed: true,
+            };
+            let reported = run_report::write(&args.metering, &gpus, &run, provenance, report_file);
+            if let (Err(error), Some(_)) = (&reported, command) {
+                error!("{}", error.in_one_line());
+            }
+            let lost = delivered.iter().chain(&passed).find_map(DeliveryReport::loss);
+            lost.iter().for_each(|lost| warn!("{lost}"));
+            let reported = reported.and(run_report::flush(is_cut));
+            Ok(Ended { is_delivered: is_exported && lost.is_none(), reported })
+        })
+    });
+    let status = child.as_mut().map(|child| wait_for(child, &signals)).transpose()?;
+    let undelivered = |ended: &Ended| args.fail_on_undelivered && !ended.is_delivered;
+    match (ended, status) {
+        (Ok(Ended { reported: Err(error), .. }) | Err(error), None) => Err(error),
+        (Ok(ended), None | Some(0)) if undelivered(&ended) => Ok(EX_IOERR.into()),
+        (Ok(_), status) => Ok(status.map_or(ExitCode::SUCCESS, ExitCode::from)),
+        (Err(error), Some(status)) => {
             error!("{}", error.in_one_line());
-            Ok(status)
+            Ok(status.into())
         }
     }
 }
@@ -299,33 +353,13 @@ fn work_socket(args: &RunArgs, clock: Clock) -> Result<Option<WorkSocket>, Comma
     }
 }
 
-/// Writes the report to standard error, and to the file if requested.
-pub(super) fn report(
-    args: &MeteringArgs,
-    gpus: &[GpuIdentity],
-    run: &Finished,
-    provenance: Provenance,
-    file: Option<ReplacedFile>,
-) -> Result<(), CommandError> {
-    let input = metering::input(args, gpus, run, provenance);
-    // Separates the report from the output of the command.
-    let _ = writeln!(io::stderr());
-    let printed = metering::write(&input, &args.report, io::stderr());
-    let written = file.map_or(Ok(()), |file| {
-        let mut report = Vec::new();
-        json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
-        file.write(&report)
-    });
-    printed.map_err(CommandError::Output).and(written)
-}
-
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of
 /// the duration. `step` is called a few times per second.
 fn meter(
     live: &mut Live<'_>,
     arrivals: &mut GpuArrivals,
     signals: &SignalListener,
-    mut child: Option<Child>,
+    mut child: Option<&mut Child>,
     until: Option<Instant>,
     mut step: impl FnMut(&mut Live<'_>, Option<&Child>) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
@@ -335,26 +369,18 @@ fn meter(
             return Ok(None);
         }
         let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
-        let joined = arrivals.poll().map_err(CommandError::from);
-        let joined = joined.and_then(|gpus| gpus.into_iter().try_for_each(|gpu| live.join(gpu)));
-        match joined {
-            // The command does not depend on GPUs.
-            Err(error) if child.is_some() => error!("{}", error.in_one_line()),
-            joined => joined?,
-        }
+        arrivals.poll()?.into_iter().for_each(|gpu| live.join(gpu));
         live.drain()?;
-        step(live, child.as_ref())?;
+        step(live, child.as_deref())?;
         live.evaluate_policies()?;
         match (&mut child, event) {
-            (Some(child), Some(SignalEvent::Signal(signal))) => child.forward(signal),
+            (Some(child), event) => {
+                if let Some(exit) = attend(child, event)? {
+                    return Ok(Some(exit));
+                }
+            }
             (None, Some(SignalEvent::Signal(_))) => return Ok(None),
-            (_, Some(SignalEvent::Child) | None) => {}
-        }
-        let is_own = |pid| child.as_ref().is_some_and(|child| child.is(pid));
-        reap_others(|pid| is_own(pid) || compile::is_running(pid));
-        // Not only after an event, so that its end cannot be missed.
-        if let Some(exit) = child.as_mut().map_or(Ok(None), Child::try_wait)? {
-            return Ok(Some(exit));
+            (None, Some(SignalEvent::Child) | None) => reap(|_| false),
         }
     }
 }

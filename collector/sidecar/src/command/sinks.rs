@@ -62,7 +62,7 @@ impl Sinks {
     /// Returns an error if the file cannot be written or the backend did not accept all data.
     pub(super) fn finish(self) -> Result<(), CommandError> {
         let delivered = self.delivery.map_or(Ok(()), |delivery| {
-            let report = delivery.finish(GRACE);
+            let report = delivery.finish(GRACE, || false);
             if !report.is_complete() {
                 return Err(CommandError::Undelivered(Box::new(report)));
             }

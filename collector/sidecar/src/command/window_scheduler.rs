@@ -65,9 +65,9 @@ impl WindowScheduler {
         let end = window.end;
         let window = self.with_history(window);
         self.dump(&window);
-        match &self.worker {
-            Some(worker) if worker.submit(window) => self.submitted.push_back(end),
-            Some(_) => warn!("policies are too slow: window skipped"),
+        match self.worker.as_mut().map(|worker| worker.submit(window)) {
+            Some(Ok(())) => self.submitted.push_back(end),
+            Some(Err(why)) => warn!("{why}: window skipped"),
             None => {}
         }
     }

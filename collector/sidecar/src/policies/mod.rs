@@ -26,4 +26,4 @@ pub use quotes::{PricerStats, QuoteExpiry, QuotedOffer, QuotedPrice, QuotedPrice
 pub use result::{PolicyResult, PolicyResults};
 pub use stats::{ActivePolicy, GenerationStats, PolicyStats};
 pub use window::{WindowGpu, has_hours_of_week, window};
-pub use worker::Worker;
+pub use worker::{Skipped, Worker};

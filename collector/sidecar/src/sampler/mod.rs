@@ -87,7 +87,9 @@ pub struct Sampler {
 
 #[derive(Debug)]
 struct Thread {
-    handle: JoinHandle<()>,
+    /// What is to be started, if no thread could be.
+    waiting: Option<(Worker, Arc<Nvml>)>,
+    handle: Option<JoinHandle<()>>,
     observations: Receiver<Observation>,
     stats: Arc<WorkerStats>,
     /// The call that was reported as hung.
@@ -135,7 +137,7 @@ impl Sampler {
     /// in which they were added.
     ///
     /// # Errors
-    /// Returns an error if no thread can be started.
+    /// Returns an error if no thread can be started. Each call of [`Sampler::drain`] tries again.
     pub fn add(&mut self, uuid: String, nvml: Arc<Nvml>) -> io::Result<()> {
         let SamplerConfig { tick, stale_after } = self.config;
         let gpu = self.threads.len();
@@ -153,11 +155,12 @@ impl Sampler {
             stats: Arc::clone(&stats),
             stop: Arc::clone(&self.stop),
         };
-        let thread = thread::Builder::new().name(format!("gpu-{gpu}"));
-        let handle = thread.spawn(move || worker.run(nvml))?;
         self.stats.add(Arc::clone(&stats));
-        self.threads.push(Thread { handle, observations, stats, hung: None });
-        Ok(())
+        let waiting = Some((worker, nvml));
+        let mut thread = Thread { waiting, handle: None, observations, stats, hung: None };
+        let started = thread.start();
+        self.threads.push(thread);
+        started
     }
 
     /// When the first tick of a GPU is due, offset from those of others: now, or if it is added late, at
@@ -175,7 +178,14 @@ impl Sampler {
     /// Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
         let now = self.clock.awake();
-        for (gpu, thread) in self.threads.iter_mut().enumerate() {
+        for gpu in 0..self.threads.len() {
+            let start = self.first_tick(gpu);
+            let Some(thread) = self.threads.get_mut(gpu) else { continue };
+            if let Some((worker, _)) = &mut thread.waiting {
+                worker.start = start;
+                // It remains unobserved until a thread can be started.
+                let _ = thread.start();
+            }
             thread.observations.try_iter().for_each(&mut take);
             for event in thread.watch(now).into_iter().flatten() {
                 take(Observation { gpu, observed: Observed::Event(event) });
@@ -201,8 +211,9 @@ impl Sampler {
     pub fn stop(&mut self, grace: Duration) -> Vec<usize> {
         self.end();
         let began = Instant::now();
-        let running =
-            |(gpu, thread): (usize, &Thread)| (!thread.handle.is_finished()).then_some(gpu);
+        let running = |(gpu, thread): (usize, &Thread)| {
+            (!thread.handle.as_ref()?.is_finished()).then_some(gpu)
+        };
         loop {
             let left: Vec<_> = self.threads.iter().enumerate().filter_map(running).collect();
             if left.is_empty() || began.elapsed() >= grace {
@@ -214,7 +225,8 @@ impl Sampler {
 
     fn end(&self) {
         self.stop.store(true, Ordering::Release);
-        self.threads.iter().for_each(|thread| thread.handle.thread().unpark());
+        let handles = self.threads.iter().filter_map(|thread| thread.handle.as_ref());
+        handles.for_each(|handle| handle.thread().unpark());
     }
 }
 
@@ -226,6 +238,15 @@ impl Drop for Sampler {
 }
 
 impl Thread {
+    /// Starts what waits.
+    fn start(&mut self) -> io::Result<()> {
+        let Some((worker, nvml)) = self.waiting.clone() else { return Ok(()) };
+        let thread = thread::Builder::new().name(format!("gpu-{}", worker.gpu));
+        self.handle = Some(thread.spawn(move || worker.run(nvml))?);
+        self.waiting = None;
+        Ok(())
+    }
+
     /// Events if its call has hung or recovered since the last time.
     fn watch(&mut self, now: Nanos) -> [Option<Event>; 2] {
         let call = self.stats.call(now);

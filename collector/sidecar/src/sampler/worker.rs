@@ -35,7 +35,7 @@ const LOSSES: u32 = 3;
 const UNANSWERED_TICKS: u32 = 3;
 
 /// The parameters of a GPU's thread.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Worker {
     pub(super) gpu: usize,
     pub(super) uuid: String,

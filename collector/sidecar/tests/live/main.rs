@@ -18,6 +18,7 @@ use policies as support;
 
 mod alerts;
 mod clock;
+mod command_first;
 mod components;
 mod driver;
 mod experiments;

@@ -324,12 +324,11 @@ fn unreachable_backend_does_not_change_bill_or_delay_end() {
 }
 
 #[test]
-fn missing_driver_fails_with_one_line_before_the_command() {
+fn missing_driver_fails_with_one_line_without_a_command() {
     let rig = Rig::new("[[device]]");
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("libnvidia-ml.so.1"), "no library").unwrap();
-    let mut command = with_command(&rig, "", "echo ran");
-    let output = command.env("LD_LIBRARY_PATH", dir.path()).output().unwrap();
+    let output = phasemeter(&rig, "").env("LD_LIBRARY_PATH", dir.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(69));
     assert!(output.stdout.is_empty());
     let log = stderr(&output);
@@ -351,7 +350,7 @@ fn invalid_configuration_fails_before_the_command() {
         assert!(output.stdout.is_empty());
     };
     let nothing = ("UNUSED", OsStr::new(""));
-    assert_fails("--report /nowhere/report.json", nothing, 74);
+    assert_fails("--policy /nowhere/policy.wasm", nothing, 66);
     assert_fails("--duration 1", nothing, 2);
     assert_fails("", ("OTEL_EXPORTER_OTLP_ENDPOINT", OsStr::new("ftp://x")), 78);
 }

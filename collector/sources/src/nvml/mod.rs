@@ -123,7 +123,7 @@ impl Driver {
                 break;
             }
         }
-        search.finish(self.clone()).ok_or(DriverError::Timeout { waited: DISCOVERY_TIMEOUT })
+        search.finish(self.clone())
     }
 
     /// Initializes the driver, as currently installed.

@@ -19,6 +19,7 @@ use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu, nvlink};
 /// A search in progress. What hangs in the driver blocks a thread for good, but never the caller.
 #[derive(Debug)]
 pub struct Search {
+    began: Instant,
     answers: Receiver<Response>,
     opened: Option<OpenDriver>,
     gpus: Vec<GpuAnswer>,
@@ -62,14 +63,13 @@ impl Search {
         let (sender, answers) = mpsc::channel();
         let driver = driver.clone();
         spawn("discovery", move || search(&driver, &sender)).map_err(DriverError::Thread)?;
-        Ok(Self { answers, opened: None, gpus: Vec::new() })
+        Ok(Self { began: Instant::now(), answers, opened: None, gpus: Vec::new() })
     }
 
     /// Waits until it is complete, at most for this long. Returns whether there was an answer.
     ///
     /// # Errors
-    /// Returns an error if the driver is unusable, or every GPU has answered with an error. The search is
-    /// then over.
+    /// Returns an error if the driver is unusable. The search is then over.
     pub fn wait(&mut self, at_most: Duration) -> Result<bool, DriverError> {
         let (began, mut answered) = (Instant::now(), false);
         while !self.is_complete() {
@@ -107,9 +107,17 @@ impl Search {
         &self.gpus
     }
 
-    /// The GPUs that have answered; `None` if there are none.
-    pub(super) fn finish(self, driver: Driver) -> Option<Discovery> {
-        let OpenDriver { nvml, version, .. } = self.opened?;
+    /// The GPUs that have answered.
+    ///
+    /// # Errors
+    /// Returns an error if there are none.
+    pub(super) fn finish(self, driver: Driver) -> Result<Discovery, DriverError> {
+        if !self.has_found() {
+            return Err(self.into_error());
+        }
+        let Some(OpenDriver { nvml, version, .. }) = self.opened else {
+            return Err(DriverError::NoGpus { unresponsive: None });
+        };
         let (mut gpus, mut unresponsive) = (Vec::new(), Vec::new());
         for (index, answer) in (0..).zip(self.gpus) {
             match answer {
@@ -120,8 +128,20 @@ impl Search {
                 }
             }
         }
-        let found = !gpus.is_empty();
-        found.then_some(Discovery { nvml, driver, version, gpus, unresponsive })
+        Ok(Discovery { nvml, driver, version, gpus, unresponsive })
+    }
+
+    /// Why no GPU has answered with its identity, if none has.
+    #[must_use]
+    pub fn into_error(self) -> DriverError {
+        if !self.is_complete() {
+            return DriverError::Timeout { waited: self.began.elapsed() };
+        }
+        let unresponsive = (0..).zip(self.gpus).find_map(|(index, gpu)| match gpu {
+            GpuAnswer::Failed(source) => Some(UnresponsiveGpu { index, source }),
+            GpuAnswer::Waiting | GpuAnswer::Found(_) => None,
+        });
+        DriverError::NoGpus { unresponsive }
     }
 
     fn accept(&mut self, answer: Response) -> Result<(), DriverError> {
@@ -143,19 +163,7 @@ impl Search {
                 nvlink::name_peers(found.collect());
             }
         }
-        if self.is_complete() && !self.has_found() {
-            return Err(DriverError::NoGpus { unresponsive: self.first_error() });
-        }
         Ok(())
-    }
-
-    fn first_error(&mut self) -> Option<UnresponsiveGpu> {
-        let gpus = (0..).zip(std::mem::take(&mut self.gpus));
-        let mut errors = gpus.filter_map(|(index, gpu)| match gpu {
-            GpuAnswer::Failed(source) => Some(UnresponsiveGpu { index, source }),
-            GpuAnswer::Waiting | GpuAnswer::Found(_) => None,
-        });
-        errors.next()
     }
 }
 
@@ -173,8 +181,9 @@ fn search(driver: &Driver, sender: &Sender<Response>) {
             drop(nvml);
             let _ = own.send(Response::Gpu(place, answer));
         };
-        if spawn("discovery-gpu", ask).is_err() {
-            let _ = sender.send(Response::Gpu(place, Err(NvmlError::InsufficientMemory)));
+        // Without a thread of its own, a GPU that hangs delays those after it.
+        if spawn("discovery-gpu", ask.clone()).is_err() {
+            ask();
         }
     }
 }

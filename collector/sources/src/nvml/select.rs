@@ -133,8 +133,8 @@ impl Selection {
     ) -> Result<(), SelectError> {
         let entries = || value.split(',').map(str::trim);
         match value.trim() {
-            "all" | "void" | "" => return Ok(()),
-            "none" => return Err(SelectError::Empty { by: NVIDIA }),
+            "all" | "" => return Ok(()),
+            "none" | "void" => return Err(SelectError::Empty { by: NVIDIA }),
             _ => {}
         }
         let indices = entries().all(|entry| entry.parse::<u32>().is_ok());
@@ -322,7 +322,7 @@ mod tests {
     fn selection_follows_option_and_environment() {
         let by_nvidia = SelectedBy::Variable(NVIDIA);
         let by_cuda = SelectedBy::Variable(CUDA);
-        let table: [(&str, Environment<'_>, &[usize], SelectedBy); 20] = [
+        let table: [(&str, Environment<'_>, &[usize], SelectedBy); 19] = [
             ("", &[], &[0, 1, 2, 3], SelectedBy::Driver),
             // The option takes precedence.
             ("2", &[(CUDA, "0")], &[2], SelectedBy::Option),
@@ -331,7 +331,6 @@ mod tests {
             ("1,1,GPU-aa22", &[], &[1], SelectedBy::Option),
             // The container runtime's variable.
             ("", &[(NVIDIA, "all")], &[0, 1, 2, 3], SelectedBy::Driver),
-            ("", &[(NVIDIA, "void")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "")], &[0, 1, 2, 3], SelectedBy::Driver),
             ("", &[(NVIDIA, "1,3")], &[1, 3], by_nvidia),
             ("", &[(NVIDIA, "GPU-cc44, GPU-aa11")], &[3, 0], by_nvidia),
@@ -367,7 +366,7 @@ mod tests {
 
     #[test]
     fn invalid_selection_is_rejected() {
-        let table: [(&str, Environment<'_>, &str); 9] = [
+        let table: [(&str, Environment<'_>, &str); 12] = [
             (
                 "7",
                 &[],
@@ -384,6 +383,21 @@ mod tests {
                 "",
                 &[(NVIDIA, "none")],
                 "NVIDIA_VISIBLE_DEVICES: no GPU selected; select GPUs with --gpu",
+            ),
+            (
+                "",
+                &[(NVIDIA, "void")],
+                "NVIDIA_VISIBLE_DEVICES: no GPU selected; select GPUs with --gpu",
+            ),
+            (
+                "",
+                &[(NVIDIA, "nvidia.com/gpu=0")],
+                "NVIDIA_VISIBLE_DEVICES: unknown GPU 'nvidia.com/gpu=0'; available: 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
+            ),
+            (
+                "",
+                &[(NVIDIA, "/var/run/nvidia-container-devices")],
+                "NVIDIA_VISIBLE_DEVICES: unknown GPU '/var/run/nvidia-container-devices'; available: 0 (GPU-aa11), 1 (GPU-aa22), 2 (GPU-bb33), 3 (GPU-cc44)",
             ),
             (
                 "",

@@ -15,6 +15,7 @@ use super::files;
 use super::input::{InputData, PolicyInput};
 use crate::report::Utc;
 use crate::report::text::{quantity, rate};
+use crate::standard_error;
 use phasemeter_rules::text::clean;
 
 /// The output of a policy.
@@ -38,10 +39,12 @@ pub(super) fn evaluate(
         })?;
     let name = &policy.manifest().name;
     for (level, line) in &evaluation.log.lines {
-        eprintln!("{name}: {}: {}", level.name(), clean(line));
+        let line = format!("{name}: {}: {}\n", level.name(), clean(line));
+        standard_error::write(line.as_bytes());
     }
     if evaluation.log.dropped > 0 {
-        eprintln!("{name}: {} more lines", evaluation.log.dropped);
+        let line = format!("{name}: {} more lines\n", evaluation.log.dropped);
+        standard_error::write(line.as_bytes());
     }
     let failed = |error| PolicyCommandError::Evaluation {
         file: policy.file().to_owned(),

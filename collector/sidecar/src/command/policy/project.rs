@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use phasemeter_rules::text::clean;
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use super::error::PolicyCommandError;
 use super::files;
 use crate::command::error::CommandError;
+use crate::standard_error;
 
 /// A policy project.
 pub(super) struct Project {
@@ -56,7 +58,9 @@ impl Project {
     pub(super) fn build(&self) -> Result<(), CommandError> {
         let command = &self.config.build;
         let cannot_run = |source| CommandError::Command { command: command.clone(), source };
-        eprintln!("running: {}", clean(command));
+        standard_error::write(format!("running: {}\n", clean(command)).as_bytes());
+        // Before what the command writes.
+        let _ = standard_error::flush(Duration::from_secs(1), || false);
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).current_dir(&self.dir);
         let status = shell.status().map_err(cannot_run)?;

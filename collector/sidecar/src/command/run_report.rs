@@ -1,0 +1,80 @@
+//! The report of a live run: first the file, then the text on standard error. The end waits for neither
+//! without a limit.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phasemeter_meter::reading::GpuIdentity;
+
+use super::error::CommandError;
+use super::files::ReplacedFile;
+use super::metering::{self, Provenance};
+use crate::cli::MeteringArgs;
+use crate::pipeline::Finished;
+use crate::report::{Report, json};
+use crate::standard_error;
+
+/// How long the end waits for a disk, and for the reader of standard error.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a reader takes at most that is not stuck.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// Writes the report to the file if requested, and queues it for standard error.
+pub(super) fn write(
+    args: &MeteringArgs,
+    gpus: &[GpuIdentity],
+    run: &Finished,
+    provenance: Provenance,
+    file: Option<ReplacedFile>,
+) -> Result<(), CommandError> {
+    let mut input = metering::input(args, gpus, run, provenance);
+    match standard_error::dropped() {
+        0 => {}
+        lines => input
+            .sampling
+            .push(format!("{lines} log lines were dropped: standard error was not read in time")),
+    }
+    let written = file.map_or(Ok(()), |file| {
+        let mut report = Vec::new();
+        json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
+        write_file(file, report)
+    });
+    // Separates the report from the output of the command.
+    let mut text = b"\n".to_vec();
+    let terminal = standard_error::stream().is_terminal();
+    let printed = metering::write(&input, &args.report, terminal, &mut text);
+    standard_error::write(&text);
+    written.and(printed.map_err(CommandError::Output))
+}
+
+/// Waits until all is written to standard error, for a while; for a moment, once `is_cut`. A closed pipe
+/// is not an error.
+pub(super) fn flush(is_cut: impl Fn() -> bool) -> Result<(), CommandError> {
+    let began = Instant::now();
+    let is_over = || began.elapsed() >= MOMENT && is_cut();
+    match standard_error::flush(GRACE, is_over) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        flushed => flushed.map_err(CommandError::Output),
+    }
+}
+
+/// Writes a file on a thread, since a disk may hang; on this one if there is none.
+fn write_file(file: ReplacedFile, report: Vec<u8>) -> Result<(), CommandError> {
+    let (sender, written) = mpsc::channel();
+    let whole = Arc::new((file, report));
+    let shared = Arc::clone(&whole);
+    let started = thread::Builder::new().name("report".to_owned()).spawn(move || {
+        let (file, report) = &*shared;
+        // The end may not wait any more.
+        let _ = sender.send(file.write(report));
+    });
+    let (file, report) = &*whole;
+    if started.is_err() {
+        return file.write(report);
+    }
+    let late = |_| Err(file.error(io::ErrorKind::TimedOut.into()));
+    written.recv_timeout(GRACE).unwrap_or_else(late)
+}
