@@ -140,9 +140,7 @@ impl ReadingBuffer {
                 instant.set(value, share);
                 shares.compare(instant);
             }
-            Err(reason) if quantity == Quantity::Utilization => {
-                instant.missing.get_or_insert(reason);
-            }
+            Err(reason) if quantity == Quantity::Utilization => instant.set_missing(reason, share),
             Err(_) => {}
         }
         if gpu.instants.len() > MAX_INSTANTS {

@@ -20,6 +20,8 @@ pub(super) struct Instant {
     pub(super) utilization: Vec<(Basis, Shared<Utilization>)>,
     pub(super) memory_used: Shared<Bytes>,
     pub(super) missing: Option<MissingReason>,
+    /// The shares with a utilization that cannot be read.
+    pub(super) missing_shares: BTreeSet<Holder>,
     pub(super) xid: Option<u64>,
     pub(super) rates: LinkRates,
     /// Memory that is not in use.
@@ -37,6 +39,7 @@ impl Instant {
             utilization: Vec::new(),
             memory_used: Shared::default(),
             missing: None,
+            missing_shares: BTreeSet::new(),
             xid: None,
             rates: LinkRates::NONE,
             free: None,
@@ -61,6 +64,16 @@ impl Instant {
 
     pub(super) fn of(&self, basis: Basis) -> Option<&Shared<Utilization>> {
         self.utilization.iter().find(|(known, _)| *known == basis).map(|(_, shared)| shared)
+    }
+
+    /// A utilization cannot be read, of a share or of the GPU.
+    pub(super) fn set_missing(&mut self, reason: MissingReason, holder: Option<&Holder>) {
+        self.missing.get_or_insert(reason);
+        if let Some(holder) = holder
+            && self.missing_shares.len() < MAX_SHARES
+        {
+            self.missing_shares.insert(holder.clone());
+        }
     }
 
     /// Adds what has the GPU.
@@ -106,6 +119,6 @@ impl Instant {
 }
 
 /// Whether a utilization is measured by process, so that holders can have shares of it. Hardware counters are not.
-const fn is_divisible(basis: Basis) -> bool {
+pub(super) const fn is_divisible(basis: Basis) -> bool {
     matches!(basis, Basis::DcgmGpu | Basis::NvmlGpu | Basis::NvmlSamples | Basis::HwGpu)
 }

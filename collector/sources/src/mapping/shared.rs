@@ -3,7 +3,7 @@
 //! An exporter of a time-sliced GPU has both, or the shares only; older ones repeat the value of the GPU for
 //! each holder. Must not depend on what is measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::holder::Holder;
 
@@ -49,6 +49,11 @@ impl<T: Copy + PartialEq> Shared<T> {
     /// Whether it has the share of this holder; without one, the value of the GPU.
     pub(super) fn has(&self, holder: Option<&Holder>) -> bool {
         holder.map_or(self.whole.is_some(), |holder| self.shares.contains_key(holder))
+    }
+
+    /// Whether only shares are known, and not all of these.
+    pub(super) fn lacks_any(&self, holders: &BTreeSet<Holder>) -> bool {
+        self.whole.is_none() && holders.iter().any(|holder| !self.has(Some(holder)))
     }
 
     /// The value of the GPU, else that of its only holder.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Utilization};
 
-use super::instant::Instant;
+use super::instant::{Instant, is_divisible};
 use super::shared::{Comparison, Shared};
 
 /// Number of different values that all holders have had at once, from which on they are copies, unless holders
@@ -51,12 +51,15 @@ impl Shares {
         !self.have_differed && self.equal.len() >= EQUAL_VALUES
     }
 
-    /// The utilization of the GPU, at most 100%; `None` if it has none of this basis.
+    /// The utilization of the GPU, at most 100%; `None` if it has none of this basis, or if a share of it cannot be
+    /// read.
     pub(super) fn utilization(&mut self, instant: &Instant, basis: Basis) -> Option<Utilization> {
         let sum = |a: Utilization, b: Utilization| {
             Utilization::from_ppm(a.ppm().saturating_add(b.ppm())).unwrap_or(Utilization::FULL)
         };
-        self.combined(instant.of(basis)?, sum)
+        let shared = instant.of(basis)?;
+        let is_partial = is_divisible(basis) && shared.lacks_any(&instant.missing_shares);
+        if is_partial { None } else { self.combined(shared, sum) }
     }
 
     /// The memory of the GPU in use, at most the total, which is set if it is unknown and follows from what is

@@ -70,6 +70,25 @@ fn series_with_a_pod_is_a_share_of_the_gpu() {
     assert_eq!(readings(&[near("a", 0, 30), near("b", 120, 45), near("", 240, 80)]), [(80, None)]);
 }
 
+/// Guarantee: shares without one that cannot be read are not the GPU, unless the GPU has a series of its own.
+#[test]
+fn share_that_cannot_be_read_is_not_left_out() {
+    let util =
+        |pod: &str, percent: u32| labeled(utilization("GPU-a", 0, Basis::DcgmGpu, percent), pod);
+    let unreadable = |pod| GpuValue { value: Err(MissingReason::Unreadable), ..util(pod, 0) };
+    let of_gpu = |values: &[GpuValue]| {
+        let mut buffer = ReadingBuffer::new(HOLD, None, None);
+        values.iter().for_each(|value| _ = buffer.insert(value.clone(), arrival(0)));
+        buffer.release_all()[0].reading.utilization
+    };
+    let missing = Err(MissingReason::Unreadable);
+    assert_eq!(of_gpu(&[util("a", 30), unreadable("b"), util("c", 20)]), missing);
+    assert_eq!(of_gpu(&[unreadable("b"), util("a", 30)]), missing);
+    assert_eq!(of_gpu(&[util("a", 30), unreadable("b"), util("", 60)]), Ok(percent(60)));
+    // Another metric of the same pod, of which the first one can be read.
+    assert_eq!(of_gpu(&[util("a", 30), util("b", 20), unreadable("b")]), Ok(percent(50)));
+}
+
 /// Guarantee: what hardware counts for the GPU is copied to its pods, not divided; neither are values of jobs.
 #[test]
 fn copies_are_not_added_up() {
