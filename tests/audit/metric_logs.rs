@@ -301,6 +301,16 @@ fn unusable_logs_are_rejected_in_one_line() {
     let sample = "DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-a\"} 5";
     for (name, text, expected) in [
         (
+            "failed.json",
+            "{\"status\":\"error\",\"errorType\":\"timeout\",\"error\":\"query timed out\"}".to_owned(),
+            "failed.json, line 1: a failed query, without series",
+        ),
+        (
+            "rate.json",
+            "{\"status\":\"success\",\"data\":{\"result\":[{\"metric\":{},\"values\":[[1,\"5\"]]}]}}".to_owned(),
+            "rate.json, line 1: a series without __name__; query metrics themselves, not functions of them",
+        ),
+        (
             "untimed.prom",
             format!("# HELP a b\n{sample}\n"),
             "untimed.prom, line 2: no time; write it before each page, as by date -u '+# %Y-%m-%dT%H:%M:%SZ'",

@@ -48,7 +48,10 @@ pub(super) fn recognize(head: &str) -> Option<Format> {
     match first_key(head) {
         Some(key) if key.starts_with("resource") => return Some(Format::OtlpJson),
         Some("metric") => return Some(Format::Series),
-        Some("status" | "data" | "resultType") if head.contains("\"result") => {
+        // The answer to a query that failed is one, too: it is named as what it is.
+        Some("status" | "data" | "resultType")
+            if ["\"result", "\"errorType\""].iter().any(|key| head.contains(key)) =>
+        {
             return Some(Format::Series);
         }
         Some(_) => return None,
@@ -104,6 +107,10 @@ mod tests {
             ),
             (
                 "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}",
+                Some(Format::Series),
+            ),
+            (
+                "{\"status\":\"error\",\"errorType\":\"timeout\",\"error\":\"\"}\n",
                 Some(Format::Series),
             ),
             ("{\"status\": \"ok\"}\n", None),
