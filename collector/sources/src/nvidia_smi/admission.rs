@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 /// An unusable log: the line, and why.
-pub(super) type Refusal = (u64, LogErrorKind);
+pub(super) type Unusable = (u64, LogErrorKind);
 
 /// The state of a log that affects whether its next row is admitted.
 pub(super) struct Admission {
@@ -138,7 +138,7 @@ impl Admission {
         decoder: &mut LogDecoder,
         ready: &mut VecDeque<Entry>,
         mut reject: impl FnMut(u64, &dyn Display),
-    ) -> Result<i64, Refusal> {
+    ) -> Result<i64, Unusable> {
         let (mut rows, mut shift) = (Vec::new(), 0);
         match step {
             Step::Reading if self.is_next_by_order(&entry) => {
@@ -189,7 +189,7 @@ impl Admission {
         entry: Entry,
         decoder: &mut LogDecoder,
         rows: &mut Vec<Entry>,
-    ) -> Result<i64, Refusal> {
+    ) -> Result<i64, Unusable> {
         let follows_header = self.local.follow();
         let is_by_order = self.is_by_order();
         let own = if is_by_order { self.newest } else { self.clocks.newest(entry.gpu) };
@@ -233,7 +233,7 @@ impl Admission {
         entry: &Entry,
         own: Option<Timestamp>,
         follows_header: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unusable> {
         let at = entry.reading.at;
         let start = *self.start.get_or_insert(at);
         let behind = own.map_or(Nanos::ZERO, |own| own.since(at));
@@ -277,7 +277,7 @@ impl Admission {
         decoder: &mut LogDecoder,
         ready: &mut VecDeque<Entry>,
         reject: &mut impl FnMut(u64, &dyn Display),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Unusable> {
         if decoder.gpu_identification() == GpuIdentification::RowOrder {
             decoder.record_assigned(&entry);
         }

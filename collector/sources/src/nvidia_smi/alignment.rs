@@ -20,7 +20,7 @@ const TOO_LONG: u32 = 24;
 const SPLIT: u32 = 4;
 
 /// A pause within a tick in which the logger was stopped, or that separates its first or last row.
-const APART: u32 = 12;
+const SEPARATE: u32 = 12;
 
 /// A pause within a tick as long as those between ticks: more than two ticks with missing rows, since
 /// their rows would be assigned to other GPUs.
@@ -31,7 +31,7 @@ const NO_PAUSE: u32 = 8;
 
 /// Rows of a GPU that may be apart from the others of a tick, after or before a regular pause. With fewer
 /// GPUs it is as likely that rows are missing.
-const MIN_GPUS_APART: usize = 4;
+const MIN_GPUS_SEPARATE: usize = 4;
 
 /// The time before a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Inner {
             let cost = match gap.within {
                 within if within < spacing.min_pause() => 0,
                 within if within < spacing.regular_pause() => SPLIT,
-                within if within > spacing.max_pause() => APART,
+                within if within > spacing.max_pause() => SEPARATE,
                 _ => {
                     regular.push(row);
                     0
@@ -134,12 +134,12 @@ impl Inner {
         let regular = regular.iter().take_while(|row| **row < end);
         let is_pause = |pause: Nanos| pause >= self.spacing.min_pause();
         let may_be_apart = end - start == self.gpus
-            && self.gpus >= MIN_GPUS_APART
+            && self.gpus >= MIN_GPUS_SEPARATE
             && is_pause(before)
             && after.is_none_or(is_pause);
         let cost = |row: &usize| {
             let is_alone = [start + 1, end - 1].contains(row);
-            if may_be_apart && is_alone { APART } else { REGULAR }
+            if may_be_apart && is_alone { SEPARATE } else { REGULAR }
         };
         sum(end) - sum(start + 1) + regular.map(cost).sum::<u32>()
     }

@@ -13,7 +13,7 @@ use phasemeter_meter::reading::GpuIdentity;
 
 use super::super::SourceError;
 use super::LogOptions;
-use super::admission::{Admission, Refusal, Step};
+use super::admission::{Admission, Step, Unusable};
 use super::columns::GpuIdentification;
 use super::convert;
 use super::decoder::{Decoded, LogDecoder};
@@ -185,7 +185,7 @@ impl Log {
         let (decoder, ready, name) = (&mut self.decoder, &mut self.ready, &self.name);
         let reject = |line, reason: &dyn Display| rejected.record(name, line, reason);
         let taken = self.admission.push(step, entry, decoder, ready, reject);
-        taken.map_err(|(line, kind): Refusal| {
+        taken.map_err(|(line, kind): Unusable| {
             LogError { file: self.name.to_string(), line: Some(line), kind }.into()
         })
     }

@@ -58,4 +58,9 @@ impl Spacing {
     pub(super) const fn short(self) -> Nanos {
         Nanos(self.between.0 / 4)
     }
+
+    /// The longest interval between rows of a tick without any doubt, even beside one with missing rows.
+    pub(super) const fn close(self) -> Nanos {
+        Nanos(self.between.0 / 8)
+    }
 }

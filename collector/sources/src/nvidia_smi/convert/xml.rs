@@ -10,7 +10,7 @@ use super::Convert;
 /// Maximum length of a tag or a text; what is longer is cut.
 const MAX_TEXT: usize = 512;
 
-/// Maximum number of nested elements that are told apart.
+/// Maximum number of nested elements that are distinguished.
 const MAX_DEPTH: usize = 32;
 
 /// The document.
