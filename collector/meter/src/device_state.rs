@@ -19,6 +19,8 @@ pub enum DeviceColumn {
     Fan,
     /// Multiprocessors with at least one warp.
     Sm,
+    /// Time in which the graphics or compute engine worked.
+    GrEngine,
     /// Tensor cores.
     Tensor,
     /// Memory bandwidth.
@@ -55,12 +57,13 @@ impl DeviceColumn {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All columns.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MemoryUtilization,
         Self::Encoder,
         Self::Decoder,
         Self::Fan,
         Self::Sm,
+        Self::GrEngine,
         Self::Tensor,
         Self::Dram,
         Self::NvLink,
@@ -107,6 +110,7 @@ impl DeviceColumn {
             Self::Decoder => Quantity::Decoder,
             Self::Fan => Quantity::FanSpeed,
             Self::Sm => Quantity::SmActivity,
+            Self::GrEngine => Quantity::GraphicsActivity,
             Self::Tensor => Quantity::TensorActivity,
             Self::Dram => Quantity::DramActivity,
             Self::NvLink => Quantity::NvlinkActivity,

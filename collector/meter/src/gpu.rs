@@ -14,6 +14,7 @@ use self::rolling::{RollingWindow, Snapshot};
 use crate::accounts::Charge;
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
+use crate::contradiction::Contradictions;
 use crate::distribution::MemoryDistribution;
 use crate::energy::EnergyMeter;
 use crate::ledger::Ledger;
@@ -79,6 +80,7 @@ pub struct GpuMeter {
     series: Series,
     unobserved: Unobserved,
     sensors: Sensors,
+    contradictions: Contradictions,
     /// The recent window, if sessions end.
     window: Option<RollingWindow>,
     /// The rules for alerts, if there are any.
@@ -114,6 +116,7 @@ impl GpuMeter {
             series: Series::new(start),
             unobserved: Unobserved::default(),
             sensors: Sensors::default(),
+            contradictions: Contradictions::default(),
             window: None,
             alerts: None,
             power_limit: None,

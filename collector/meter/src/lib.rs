@@ -44,6 +44,7 @@ pub mod waste;
 // Measurements beside the pipeline.
 pub mod activity;
 pub mod alert;
+pub mod contradiction;
 pub mod distribution;
 pub mod energy;
 pub mod histogram;

@@ -181,6 +181,18 @@ impl Basis {
         all.into_iter().find(|basis| basis.name() == name)
     }
 
+    /// Whether it is the activity of the SMs.
+    #[must_use]
+    pub const fn is_sm(self) -> bool {
+        matches!(self, Self::GpmSm | Self::DcgmSm)
+    }
+
+    /// Whether DCGM measures it.
+    #[must_use]
+    pub const fn is_dcgm(self) -> bool {
+        matches!(self, Self::DcgmGpu | Self::DcgmGrEngine | Self::DcgmSm)
+    }
+
     /// The name in reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -3,9 +3,11 @@
 //! Must not depend on how readings arrive.
 
 use super::{GpuMeter, Observer, post_to};
-use crate::reading::{MissingReason, Reading};
+use crate::device_state::DeviceColumn;
+use crate::reading::{Basis, MissingReason, Reading};
 use crate::series::Quantity;
 use crate::units::{Nanos, Timestamp, Utilization};
+use crate::utilization_feed::UtilizationFeed;
 
 impl GpuMeter {
     /// Posts the time from `last` to `next`: `last` covers at most `stale_after` of it, and the
@@ -192,12 +194,47 @@ impl GpuMeter {
                 self.detect_cycles(from, utilization, observer);
                 self.record_series(Quantity::Utilization, from, to, utilization.ppm().into());
                 self.post_observed(from, to, utilization, observer);
+                if let Some(reading) = reading
+                    && (!reading.device.is_none() || !self.feeds.is_empty())
+                {
+                    self.compare_sources(from, to, utilization, reading);
+                }
                 time
             }
             Err(reason) => {
                 self.cycle_detector.interrupt();
                 *self.unobserved.time_mut(reason) += time;
                 Nanos::ZERO
+            }
+        }
+    }
+
+    /// Compares the billed utilization with what other sources report for the same time.
+    #[inline(never)]
+    fn compare_sources(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        billed: Utilization,
+        reading: &Reading,
+    ) {
+        let at = |feed: &UtilizationFeed| feed.at(from, to).0;
+        let feed = self.configured_feed().filter(|feed| at(feed).is_some());
+        let basis = feed.map_or(self.polled.basis(), UtilizationFeed::basis);
+        let (sm, gr_engine) = (DeviceColumn::Sm, DeviceColumn::GrEngine);
+        let of_sm = if self.polled.basis().is_dcgm() { Basis::DcgmSm } else { Basis::GpmSm };
+        let measured = || self.feeds.iter().find(|feed| feed.basis() == of_sm).and_then(at);
+        let others = [
+            (self.polled.basis(), reading.utilization.ok()),
+            (of_sm, reading.device.share(sm).or_else(measured)),
+            (Basis::DcgmGrEngine, reading.device.share(gr_engine)),
+        ];
+        for (other, utilization) in others {
+            if let Some(utilization) = utilization
+                && other != basis
+            {
+                let sources = ((basis, billed), (other, utilization));
+                self.contradictions.post(to.since(from), reading.power, sources.0, sources.1);
             }
         }
     }

@@ -196,6 +196,7 @@ impl GpuMeter {
             activity: activity::Snapshot::default(),
             sensors: self.sensors,
             untouched: self.ledger.allocation.total().time,
+            contradictions: self.contradictions.clone(),
         }
     }
 
@@ -226,6 +227,7 @@ impl GpuMeter {
             sensors: self.sensors.since(&earlier.sensors),
             // Touched since, time of an earlier session is not of the untouched any more.
             untouched: untouched - earlier.untouched,
+            contradictions: self.contradictions.since(&earlier.contradictions),
             readings: readings.collect(),
         }
     }

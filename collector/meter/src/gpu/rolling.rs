@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use crate::accounts::Accounts;
 use crate::activity::{self, Activity};
 use crate::config::MeterConfig;
+use crate::contradiction::{Contradiction, Contradictions};
 use crate::distribution;
 use crate::energy::Energy;
 use crate::histogram::Readings;
@@ -36,6 +37,8 @@ pub struct WindowTotals {
     pub sensors: Sensors,
     /// Held idle time of allocations that nothing has touched.
     pub untouched: Nanos,
+    /// Time in which sources of utilization contradict each other.
+    pub contradictions: Vec<Contradiction>,
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
@@ -68,6 +71,7 @@ pub(super) struct Snapshot {
     pub(super) activity: activity::Snapshot,
     pub(super) sensors: Sensors,
     pub(super) untouched: Nanos,
+    pub(super) contradictions: Contradictions,
 }
 
 /// The recent window: its time series, and a snapshot at the end of each session in it.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
+use phasemeter_meter::contradiction::Contradiction;
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
@@ -68,6 +69,10 @@ const MEMORY_SLOPE: &str = "memory.slope";
 
 /// Share of the memory in a preallocated block, of which it is unknown how much is in use.
 const MEMORY_POOL: &str = "memory.pool";
+
+/// Begins the names of what two sources of utilization reported while one reported work and the other none. The
+/// names of both follow, then what it is: seconds, the means of either, and of power in watts.
+const CONTRADICTION: &str = "contradiction";
 
 /// Time since a GPU was lost, in seconds, if it still is; and time of the run without readings, if any.
 const LOST: &str = "lost.seconds";
@@ -294,8 +299,23 @@ impl WindowGpu<'_> {
         let untouched = (!self.identity.holders.is_empty())
             .then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
         let all = all.chain(unrecorded).chain(sampling).chain(untouched);
-        all.map(|(name, value)| (name.to_owned(), value)).collect()
+        let all = all.map(|(name, value)| (name.to_owned(), value));
+        all.chain(recent.contradictions.iter().flat_map(contradiction)).collect()
     }
+}
+
+/// The metrics of a contradiction.
+fn contradiction(of: &Contradiction) -> impl Iterator<Item = (String, f64)> {
+    let sources = format!("{CONTRADICTION}.{}/{}", of.works.name(), of.rests.name());
+    let values = [
+        ("seconds", Some(of.time.as_secs_f64())),
+        ("works", Some(of.mean_work())),
+        ("rests", Some(of.mean_rest())),
+        ("watts", of.watts()),
+    ];
+    let named =
+        move |(name, value): (&str, Option<f64>)| Some((format!("{sources}.{name}"), value?));
+    values.into_iter().filter_map(named)
 }
 
 /// Whether all GPUs have the same pod, or none. If not, the work of the run is not that of each GPU.

@@ -89,8 +89,13 @@ impl Instant {
         let reading = &mut self.reading;
         match value {
             Value::Utilization(basis, utilization) => {
-                if basis == Basis::DcgmSm {
-                    reading.device.set_share(DeviceColumn::Sm, Some(utilization));
+                let column = match basis {
+                    Basis::DcgmSm => Some(DeviceColumn::Sm),
+                    Basis::DcgmGrEngine => Some(DeviceColumn::GrEngine),
+                    _ => None,
+                };
+                if let Some(column) = column {
+                    reading.device.set_share(column, Some(utilization));
                 }
                 let known = self.utilization.iter().position(|(known, _)| *known == basis);
                 let place = known.unwrap_or_else(|| {
