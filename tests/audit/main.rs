@@ -56,6 +56,7 @@ mod policy_errors;
 mod prices;
 mod queries;
 mod recommendations;
+mod risks_of_metrics;
 mod situations;
 mod time_zones;
 mod trace;

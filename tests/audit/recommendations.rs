@@ -14,6 +14,35 @@ use crate::policy_files::{
 };
 use crate::report::{self, list};
 
+/// Scenario: a GPU trains at a steady 60%, in a report with the default bounds of phases and with other ones.
+/// Guarantee: what is recommended follows the bounds, as the accounts do.
+#[test]
+fn default_policies_use_the_bounds_of_phases_of_the_report() {
+    let mut log = String::from(
+        "timestamp, uuid, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB]\n",
+    );
+    for second in 0..3_600 {
+        let (minute, memory) = (second / 60, 30_000 + second % 7 * 100);
+        log += &format!(
+            "2026/07/27 00:{minute:02}:{:02}.000, GPU-a, NVIDIA H100 80GB HBM3, 60 %, {memory} MiB, 81559 MiB\n",
+            second % 60
+        );
+    }
+    let codes = |thresholds: &str| -> Vec<String> {
+        let report = Phasemeter::audit()
+            .env("OTEL_RESOURCE_ATTRIBUTES", "phasemeter.workload=training")
+            .args(["--price", "8", "--thresholds", thresholds, "-"])
+            .stdin(log.clone())
+            .report();
+        let all = list(&report["recommendations"]).iter();
+        all.map(|it| it["code"].as_str().unwrap().to_owned()).collect()
+    };
+    let has = |codes: &[String], code: &str| codes.iter().any(|it| it == code);
+    let (usual, own) = (codes("10,70,90"), codes("10,50,80"));
+    assert!(has(&usual, "sizing.batch") && !has(&usual, "sizing.headroom"), "{usual:?}");
+    assert!(has(&own, "sizing.headroom") && !has(&own, "sizing.batch"), "{own:?}");
+}
+
 /// 40% by better use and 60% off the rate combine to 76%, not 100%.
 #[test]
 fn utilization_and_rate_savings_multiply() {

@@ -16,14 +16,16 @@ const TABLE: &str = "wasm-rules/CONSTANTS.md";
 const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
 
 /// Files of the SDK that decide something.
-const SDK: [&str; 3] = [
+const SDK: [&str; 4] = [
     "wasm-rules/sdk/rust/src/gpu.rs",
     "wasm-rules/sdk/rust/src/memory.rs",
     "wasm-rules/sdk/rust/src/saving.rs",
+    "wasm-rules/sdk/rust/src/thresholds.rs",
 ];
 
 /// Files of the host that decide about recommendations.
-const HOST: [&str; 6] = [
+const HOST: [&str; 7] = [
+    "collector/meter/src/contradiction.rs",
     "collector/meter/src/memory_pool.rs",
     "collector/meter/src/savings/waterfall.rs",
     "collector/sidecar/src/policies/result.rs",

@@ -2,6 +2,8 @@
 
 use phasemeter_policy::{Gpu, Window, Workload};
 
+use crate::multiplies_matrices;
+
 /// Use of the memory bandwidth from which it is the limit. An assumption: well written kernels reach 0.8 to 0.9.
 pub const FULL_BANDWIDTH: f64 = 0.6;
 
@@ -32,5 +34,9 @@ pub fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
         _ => false,
     };
     let full = gpu.share(|accounts| accounts.compute_bound);
-    infers && full >= FULL && has_full_bandwidth(gpu) && has_idle_tensor_cores(gpu)
+    infers
+        && full >= FULL
+        && has_full_bandwidth(gpu)
+        && has_idle_tensor_cores(gpu)
+        && multiplies_matrices(gpu, window)
 }

@@ -6,6 +6,7 @@
 use phasemeter_policy::Gpu;
 
 use crate::Model;
+use crate::contradiction::has_false_idle;
 
 /// Power of a GPU that works, as a share of the power that its model is built for, and in watts, at least. Without
 /// work, a process that holds a GPU keeps its clocks high: an L4 or T4 then draws 40–45% of 70 W, an A10 40% of
@@ -22,7 +23,7 @@ const MIN_SECONDS: f64 = 600.0;
 /// Points that are looked at, at most. What most of them show does not depend on single ones.
 const SAMPLE: usize = 64;
 
-/// Utilization below which a GPU is idle, as the phases define it.
+/// Utilization below which a GPU does next to nothing, whatever counts as idle.
 const IDLE: f64 = 0.1;
 
 /// Power without work that idle GPUs do not draw.
@@ -65,10 +66,10 @@ fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
     (high > MOST * points && watts >= working).then_some(watts)
 }
 
-/// Whether idle time of a GPU may be free time, as far as its power shows.
+/// Whether idle time of a GPU may be free time, as far as its power and other sources of utilization show.
 #[must_use]
 pub fn is_credible(gpu: &Gpu) -> bool {
-    unexplained_power(gpu).is_none()
+    unexplained_power(gpu).is_none() && !has_false_idle(gpu)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! GPUs that are fully busy and compute nothing: a collective that waits for a rank that is gone.
+//! GPUs that are fully busy and compute nothing: a collective that waits for a rank that is gone, or for one that is
+//! late. A plateau that ended by itself before, or others of the job at work, show that it may be a wait.
 //!
 //! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window, Workload};
+
+use crate::{are_separate, unpowered_work};
 
 /// Time after which a GPU hangs, in seconds, as a default of policies.
 const HANG_SECONDS: f64 = 600.0;
@@ -19,17 +22,68 @@ const FULL: f64 = 0.99;
 /// Power while the GPU worked before, relative to the power since, from which the difference is clear.
 const CONTRAST: f64 = 1.5;
 
-/// Utilization from which a GPU works, as the phases define it.
-const WORKS: f64 = 0.1;
+/// Length of a plateau, in points, that shows whether an equal one ended before: two of its points are whole then.
+const POINTS: usize = 3;
 
-/// Returns the seconds since which a GPU hangs: it is fully busy at a flat low power until the end, and it drew
-/// more while it worked before, or another GPU of its job does the same. Without either it may compute little.
+/// Difference of the power of plateaus, as a share of the limit, up to which they are equal. An assumption.
+const SAME_POWER: f64 = 0.05;
+
+/// Length of a plateau that ended by itself, relative to that of the one at the end, from which they are equal. An
+/// assumption.
+const SAME_LENGTH: f64 = 0.25;
+
+/// Memory after a plateau, relative to that in it, below which its process has ended. An assumption.
+const ENDED: f64 = 0.5;
+
+/// Share of the time of a plateau in which another GPU of the job works, from which it does. An assumption.
+const AT_WORK: f64 = 0.1;
+
+/// A GPU that is fully busy at a flat low power until the end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// For how long, in seconds.
+    pub seconds: f64,
+    /// The longest plateau of that power that ended by itself before, in seconds.
+    pub before: Option<f64>,
+    /// Whether others of its job work meanwhile, which it may wait for.
+    pub others_work: bool,
+}
+
+impl Stall {
+    /// Whether a wait explains it as well as a hang does.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        let is_equal = |before: f64| before >= SAME_LENGTH * self.seconds;
+        self.others_work || self.before.is_some_and(is_equal)
+    }
+}
+
+/// A plateau: points at full utilization and a flat low power.
+#[derive(Clone, Copy)]
+struct Plateau {
+    from: usize,
+    /// The first point after it.
+    to: usize,
+    /// Its lowest and highest power.
+    low: f64,
+    high: f64,
+}
+
+impl Plateau {
+    fn len(self) -> usize {
+        self.to - self.from
+    }
+}
+
+/// Returns how a GPU stalls: it is fully busy at a flat low power until the end, and it drew more while it worked before,
+/// or another GPU of its job does the same. Without either it may compute little.
 #[must_use]
-pub fn hung_seconds(gpu: &Gpu, window: &Window) -> Option<f64> {
-    let (points, power) = stalled(gpu)?;
-    let before = gpu.utilization.iter().zip(&gpu.power).rev().skip(points + 1);
-    let worked = before.filter(|(utilization, _)| **utilization >= WORKS).map(|(_, power)| *power);
-    let has_contrast = worked.fold(0.0, f64::max) >= CONTRAST * power;
+pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
+    let (last, limit) = stalled(gpu)?;
+    let points = gpu.utilization.iter().zip(&gpu.power).take(last.from.saturating_sub(1));
+    let idle = window.thresholds().idle;
+    let worked = points.filter(|(utilization, _)| **utilization >= idle).map(|(_, power)| *power);
+    let has_contrast = worked.fold(0.0, f64::max) >= CONTRAST * last.high;
     let waits_too = |other: &Gpu| {
         other.id != gpu.id
             && other.is_alike(gpu)
@@ -37,36 +91,99 @@ pub fn hung_seconds(gpu: &Gpu, window: &Window) -> Option<f64> {
             && stalled(other).is_some()
     };
     let waits_together = || gpu.workload != Workload::Serving && window.gpus.iter().any(&waits_too);
-    (has_contrast || waits_together()).then_some(points as f64 * window.step_seconds)
+    let is_stall = last.len() >= POINTS && (has_contrast || waits_together());
+    is_stall.then(|| {
+        let before =
+            ended(gpu, last, limit, idle).map(|points| points as f64 * window.step_seconds);
+        let others_work = window.gpus.iter().any(|other| works_meanwhile(other, gpu, last, window));
+        Stall { seconds: last.len() as f64 * window.step_seconds, before, others_work }
+    })
 }
 
-/// Whether a GPU hangs, for the default time.
+/// Whether a GPU stalls for the default time: what it shows is not its usual work.
 #[must_use]
 pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
-    hung_seconds(gpu, window).is_some_and(|since| since >= HANG_SECONDS)
+    stall(gpu, window).is_some_and(|stall| stall.seconds >= HANG_SECONDS)
 }
 
-/// The points at the end for which a GPU is fully busy at a flat low power, and that power.
-fn stalled(gpu: &Gpu) -> Option<(usize, f64)> {
+/// The plateau at the end, and the power limit.
+fn stalled(gpu: &Gpu) -> Option<(Plateau, f64)> {
     let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
-    let (mut low, mut high, mut count) = (f64::INFINITY, 0.0_f64, 0);
     // The last point may be partly over.
-    for (utilization, power) in gpu.utilization.iter().zip(&gpu.power).rev().skip(1) {
-        (low, high) = (low.min(*power), high.max(*power));
+    let to = gpu.utilization.len().min(gpu.power.len()).checked_sub(1)?;
+    let plateau = plateau(gpu, to, limit);
+    // SMs that work at less than the power of an idle GPU show a wrong sensor.
+    (plateau.len() > 0 && unpowered_work(gpu).is_none()).then_some((plateau, limit))
+}
+
+/// The longest plateau that ends before the point `to`, which may be empty.
+fn plateau(gpu: &Gpu, to: usize, limit: f64) -> Plateau {
+    let mut found = Plateau { from: to, to, low: f64::INFINITY, high: 0.0 };
+    for point in (0..to).rev() {
+        let (utilization, power) = (gpu.utilization[point], gpu.power[point]);
+        let (low, high) = (found.low.min(power), found.high.max(power));
         let is_flat = high <= HUNG_POWER * limit && high - low <= HUNG_VARIATION * limit;
-        if *utilization < FULL || utilization.is_nan() || power.is_nan() || !is_flat {
+        if utilization < FULL || utilization.is_nan() || power.is_nan() || !is_flat {
             break;
         }
-        count += 1;
+        found = Plateau { from: point, low, high, ..found };
     }
-    // What ended the run is not part of it.
-    let power = gpu.power.iter().rev().nth(1).copied()?;
-    (count > 0).then_some((count, power))
+    found
+}
+
+/// The points of the longest plateau before the last one that has its power and ended by itself: its process worked on.
+fn ended(gpu: &Gpu, last: Plateau, limit: f64, idle: f64) -> Option<usize> {
+    let is_equal = |it: &Plateau| {
+        (it.high - last.high).abs() <= SAME_POWER * limit
+            && (it.low - last.low).abs() <= SAME_POWER * limit
+    };
+    let works =
+        |point: usize| gpu.utilization[point] >= idle && gpu.power[point] >= CONTRAST * last.high;
+    let (mut to, mut has_worked, mut longest) = (last.from, false, None);
+    while to > 0 {
+        let found = plateau(gpu, to, limit);
+        if found.len() == 0 {
+            to -= 1;
+            has_worked |= works(to);
+            continue;
+        }
+        if has_worked && is_equal(&found) && goes_on(gpu, found) {
+            longest = longest.max(Some(found.len()));
+        }
+        (to, has_worked) = (found.from, false);
+    }
+    longest
+}
+
+/// Whether the process of a plateau still had its memory after it. If memory was not recorded, it may have had.
+fn goes_on(gpu: &Gpu, plateau: Plateau) -> bool {
+    let at = |point: usize| gpu.memory.get(point).copied().filter(|bytes| !bytes.is_nan());
+    let after = at(plateau.to).into_iter().chain(at(plateau.to + 1)).reduce(f64::min);
+    at(plateau.from).zip(after).is_none_or(|(during, after)| after >= ENDED * during)
+}
+
+/// Whether another GPU that may be of the same job works while one stalls, instead of stalling too.
+fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bool {
+    let has_ranks = !matches!(gpu.workload, Workload::Serving | Workload::Interactive);
+    if other.id == gpu.id || !has_ranks || !other.is_alike(gpu) || are_separate(other, gpu) {
+        return false;
+    }
+    let idle = window.thresholds().idle;
+    let is_stalled = |point: usize| {
+        let limit = other.power_limit_watts.unwrap_or(f64::INFINITY);
+        other.utilization[point] >= FULL
+            && other.power.get(point).is_some_and(|power| *power <= HUNG_POWER * limit)
+    };
+    let works = |point: &usize| {
+        other.utilization.get(*point).is_some_and(|level| *level >= idle) && !is_stalled(*point)
+    };
+    let working = (last.from..last.to).filter(works).count();
+    working as f64 >= AT_WORK * last.len() as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{steady, window, with_power};
+    use phasemeter_policy::testing::{steady, window, with_memory, with_power};
 
     use super::*;
 
@@ -97,5 +214,65 @@ mod tests {
         assert_eq!(hung(vec![moving.clone(), moving]), [false, false]);
         assert_eq!(hung(vec![busy(), busy()]), [false, false]);
         assert_eq!(hung(vec![steady(3_600, 1.0)]), [false], "without power");
+    }
+
+    /// Works, and waits for a while again and again, at last until the end.
+    fn waits(work: usize, wait: usize, seconds: usize) -> Gpu {
+        let mut gpu = with_power(steady(seconds, 1.0), 620.0);
+        let step = seconds / gpu.power.len();
+        for (point, power) in gpu.power.iter_mut().enumerate() {
+            if point * step % (work + wait) >= work {
+                *power = 126.0;
+            }
+        }
+        gpu
+    }
+
+    fn stall_of(gpus: Vec<Gpu>) -> Option<Stall> {
+        let window = window(gpus);
+        stall(&window.gpus[0], &window)
+    }
+
+    #[test]
+    fn plateau_that_ended_by_itself_may_be_a_wait() {
+        // Points of 32 s: 40 minutes of work and 20 of a wait.
+        let stall = stall_of(vec![waits(2_400, 1_200, 18_000)]).unwrap();
+        assert!(stall.may_wait() && !stall.others_work);
+        assert!(stall.before.is_some_and(|before| (1_100.0..1_300.0).contains(&before)));
+        assert!(hung(vec![waits(2_400, 1_200, 18_000)])[0], "others advise on nothing else");
+        let mut restarted = with_memory(waits(2_400, 1_200, 18_000), 60.0);
+        for point in 0..restarted.power.len() {
+            if point > 0 && restarted.power[point - 1] < 200.0 && restarted.power[point] > 200.0 {
+                restarted.memory[point] = 0.0;
+            }
+        }
+        assert_eq!(stall_of(vec![restarted]).unwrap().before, None, "its process was ended");
+        assert!(!stall_of(vec![waits(14_400, 3_600, 18_000)]).unwrap().may_wait(), "the first");
+    }
+
+    #[test]
+    fn others_of_the_job_at_work_may_be_waited_for() {
+        let stalled = || {
+            let mut gpu = with_power(steady(18_000, 1.0), 620.0);
+            let half = gpu.power.len() / 2;
+            gpu.power[half..].fill(125.0);
+            gpu
+        };
+        let works = || with_power(steady(18_000, 0.95), 600.0);
+        let node = |gpu: Gpu, name: &str| Gpu {
+            attributes: vec![("host.name".to_owned(), name.to_owned())],
+            ..gpu
+        };
+        let job = |gpu: Gpu, id: &str| Gpu {
+            attributes: vec![("slurm.job.id".to_owned(), id.to_owned())],
+            ..gpu
+        };
+        assert!(stall_of(vec![stalled(), works()]).unwrap().others_work);
+        let nodes = vec![node(stalled(), "a"), node(works(), "b")];
+        assert!(stall_of(nodes).unwrap().others_work, "a rank on another node");
+        let jobs = vec![job(stalled(), "1"), job(works(), "2")];
+        assert!(!stall_of(jobs).unwrap().others_work, "another job");
+        assert!(!stall_of(vec![stalled(), stalled()]).unwrap().others_work);
+        assert!(!stall_of(vec![stalled(), steady(18_000, 0.0)]).unwrap().others_work);
     }
 }

@@ -6,14 +6,14 @@
 use phasemeter_policy::{Gpu, Window};
 
 use crate::{
-    THROTTLED, capped_below, hangs, is_behind, is_credible, is_slowed, slowed_by_heat,
-    slowed_by_power_supply, waits_in_collective,
+    THROTTLED, capped_below, hangs, has_failed_counters, is_behind, is_credible, is_slowed,
+    slowed_by_heat, slowed_by_power_supply, waits_in_collective,
 };
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
 const AT_LIMIT: f64 = 0.9;
 
-/// Whether the driver lost it.
+/// Whether the driver lost it, or its source lists it no more.
 #[must_use]
 pub fn is_lost(gpu: &Gpu) -> bool {
     gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
@@ -50,6 +50,7 @@ pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
 #[must_use]
 pub fn does_usual_work(gpu: &Gpu, window: &Window) -> bool {
     is_credible(gpu)
+        && !has_failed_counters(gpu)
         && !is_impaired(gpu, window)
         && !misses_one(gpu, window)
         && !waits_in_collective(gpu, window)

@@ -10,8 +10,8 @@ use phasemeter_policy::{
     Workload, evidence, groups, same_model,
 };
 use phasemeter_specs::{
-    hangs, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked, kind_of_speedup,
-    nvlink, pcie,
+    hangs, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked,
+    kind_of_speedup, nvlink, pcie,
 };
 
 phasemeter_policy::settings! {
@@ -74,7 +74,7 @@ impl Recommender for Communication {
         let together = observed.into_iter().filter(|gpu| {
             // Ranks of one job are alike; a GPU alone exchanges nothing.
             let other = |other: &&Gpu| other.id != gpu.id && other.is_alike(gpu);
-            window.gpus.iter().any(|gpu| other(&gpu))
+            window.gpus.iter().any(|gpu| other(&gpu)) && !has_failed_counters(gpu)
         });
         let ranks: Vec<_> = together.collect();
         // Broken links come first: `health` reports them.

@@ -20,9 +20,6 @@ const PAGEABLE: f64 = 6e9;
 const MIN_COPYING: f64 = 0.15;
 const MAX_COPYING: f64 = 1.2;
 
-/// Utilization below which a GPU waits.
-const PRODUCTIVE: f64 = 0.7;
-
 /// Part of the time of copies that is saved: low, expected, high. An assumption; it needs a trial.
 const HIDDEN: [f64; 3] = [0.0, 0.4, 0.9];
 
@@ -40,7 +37,8 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendatio
 fn copying(gpu: &Gpu, window: &Window) -> Option<f64> {
     let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
     let works = matches!(gpu.workload, Workload::Training | Workload::Batch);
-    if !is_steady || !works || gpu.accounts.busy().level() >= PRODUCTIVE {
+    let is_productive = gpu.accounts.busy().level() >= window.thresholds().productive;
+    if !is_steady || !works || is_productive {
         return None;
     }
     // Ranks without NVLink exchange over PCIe.

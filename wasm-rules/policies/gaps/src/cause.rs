@@ -3,6 +3,7 @@
 //! Must not depend on savings and texts.
 
 use phasemeter_policy::{Gpu, Workload};
+use phasemeter_specs::shows_holder;
 
 use crate::holes::Holes;
 
@@ -64,7 +65,8 @@ pub(crate) fn cause(
     step_seconds: f64,
 ) -> Option<Cause> {
     let job = matches!(gpu.workload, Workload::Training | Workload::Batch);
-    if is_crash_loop(gpu, holes, step_seconds) {
+    let is_known = shows_holder(gpu);
+    if is_known && is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
     }
     if gpu.quiet_share() > if job { MOSTLY_IDLE } else { IDLE } {
@@ -74,6 +76,9 @@ pub(crate) fn cause(
     let keeps_memory = memory.is_some() && !holds_little;
     if job && holes.after_gap >= MOST && !keeps_memory {
         return Some(Cause::Starts);
+    }
+    if !is_known {
+        return None;
     }
     let is_held = holes.held >= HELD;
     let is_short = holes.mean() <= SHORT_SECONDS;

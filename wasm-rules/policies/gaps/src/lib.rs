@@ -109,9 +109,10 @@ impl Recommender for Gaps {
             a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
         };
         let groups = groups(findings, similar);
-        let given = groups
-            .iter()
-            .filter_map(|group| text::recommendation(group, Returned::of(group, &units).as_ref()));
+        let bounds = window.thresholds();
+        let given = groups.iter().filter_map(|group| {
+            text::recommendation(group, Returned::of(group, &units).as_ref(), bounds)
+        });
         given.chain(roles.iter().map(Roles::recommendation)).collect::<Vec<_>>().into()
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Workload, evidence,
+    Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Thresholds, Workload,
+    evidence,
 };
 
 use crate::cause::Cause;
@@ -15,10 +16,6 @@ use crate::{Finding, Returned};
 const SURE_REGULAR: f64 = 0.8;
 const SURE_RESTARTS: f64 = 0.4;
 pub(crate) const SURE: f64 = 0.5;
-
-/// Utilization below which work is light enough for two runs at a time.
-const PRODUCTIVE: f64 = 0.7;
-
 /// Share of the pauses that is saved: low, expected, high. An assumption.
 pub(crate) const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
@@ -55,6 +52,7 @@ pub(crate) fn about(seconds: f64) -> String {
 pub(crate) fn recommendation(
     group: &[Finding<'_>],
     returned: Option<&Returned>,
+    bounds: Thresholds,
 ) -> Option<Recommendation> {
     let first = group.first()?;
     let gpus = || group.iter().map(|finding| finding.gpu);
@@ -69,7 +67,7 @@ pub(crate) fn recommendation(
         period if period.is_finite() => [", about every ", &about(period)].concat(),
         _ => String::new(),
     };
-    let Words { code, lever, title, action, why } = words(first);
+    let Words { code, lever, title, action, why } = words(first, bounds);
     let follows = matches!(first.cause, Cause::Queue | Cause::Tasks | Cause::Free);
     let packed = match returned.filter(|_| follows) {
         Some(Returned { instances, needed, work }) => format!(
@@ -138,7 +136,7 @@ pub(crate) fn recommendation(
     })
 }
 
-fn words(first: &Finding<'_>) -> Words {
+fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
     match (first.cause, first.gpu.workload) {
         (Cause::Checkpoints, workload) if is_interrupted(first.gpu) => Words {
             code: "gaps.checkpoints",
@@ -184,7 +182,7 @@ fn words(first: &Finding<'_>) -> Words {
                 .into(),
             why: held(first).into(),
         },
-        (Cause::Restarts, _) => restarts(first),
+        (Cause::Restarts, _) => restarts(first, bounds),
         (Cause::CrashLoop, _) => Words {
             code: "gaps.crash-loop",
             lever: "restart",
@@ -240,9 +238,10 @@ fn held(first: &Finding<'_>) -> String {
 }
 
 /// A job that starts anew, or separate runs.
-fn restarts(first: &Finding<'_>) -> Words {
+fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
     let level = first.gpu.accounts.busy().level();
-    let is_light = level < PRODUCTIVE;
+    // Light enough for two runs at a time.
+    let is_light = level < bounds.productive;
     let action = if is_light {
         [
             "If these are separate runs, such as trials, start the next one at once, or two at a time if memory fits: \

@@ -3,7 +3,7 @@
 
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups};
-use phasemeter_specs::{UnexplainedPower, unexplained_power};
+use phasemeter_specs::{UnexplainedPower, contradictions, unexplained_power};
 
 use crate::{SURE, risk};
 
@@ -12,7 +12,9 @@ const SIMILAR: f64 = 0.2;
 
 /// Warns of them, and names what shows whether they work.
 pub(crate) fn recommend(window: &Window) -> Response {
-    let found = window.gpus.iter().filter_map(|gpu| Some((gpu, unexplained_power(gpu)?)));
+    // Measured activity tells more.
+    let unknown = window.gpus.iter().filter(|gpu| contradictions(gpu).next().is_none());
+    let found = unknown.filter_map(|gpu| Some((gpu, unexplained_power(gpu)?)));
     let share = |power: &UnexplainedPower| power.watts / power.limit;
     let groups = groups(found, |a, b| {
         a.1.limit == b.1.limit && (share(&a.1) - share(&b.1)).abs() <= SIMILAR

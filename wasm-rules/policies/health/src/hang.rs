@@ -1,8 +1,12 @@
-//! Jobs that hang. Must not depend on other risks.
+//! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
+//!
+//! Must not depend on other risks.
 
 use phasemeter_policy::format::{decimal, duration};
-use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence, groups};
-use phasemeter_specs::{hung_seconds, is_lost};
+use phasemeter_policy::{
+    Gpu, Need, Recommendation, Remediation, Response, Window, Workload, evidence, groups,
+};
+use phasemeter_specs::{Stall, is_lost, stall};
 
 use crate::cost::{so_far, so_far_and_further};
 use crate::{SURE_DEAD, Settings, risk};
@@ -10,16 +14,30 @@ use crate::{SURE_DEAD, Settings, risk};
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
 const STOPPED: f64 = 0.9;
 
-pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-    let hung = window.gpus.iter().filter_map(|gpu| {
-        let since = hung_seconds(gpu, window)?;
-        (since >= settings.hang_seconds).then_some((gpu, since))
+pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
+    let stalled = window.gpus.iter().filter_map(|gpu| {
+        let stall = stall(gpu, window)?;
+        (stall.seconds >= settings.hang_seconds).then_some((gpu, stall))
     });
-    let groups = groups(hung, |a, b| a.0.workload == b.0.workload);
-    groups.iter().filter_map(|group| warn(group, window)).collect()
+    let (waiting, hung): (Vec<_>, Vec<_>) = stalled.partition(|(_, stall)| stall.may_wait());
+    let groups = groups(hung, |a: &(&Gpu, Stall), b| a.0.workload == b.0.workload);
+    let need = || {
+        Need::new(
+            "work",
+            "full at a flat low power, as in earlier plateaus that ended by themselves, or while others of the job \
+             work: the steps that it does (--work, or a work log) tell a job that waits from one that hangs",
+            waiting.iter().map(|(gpu, _)| *gpu),
+        )
+    };
+    Response {
+        recommendations: groups.iter().filter_map(|group| warn(group, window)).collect(),
+        needs: (!waiting.is_empty()).then(need).into_iter().collect(),
+    }
 }
 
-fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
+fn warn(stalled: &[(&Gpu, Stall)], window: &Window) -> Option<Recommendation> {
+    let hung: Vec<_> = stalled.iter().map(|(gpu, stall)| (*gpu, stall.seconds)).collect();
+    let hung = hung.as_slice();
     let (first, since) = *hung.first()?;
     let watts = *first.power.iter().rev().find(|power| !power.is_nan())?;
     let limit = first.power_limit_watts?;
@@ -33,7 +51,15 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
         Some(gpu) if is_lost(gpu) => {
             " The driver lost a GPU of the job: its rank is gone.".to_owned()
         }
-        Some(gpu) => [" ", &gpu.name(), " has had no work since then: its rank is gone."].concat(),
+        Some(gpu) => {
+            let after = gpu.activity.after_work;
+            let rank = if after.held_seconds >= STOPPED * after.seconds {
+                " has had no work since then, and its process holds memory: look at that rank first."
+            } else {
+                " has had no work since then: its rank is gone."
+            };
+            [" ", &gpu.name(), rank].concat()
+        }
         None if texts.has_ranks && hung.len() > 1 => {
             " This is typical of a collective that waits for a rank that is gone.".to_owned()
         }
@@ -55,7 +81,11 @@ fn warn(hung: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
             ("power", watts, "W"),
             ("power.share_of_limit", watts / limit, "1"),
         ]),
-        remediation: Some(restart(window)),
+        // Shorter plateaus ended by themselves: a person decides.
+        remediation: stalled
+            .iter()
+            .all(|(_, stall)| stall.before.is_none())
+            .then(|| restart(window)),
         ..risk(
             "health.hang",
             "restart",
@@ -131,8 +161,8 @@ mod tests {
 
     fn found(gpus: Vec<Gpu>) -> Option<Recommendation> {
         let mut found = recommend(&Settings::default(), &window(gpus));
-        assert!(found.len() <= 1);
-        found.pop()
+        assert!(found.recommendations.len() <= 1 && found.needs.is_empty());
+        found.recommendations.pop()
     }
 
     #[test]
@@ -156,7 +186,7 @@ mod tests {
         assert!(one.rationale.contains("GPU-2 has had no work"), "{}", one.rationale);
         let mut gpus = hung(2);
         let metrics = vec![("lost.seconds".to_owned(), 3_600.0)];
-        gpus.push(Gpu { metrics, ..steady(60, 0.9) });
+        gpus.push(Gpu { metrics, utilization: Vec::new(), ..steady(60, 0.9) });
         let one = found(gpus).unwrap();
         assert!(one.rationale.contains("The driver lost a GPU of the job"), "{}", one.rationale);
     }
@@ -177,11 +207,39 @@ mod tests {
     fn job_of_slurm_is_requeued() {
         let remediation = |attributes| {
             let window = Window { attributes, ..window(hung(2)) };
-            recommend(&Settings::default(), &window)[0].remediation.clone().unwrap()
+            recommend(&Settings::default(), &window).recommendations[0].remediation.clone().unwrap()
         };
         let job = remediation(vec![("slurm.job.id".to_owned(), "4711".to_owned())]);
         assert_eq!(job.kind, "slurm.requeue");
         assert_eq!(job.parameters, [("job_id".to_owned(), "4711".to_owned())]);
         assert_eq!(remediation(Vec::new()).kind, "job.restart");
+    }
+
+    /// Points of 32 s: works at 620 W, and stalls at 125 W in these points.
+    fn stalled_in(points: &[(usize, usize)]) -> Gpu {
+        let mut gpu = with_power(steady(18_000, 1.0), 620.0);
+        for (from, to) in points {
+            gpu.power[*from..*to].fill(125.0);
+        }
+        gpu
+    }
+
+    #[test]
+    fn wait_is_a_need_and_no_restart() {
+        let before = stalled_in(&[(100, 140), (300, 335), (520, 563)]);
+        let beside = vec![stalled_in(&[(300, 563)]), stalled_in(&[])];
+        for gpus in [vec![before], beside] {
+            let found = recommend(&Settings::default(), &window(gpus));
+            assert!(found.recommendations.is_empty());
+            assert_eq!((&*found.needs[0].missing, found.needs[0].gpus.len()), ("work", 1));
+            assert!(found.needs[0].reason.len() <= 300, "{}", found.needs[0].reason.len());
+        }
+    }
+
+    #[test]
+    fn hang_after_shorter_waits_is_not_automated() {
+        let one = found(vec![stalled_in(&[(100, 140), (200, 563)])]).unwrap();
+        assert!(one.code == "health.hang" && one.remediation.is_none());
+        assert!(found(vec![stalled_in(&[(200, 563)])]).unwrap().remediation.is_some());
     }
 }

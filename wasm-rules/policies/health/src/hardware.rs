@@ -1,8 +1,8 @@
-//! Faulty hardware: lost GPUs, errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
+//! Faulty hardware: lost GPUs and those that are listed no more, errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
 //!
 //! Must not depend on what a job computes.
 
-use phasemeter_policy::format::{count, decimal, duration, percent, subject};
+use phasemeter_policy::format::{count, decimal, duration, instant, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
 use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
@@ -12,9 +12,17 @@ use crate::{SURE_DEAD, risk};
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
 
+/// Difference of the times, in seconds, up to which GPUs vanished together, and the shortest such time; and how many
+/// are named. Assumptions.
+const SAME_TIME: f64 = 60.0;
+const NAMED: usize = 8;
+
 /// GPUs that no longer respond.
 pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
-    let seconds = |gpu: &Gpu| gpu.metric("lost.seconds").filter(|seconds| *seconds > 0.0);
+    let seconds = |gpu: &Gpu| {
+        let lost = gpu.metric("lost.seconds").filter(|seconds| *seconds > 0.0);
+        lost.filter(|_| unlisted_seconds(gpu).is_none())
+    };
     let lost: Vec<_> = window.gpus.iter().filter_map(|gpu| Some((gpu, seconds(gpu)?))).collect();
     let (first, seconds) = *lost.first()?;
     let rationale = format!(
@@ -39,6 +47,60 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             [&title, &action],
             rationale,
             SURE_DEAD,
+        )
+    })
+}
+
+/// GPUs that their source lists no more, each with since when.
+pub(crate) fn vanished(window: &Window) -> Vec<Recommendation> {
+    let gone: Vec<_> =
+        window.gpus.iter().filter_map(|gpu| Some((gpu, unlisted_seconds(gpu)?))).collect();
+    let groups = groups(gone, |a, b| (a.1 - b.1).abs() <= SAME_TIME);
+    groups.iter().filter_map(|group| find(group, window)).collect()
+}
+
+/// Time since the source of a GPU lists it no more, if that is no delay of a reading.
+fn unlisted_seconds(gpu: &Gpu) -> Option<f64> {
+    gpu.metric("vanished.seconds").filter(|seconds| *seconds >= SAME_TIME)
+}
+
+fn find(gone: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
+    let (first, seconds) = *gone.first()?;
+    let at = instant(window.end.saturating_sub((seconds * 1e9) as u64));
+    let names: Vec<_> = gone.iter().take(NAMED).map(|(gpu, _)| gpu.name()).collect();
+    let more = match gone.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => [" and ", &*more.to_string(), " more"].concat(),
+    };
+    let which = if gone.len() == 1 { "A GPU is" } else { "GPUs are" };
+    let title = [which, " no longer listed since ", &*at, ", ", &so_far(gone)].concat();
+    let rationale = [
+        &*so_far_and_further(gone),
+        ": ",
+        &names.join(", "),
+        &more,
+        " had no readings for ",
+        &duration(seconds),
+        ", while others of the run went on. Either it fell off the bus, and costs the same until the node is \
+         restarted, or its instance is gone, and then it costs nothing (--missing=absent).",
+    ];
+    let action = Owner::of(first).repair(
+        "Look for the GPU with nvidia-smi -L and for XID 79 in the kernel log; if it is missing, drain the node, \
+         restart it, and have the GPU replaced if it vanishes again.",
+        "nvidia-smi -L lists the GPUs, and the kernel log has XID 79 if one fell off the bus.",
+    );
+    Some(Recommendation {
+        evidence: evidence([
+            ("vanished.time", seconds, "s"),
+            ("vanished.gpus", gone.len() as f64, "{GPU}"),
+        ]),
+        ..risk(
+            "health.vanished",
+            "restart",
+            gone.iter().map(|(gpu, _)| *gpu),
+            [&title, &action],
+            rationale.concat(),
+            SURE,
         )
     })
 }
@@ -187,6 +249,20 @@ mod tests {
         let mut gpu = steady(3_600, 0.9);
         gpu.sensors.xids = vec![Xid { code, count: 2 }];
         gpu
+    }
+
+    #[test]
+    fn gpu_that_is_listed_no_more_has_since_when_and_its_cost() {
+        let gone = |seconds: f64| Gpu {
+            metrics: vec![("vanished.seconds".to_owned(), seconds)],
+            ..steady(36_000, 0.9)
+        };
+        let found = vanished(&window(vec![steady(36_000, 0.9), gone(18_000.0), gone(7_200.0)]));
+        assert_eq!((found.len(), &*found[0].gpus[0]), (2, "GPU-1"));
+        let one = &found[0];
+        assert!(one.title.contains("since 2026-07-27 05:00 UTC, $18.00 so far"), "{}", one.title);
+        assert!(one.rationale.contains("GPU-1 had no readings for 5 h"), "{}", one.rationale);
+        assert!(vanished(&window(vec![steady(60, 0.9)])).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod balance;
 mod cause;
+mod contradiction;
 mod cost;
 mod credibility;
 mod hang;
@@ -42,20 +43,27 @@ impl Policy for Health {
 
 impl Recommender for Health {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut found = hang::recommend(settings, window);
-        found.extend(hardware::lost(window));
+        let mut found: Vec<_> = hardware::lost(window).into_iter().collect();
+        found.extend(hardware::vanished(window));
         found.extend(hardware::faulty(window));
         found.extend(hardware::narrow(window));
         found.extend(hardware::unlinked(window));
         found.extend(memory::recommend(settings, window));
         found.extend(balance::recommend(window));
         found.extend(video::recommend(window));
-        let mut needs = Vec::new();
-        for more in [slow::recommend(window), credibility::recommend(window)] {
-            found.extend(more.recommendations);
-            needs.extend(more.needs);
+        found.extend(contradiction::recommend(window));
+        let all = [
+            hang::recommend(settings, window),
+            Response::from(found),
+            slow::recommend(window),
+            credibility::recommend(window),
+        ];
+        let mut response = Response::from(Vec::new());
+        for more in all {
+            response.recommendations.extend(more.recommendations);
+            response.needs.extend(more.needs);
         }
-        Response { recommendations: found, needs }
+        response
     }
 }
 

@@ -13,6 +13,7 @@ mod services;
 
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
 use phasemeter_specs::{does_usual_work, units};
+use services::Fewer;
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -40,17 +41,19 @@ impl Recommender for Inference {
         let mut observed = window.observed_gpus(settings.min_seconds);
         observed.retain(|gpu| does_usual_work(gpu, window));
         let units = units(window);
-        let fewer = services::fewer(&observed, &units, window, settings);
-        let has_fewer =
-            |gpu: &Gpu| observed.iter().any(|other| other.is_alike(gpu) && names(&fewer, other));
+        let Fewer { given, hidden } = services::fewer(&observed, &units, window, settings);
+        let has_fewer = |gpu: &Gpu| {
+            let is_hidden = hidden.iter().any(|other| other.is_alike(gpu));
+            is_hidden || observed.iter().any(|other| other.is_alike(gpu) && names(&given, other))
+        };
         let mut response = requests::recommend(&observed, &units, window, settings, has_fewer);
         let bandwidth = bandwidth::recommend(&observed, window);
         response.recommendations.extend(bandwidth.recommendations);
         response.needs.extend(bandwidth.needs);
         let more = |gpu: &Gpu| names(&response.recommendations, gpu);
-        let overloaded = overload::recommend(&observed, settings, more);
+        let overloaded = overload::recommend(&observed, window.thresholds(), settings, more);
         response.recommendations.extend(overloaded);
-        response.recommendations.extend(fewer);
+        response.recommendations.extend(given);
         response
     }
 }

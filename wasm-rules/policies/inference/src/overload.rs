@@ -1,7 +1,9 @@
 //! Services without a reserve: GPUs that are full all the time. Must not depend on how many replicas suffice.
 
 use phasemeter_policy::format::{duration, percent, subject};
-use phasemeter_policy::{Effort, Gpu, Recommendation, RecommendationKind, Target, evidence};
+use phasemeter_policy::{
+    Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
+};
 
 use crate::{Settings, serves};
 
@@ -22,6 +24,7 @@ const LIGHT_LOAD: f64 = 0.4;
 /// Warns of saturated services, except for those that can do more inside of the GPU.
 pub(crate) fn recommend(
     observed: &[&Gpu],
+    bounds: Thresholds,
     settings: &Settings,
     can_do_more: impl Fn(&Gpu) -> bool,
 ) -> Option<Recommendation> {
@@ -47,9 +50,10 @@ pub(crate) fn recommend(
             "If the latency or the queue of the server grows, {route}add a replica, or use a larger GPU."
         ),
         rationale: format!(
-            "{} of this service was above 90% for {}, and its power or measured activity is near the limit: it has \
+            "{} of this service was above {} for {}, and its power or measured activity is near the limit: it has \
              no reserve for a peak, and requests may queue.",
             subject(gpus.len()),
+            percent(bounds.compute_bound),
             duration(seconds),
         ),
         confidence: SURE,
@@ -102,7 +106,9 @@ mod tests {
         full.sensors.sm_activity = Some(0.95);
         let action = |other: Gpu| {
             let other = Gpu { model: "NVIDIA A100-SXM4-40GB".to_owned(), ..other };
-            let found = recommend(&[&full, &other], &Settings::default(), |_| false).unwrap();
+            let found =
+                recommend(&[&full, &other], Thresholds::default(), &Settings::default(), |_| false)
+                    .unwrap();
             assert_eq!(found.gpus.len(), 1);
             found.action
         };

@@ -4,6 +4,7 @@
 
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, Saving, Target, Window};
+use phasemeter_specs::busiest_minutes;
 
 const HOUR: f64 = 3_600.0;
 
@@ -20,16 +21,10 @@ const SAME_MEMORY: f64 = 0.2;
 /// The replicas of a service.
 pub(crate) struct Replicas<'a> {
     gpus: Vec<&'a Gpu>,
-    hours: Vec<Hour>,
-    /// Their load together, in GPUs, at the 95th percentile of each.
+    /// How many do anything, by hour.
+    working: Vec<usize>,
+    /// Their load together, in GPUs, at the 95th percentile of each, or in their busiest minutes.
     pub(crate) total: f64,
-}
-
-struct Hour {
-    /// The maximum of their load together, in GPUs.
-    load: f64,
-    /// How many do anything.
-    working: usize,
 }
 
 /// A saving, and the replicas whose waste it is.
@@ -54,17 +49,12 @@ impl<'a> Replicas<'a> {
         let at = |gpu: &Gpu, point| gpu.utilization.get(point).copied().unwrap_or(f64::NAN);
         let hours = (0..points).step_by(per_hour).map(|from| {
             let hour = || from..(from + per_hour).min(points);
-            let load = |point| {
-                let loads = gpus.iter().map(|gpu| at(gpu, point));
-                loads.filter(|load| !load.is_nan()).sum::<f64>()
-            };
             let works = |gpu: &&&Gpu| hour().any(|point| at(gpu, point) >= QUIET);
-            let working = gpus.iter().filter(works).count();
-            Hour { load: hour().map(load).fold(0.0, f64::max), working }
+            gpus.iter().filter(works).count()
         });
-        let hours = hours.collect();
-        let total = load_of(&gpus);
-        Self { gpus, hours, total }
+        let working = hours.collect();
+        let total = load_of(&gpus).max(busiest_minutes(&gpus, window));
+        Self { gpus, working, total }
     }
 
     pub(crate) fn gpus(&self) -> &[&'a Gpu] {
@@ -75,25 +65,15 @@ impl<'a> Replicas<'a> {
         self.gpus.len()
     }
 
-    /// The highest load of each hour, in GPUs.
-    pub(crate) fn loads(&self) -> impl Iterator<Item = f64> {
-        self.hours.iter().map(|hour| hour.load)
+    /// Replicas for their load at a target, at least one.
+    pub(crate) fn needed(&self, target: f64) -> usize {
+        ((self.total / target).ceil() as usize).clamp(1, self.count())
     }
 
-    /// The highest load.
-    pub(crate) fn busiest(&self) -> f64 {
-        self.loads().fold(0.0, f64::max)
-    }
-
-    /// Replicas for a load at a target, at least `fewest`.
-    pub(crate) fn needed(&self, load: f64, target: f64, fewest: usize) -> usize {
-        ((load / target).ceil() as usize).clamp(fewest.min(self.count()), self.count())
-    }
-
-    /// Share of the hours of all replicas in which one works, and is not needed.
-    pub(crate) fn saved_by_hour(&self, kept: impl Fn(f64) -> usize) -> f64 {
-        let saved = self.hours.iter().map(|hour| hour.working.saturating_sub(kept(hour.load)));
-        saved.sum::<usize>() as f64 / (self.hours.len() * self.count()).max(1) as f64
+    /// Share of the hours of all replicas in which one works beyond those that are kept.
+    pub(crate) fn saved_by_hour(&self, kept: usize) -> f64 {
+        let saved = self.working.iter().map(|working| working.saturating_sub(kept));
+        saved.sum::<usize>() as f64 / (self.working.len() * self.count()).max(1) as f64
     }
 
     /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose

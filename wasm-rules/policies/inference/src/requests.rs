@@ -5,12 +5,12 @@
 //! fewer replicas suffice as it is has no use for it. Must not depend on measured activity.
 
 use phasemeter_policy::column::observed;
-use phasemeter_policy::format::{count, decimal, percent, subject};
+use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, PatternKind, Recommendation, RecommendationKind, Response, Saving, Target,
     Window, evidence, groups,
 };
-use phasemeter_specs::Unit;
+use phasemeter_specs::{Unit, busiest_minutes, min_peak, shows_peaks};
 
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
@@ -35,9 +35,6 @@ const SIMILAR: f64 = 0.1;
 /// Utilization at the 95th percentile below which a service can take more requests at a time.
 const SERVING_FULL: f64 = 0.65;
 
-/// Utilization up to which a replica takes more requests.
-const PRODUCTIVE: f64 = 0.7;
-
 /// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
 const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
 
@@ -55,6 +52,8 @@ struct Finding<'a> {
     gpu: &'a Gpu,
     /// Utilization at its busiest: the 95th percentile.
     peak: f64,
+    /// Length of a point of the window in seconds, if it hides the busiest minutes.
+    hidden: Option<f64>,
     /// Replicas on instances of their own that suffice if requests are batched, and all of them.
     replicas: Option<(usize, usize)>,
     saving: Saving,
@@ -71,20 +70,23 @@ pub(crate) fn recommend(
     let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
     let peaks = gpus.iter().filter(|gpu| serves(gpu) && !serving.is_empty());
-    let peaks = peaks.filter_map(|gpu| Some((*gpu, busiest(&gpu.utilization)?)));
+    let peak = |gpu: &Gpu| Some(busiest(&gpu.utilization)?.max(min_peak(gpu, window)));
+    let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
         let is_steady = gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
         let applies = (is_steady || gpu.quiet_share() < ALWAYS_WORKS)
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
-        applies.then(|| find(gpu, &peaks, units)).flatten()
+        applies.then(|| find(gpu, &peaks, units, window)).flatten()
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         a.replicas == b.replicas && (a.peak - b.peak).abs() <= SIMILAR
     };
     let groups = groups(findings, similar);
-    let mut recommendations: Vec<_> = groups.iter().filter_map(|group| batch(group)).collect();
+    let productive = window.thresholds().productive;
+    let mut recommendations: Vec<_> =
+        groups.iter().filter_map(|group| batch(group, productive)).collect();
     recommendations.extend(at_low_power(gpus));
     // Idle time between requests is as much in question, unless nothing runs at all for most of it.
     let asks = |gpu: &&Gpu| {
@@ -105,7 +107,20 @@ pub(crate) fn recommend(
              them, and how much headroom its peaks need",
         )
     };
-    let need = || Need::new(missing, why, asked.iter().copied());
+    let is_hidden = asked.iter().any(|gpu| !shows_peaks(gpu, window));
+    let hidden = if is_hidden {
+        let step = duration(window.step_seconds);
+        [
+            ". Points of this window are means of ",
+            &*step,
+            ", which hide busy minutes: fewer replicas need them",
+        ]
+        .concat()
+    } else {
+        String::new()
+    };
+    let why = [why, &hidden].concat();
+    let need = || Need::new(missing, &why, asked.iter().copied());
     let needs = (!asked.is_empty()).then(need).into_iter().collect();
     Response { recommendations, needs }
 }
@@ -133,7 +148,12 @@ fn busiest(utilization: &[f64]) -> Option<f64> {
 }
 
 /// `peaks` are the 95th percentiles of all that serve.
-fn find<'a>(gpu: &'a Gpu, peaks: &[(&Gpu, f64)], units: &[Unit<'a>]) -> Option<Finding<'a>> {
+fn find<'a>(
+    gpu: &'a Gpu,
+    peaks: &[(&Gpu, f64)],
+    units: &[Unit<'a>],
+    window: &Window,
+) -> Option<Finding<'a>> {
     let of = |gpu: &Gpu| peaks.iter().find(|it| std::ptr::eq(it.0, gpu)).map(|it| it.1);
     let peak = of(gpu)?;
     // Replicas with about the same load are judged together.
@@ -145,12 +165,15 @@ fn find<'a>(gpu: &'a Gpu, peaks: &[(&Gpu, f64)], units: &[Unit<'a>]) -> Option<F
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| are_replicas(other, gpu));
     let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
-    let loads: Vec<_> = replicas.filter_map(|other| of(other)).collect();
+    let busiest = |gpu: &Gpu| Some(of(gpu)?.max(busiest_minutes(&[gpu], window)));
+    let loads: Vec<_> = replicas.filter_map(|other| busiest(other)).collect();
+    let productive = window.thresholds().productive;
+    let is_shown = shows_peaks(gpu, window);
     let kept = REQUESTS_BATCHED.map(|time| {
-        let kept = (time * loads.iter().sum::<f64>() / PRODUCTIVE).ceil() as usize;
+        let kept = (time * loads.iter().sum::<f64>() / productive).ceil() as usize;
         kept.max(((1.0 - MAX_RETURNED) * loads.len() as f64).ceil() as usize).max(1)
     });
-    let returned = loads.len() > kept[1];
+    let returned = is_shown && loads.len() > kept[1];
     let [expected, high] = kept.map(|kept| {
         let share = 1.0 - kept as f64 / loads.len().max(1) as f64;
         if returned { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }
@@ -158,19 +181,20 @@ fn find<'a>(gpu: &'a Gpu, peaks: &[(&Gpu, f64)], units: &[Unit<'a>]) -> Option<F
     Some(Finding {
         gpu,
         peak,
+        hidden: (!is_shown).then_some(window.step_seconds),
         replicas: returned.then_some((if expected > 0.0 { kept[0] } else { kept[1] }, loads.len())),
         saving: Saving::part(1.0, [0.0, expected, high]),
     })
 }
 
 /// More requests at a time for GPUs with similar loads.
-fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
+fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
     let first = group.first()?;
     let mean =
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let (peak, level) = (mean(|f| f.peak), mean(|f| f.gpu.accounts.busy().level()));
     let lost = mean(|f| f.gpu.lost_underload());
-    let more = f64::min(PRODUCTIVE / peak.max(0.01), MOST_REQUESTS);
+    let more = f64::min(productive / peak.max(0.01), MOST_REQUESTS);
     let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
                limit of concurrent requests";
     let (title, action, gain) = match first.replicas {
@@ -184,12 +208,19 @@ fn batch(group: &[Finding<'_>]) -> Option<Recommendation> {
         None => (
             "Serve more requests at a time".to_owned(),
             [how, ", and send each GPU more of them."].concat(),
-            format!(
-                "At {} it serves {} times the requests, if there are more and their latency allows. This saves no \
+            if let Some(step) = first.hidden {
+                format!(
+                    "How many more it serves is not visible: points are means of {}, which hide busy minutes.",
+                    duration(step),
+                )
+            } else {
+                format!(
+                    "At {} it serves {} times the requests, if there are more and their latency allows. This saves no \
                  money by itself.",
-                percent(PRODUCTIVE),
-                decimal(more, 1),
-            ),
+                    percent(productive),
+                    decimal(more, 1),
+                )
+            },
         ),
     };
     // Of a service, demand decides how much of the waste is idle.

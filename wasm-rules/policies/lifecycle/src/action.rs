@@ -3,11 +3,11 @@
 //! Must not depend on texts.
 
 use phasemeter_policy::{Gpu, Window, Workload};
-use phasemeter_specs::Unit;
+use phasemeter_specs::{Allocation, Unit};
 
 use crate::idle::{Idle, When};
 use crate::schedule::Schedule;
-use crate::{Finding, SLURM, Settings};
+use crate::{Finding, Settings};
 
 /// Share of the time without work up to which another replica works. An assumption.
 const BUSY_REPLICA: f64 = 0.5;
@@ -105,6 +105,16 @@ pub(crate) fn choose<'a>(
         () if idle.is_held => Action::EndSession,
         () => Action::Release,
     };
+    let allocation = unit.gpus.iter().find_map(|gpu| Allocation::of(gpu, window));
+    let action = match action {
+        // It is not free: its holder releases it.
+        Action::Release if allocation.is_some() => Action::EndSession,
+        action => action,
+    };
+    // Work that nothing shows may hold it.
+    if !idle.is_known && matches!(action, Action::Release | Action::Fill) {
+        return None;
+    }
     let is_doubted = schedule.as_ref().is_some_and(|it| !it.is_quiet(&idle));
     let mut saved = match action {
         Action::Prepare => PREPARED.map(|part| part * idle.share()),
@@ -119,13 +129,12 @@ pub(crate) fn choose<'a>(
     }
     // What is held in between needs its owner.
     saved[0] = saved[0].min(idle.free);
-    if idle.is_held || !unit.has_known_size || when == When::Before {
+    let is_held = idle.is_held || allocation.is_some();
+    if is_held || !idle.is_known || !unit.has_known_size || when == When::Before {
         // Its owner must agree, or it may have other GPUs, which work, or its host prepares the job.
         saved[0] = 0.0;
     }
-    let slurm = |gpu: &&Gpu| gpu.attribute(SLURM).or_else(|| window.attribute(SLURM)).is_some();
-    let is_slurm = unit.gpus.iter().any(slurm);
-    Some(Finding { unit, workload, idle, when, action, schedule, saved, is_slurm })
+    Some(Finding { unit, workload, idle, when, action, schedule, saved, allocation })
 }
 
 /// Whether another replica of the same service works.

@@ -1,7 +1,7 @@
 //! Periods in which no GPU of an instance works. Must not depend on what is recommended.
 
 use phasemeter_policy::Window;
-use phasemeter_specs::{QuietTime, Unit};
+use phasemeter_specs::{QuietTime, Unit, shows_holder};
 
 /// Difference of instants, as a share of the length, up to which they are the same: the first and the last reading
 /// may be of another second than those of other GPUs. An assumption.
@@ -30,6 +30,8 @@ pub(crate) struct Idle {
     all: Vec<(f64, f64)>,
     /// Whether a process or memory holds the GPUs for most of the time without work.
     pub(crate) is_held: bool,
+    /// Whether it is known for most of its idle time whether something holds the GPUs.
+    pub(crate) is_known: bool,
     /// The longest time without work for which a GPU is held.
     pub(crate) held_seconds: f64,
     /// Share of the window in which none works or is held, at least.
@@ -67,14 +69,16 @@ impl Idle {
         // GPUs that are held for equally long are held by one job; others may be one after another.
         let (least, most) = (held().fold(time.length, f64::min), held().fold(0.0, f64::max));
         let any_held = if most - least <= TOGETHER * most { most } else { held().sum() };
+        let is_known = unit.gpus.iter().all(|gpu| shows_holder(gpu));
         let common_quiet = quiet().fold(time.length, f64::min);
         let share = |seconds: f64| if time.length > 0.0 { seconds / time.length } else { 0.0 };
         Self {
             periods: time.at_least(unit, min_seconds, MIN_END_SECONDS),
             all: time.at_least(unit, MIN_SECONDS, MIN_SECONDS),
-            free: share(f64::max(common_quiet - any_held, 0.0)),
+            free: if is_known { share(f64::max(common_quiet - any_held, 0.0)) } else { 0.0 },
             quiet: share(common_quiet),
             below: share(below.fold(time.length, f64::min)),
+            is_known,
             held_seconds: most,
             is_held: held().sum::<f64>() > HELD * quiet().sum::<f64>(),
             longest: longest.fold(time.length, f64::min),

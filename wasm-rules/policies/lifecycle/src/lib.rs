@@ -17,7 +17,7 @@ use idle::{Idle, When};
 use phasemeter_policy::{
     Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
 };
-use phasemeter_specs::{Unit, is_credible, units};
+use phasemeter_specs::{Allocation, Unit, is_credible, is_untouched, units};
 use schedule::Schedule;
 
 phasemeter_policy::settings! {
@@ -35,8 +35,9 @@ const MIN_SESSION_SECONDS: f64 = 600.0;
 /// Difference of shares up to which instances get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
 
-/// Attribute of GPUs that Slurm allocated.
-const SLURM: &str = "slurm.job.id";
+/// Why it must be known what holds a GPU.
+const HOLDER: &str = "idle time of which it is unknown whether something holds the GPU: memory in use, a process list or \
+                      an allocation shows whether the instance can be returned";
 
 struct Lifecycle;
 
@@ -59,24 +60,29 @@ struct Finding<'a> {
     schedule: Option<Schedule>,
     /// Shares of the bill: low, expected, high.
     saved: [f64; 3],
-    /// Whether other jobs cannot use the GPUs while Slurm holds them.
-    is_slurm: bool,
+    /// What its GPUs are allocated to: other work cannot use them meanwhile.
+    allocation: Option<Allocation>,
 }
 
 impl Recommender for Lifecycle {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let units = units(window);
         let (mut found, mut sessions, mut light) = (Vec::new(), Vec::new(), Vec::new());
+        let mut unknown = Vec::new();
         for unit in &units {
             let is_known = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0 && is_credible(gpu);
-            if !unit.is_whole || !unit.gpus.iter().all(is_known) {
+            // `sharing` names the holders of what nothing has touched.
+            let has_holder = unit.gpus.iter().any(|gpu| is_untouched(gpu, window));
+            if !unit.is_whole || has_holder || !unit.gpus.iter().all(is_known) {
                 continue;
             }
             let idle = Idle::of(unit, window, settings.min_period_seconds);
             let schedule = Schedule::of(unit);
             let is_quiet = schedule.as_ref().is_none_or(|it| it.is_quiet(&idle));
+            let is_open = !idle.is_known && idle.share() >= settings.min_lost;
             match choose(unit, idle, schedule, &units, window, settings) {
                 Some(finding) => found.push(finding),
+                None if is_open => unknown.extend(unit.gpus.iter().copied()),
                 None if on_demand::applies(unit) => {
                     sessions.extend(on_demand::recommend(unit, window, settings));
                 }
@@ -99,7 +105,7 @@ impl Recommender for Lifecycle {
             a.action == b.action
                 && a.workload == b.workload
                 && a.when == b.when
-                && a.is_slurm == b.is_slurm
+                && a.is_allocated_like(b)
                 && a.unit.is_committed == b.unit.is_committed
                 && a.unit.is_whole == b.unit.is_whole
                 && a.hours(window) == b.hours(window)
@@ -109,18 +115,33 @@ impl Recommender for Lifecycle {
         let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
         let requests = Need::new(
             "requests",
-            "load of less than 10% in the same hours every day: whether these are requests that users wait for \
+            "light load, below the bound of idle, in the same hours every day: whether these are requests that users wait for \
              decides whether instances can stop or do other work then",
             light.iter().copied(),
         );
+        let (without, with): (Vec<&Gpu>, Vec<_>) =
+            unknown.iter().partition(|gpu| gpu.memory.is_empty());
+        let needs = [
+            (Need::new("memory.used", HOLDER, without.iter().copied()), without.is_empty()),
+            (Need::new("memory.total", HOLDER, with.iter().copied()), with.is_empty()),
+            (requests, light.is_empty()),
+        ];
         Response {
             recommendations: given.chain(sessions).collect(),
-            needs: if light.is_empty() { Vec::new() } else { vec![requests] },
+            needs: needs.into_iter().filter(|(_, is_empty)| !is_empty).map(|(it, _)| it).collect(),
         }
     }
 }
 
 impl Finding<'_> {
+    /// Whether both are allocated by the same kind of scheduler, or neither is.
+    fn is_allocated_like(&self, other: &Self) -> bool {
+        match (&self.allocation, &other.allocation) {
+            (Some(a), Some(b)) => a.release() == b.release(),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+
     /// The hours to stop in as text; empty if there are none.
     fn hours(&self, window: &Window) -> String {
         self.schedule.as_ref().map_or_else(String::new, |schedule| schedule.text(window))
@@ -392,7 +413,7 @@ mod tests {
             ("release_memory", RecommendationKind::Capacity)
         );
         assert!(held[0].rationale.contains("since its last work"), "{}", held[0].rationale);
-        gpu.attributes = vec![(SLURM.to_owned(), "1".to_owned())];
+        gpu.attributes = vec![("slurm.job.id".to_owned(), "1".to_owned())];
         let slurm = recommendations(vec![gpu; 8]);
         assert!(slurm[0].action.contains("time limit"), "{}", slurm[0].action);
     }
@@ -401,5 +422,39 @@ mod tests {
     fn short_windows_and_unobserved_gpus_are_skipped() {
         assert!(levers(vec![single(steady(1_200, 0.0))]).is_empty());
         assert!(levers(vec![single(gpu(PatternKind::Idle, 6 * HOUR, |_| f64::NAN))]).is_empty());
+    }
+
+    /// Moves idle time to the account of unknown holders, as without memory, processes and allocations.
+    fn unknown(mut gpu: Gpu) -> Gpu {
+        std::mem::swap(&mut gpu.accounts.idle_held, &mut gpu.accounts.idle_unknown);
+        free(gpu)
+    }
+
+    #[test]
+    fn idle_time_of_unknown_holders_is_a_need() {
+        let respond = |gpu: Gpu| Lifecycle::recommend(&Settings::default(), &window(vec![gpu]));
+        for shape in [works(7, 2, 5), works(7, 0, 2), works(7, 4, 7), single(steady(7_200, 0.0))] {
+            for workload in [Workload::Training, Workload::Batch, Workload::Serving] {
+                let found = respond(Gpu { workload, ..unknown(shape.clone()) });
+                let codes: Vec<_> = found.recommendations.iter().map(|it| &it.code).collect();
+                assert!(codes.is_empty(), "{codes:?}");
+                assert_eq!(found.needs[0].missing, "memory.used");
+            }
+        }
+        assert!(!respond(free(works(7, 0, 2))).recommendations.is_empty(), "known as free");
+    }
+
+    #[test]
+    fn allocated_instance_is_released_by_its_holder() {
+        let pod = |gpu: Gpu| Gpu {
+            attributes: vec![("k8s.pod.name".to_owned(), "trainer-0".to_owned())],
+            ..gpu
+        };
+        let one = recommendations(vec![pod(free(works(7, 0, 2)))]).remove(0);
+        assert_eq!((one.code.as_str(), one.saving.low), ("lifecycle.end-session", 0.0));
+        assert!(one.action.contains("trainer-0: delete the pod"), "{}", one.action);
+        assert_eq!(one.remediation.unwrap().kind, "process.end");
+        let empty = phasemeter_policy::testing::with_memory(single(steady(7_200, 0.0)), 0.0);
+        assert!(recommendations(vec![pod(empty)]).is_empty(), "never touched: `sharing` names it");
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn recommend(
     let idle = Idle::of(unit, window, MIN_SECONDS);
     let after = settings.release_after_seconds;
     let expected = idle.saved(after + START_SECONDS);
-    if unit.is_committed || expected < settings.min_lost {
+    if unit.is_committed || !idle.is_known || expected < settings.min_lost {
         return None;
     }
     let session = f64::max(after, MIN_SESSION_SECONDS);

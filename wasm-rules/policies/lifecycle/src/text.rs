@@ -6,6 +6,8 @@ use phasemeter_policy::{
     evidence,
 };
 
+use phasemeter_specs::Allocation;
+
 use crate::action::Action;
 use crate::idle::When;
 use crate::{Finding, MIN_SESSION_SECONDS, Settings, idle_saving};
@@ -110,7 +112,8 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
     };
     if let Some(schedule) = first.schedule.as_ref().filter(|it| !it.is_quiet(&first.idle)) {
         return format!(
-            "{subject} was below 10% {} on each of {} days ({} of the time), and never without work.",
+            "{subject} was below {} {} on each of {} days ({} of the time), and never without work.",
+            percent(window.thresholds().idle),
             schedule.text(window),
             decimal(schedule.days, 0),
             percent(schedule.share),
@@ -159,11 +162,6 @@ fn words(
         remediation: Some(after_idle("instance.release", after)),
     };
     match first.action {
-        Action::Release if first.is_slurm => Words {
-            title: "End the allocation with its work".to_owned(),
-            action: allocation(session),
-            ..free
-        },
         Action::Release if first.when == When::Before => Words {
             title: ["Start the instance with its work: none for ", time].concat(),
             action: "Prepare data and code elsewhere, and start the instance with the first step.".to_owned(),
@@ -214,9 +212,9 @@ fn words(
             }
         }
         Action::EndSession | Action::EndHeld => Words {
-            title: match first.is_slurm {
-                true => "End the allocation with its work".to_owned(),
-                false => ["End what holds these GPUs: no work for ", time].concat(),
+            title: match &first.allocation {
+                Some(_) => ["End the allocation with its work: none for ", time].concat(),
+                None => ["End what holds these GPUs: no work for ", time].concat(),
             },
             code: if first.action == Action::EndHeld {
                 "lifecycle.end-held"
@@ -224,8 +222,8 @@ fn words(
                 "lifecycle.end-session"
             },
             lever: "release_memory",
-            action: if first.is_slurm {
-                allocation(session)
+            action: if let Some(of) = &first.allocation {
+                release(of, session)
             } else {
                 let then = match first.action {
                     Action::EndHeld => "let other jobs use the GPUs",
@@ -249,7 +247,7 @@ fn words(
             action: "Serve with one replica less and return its instance, unless it is a standby that is worth \
                      its price."
                 .to_owned(),
-            sure: if first.idle.is_held { SURE_HELD } else { SURE },
+            sure: if first.idle.is_held || !first.idle.is_known { SURE_HELD } else { SURE },
             ..free
         },
         Action::ScaleToZero => Words {
@@ -282,14 +280,6 @@ fn words(
             remediation: None,
             ..free
         },
-        Action::Fill if first.is_slurm => Words {
-            code: "lifecycle.fill",
-            title: "End the allocation with its work".to_owned(),
-            action: allocation(session),
-            sure: SURE_FILLED,
-            remediation: None,
-            ..free
-        },
         Action::Fill => Words {
             code: "lifecycle.fill",
             lever: "bin_pack",
@@ -299,7 +289,10 @@ fn words(
                 }
                 _ => ["Give unused hours to other jobs: ", time].concat(),
             },
-            action: fill(first, window),
+            action: match &first.allocation {
+                Some(of) if of.is_job() => release(of, session),
+                _ => fill(first, window),
+            },
             sure: SURE_FILLED,
             remediation: None,
             ..free
@@ -327,11 +320,13 @@ fn fill(first: &Finding<'_>, window: &Window) -> String {
     }
 }
 
-/// Slurm places no other job on GPUs that it has allocated.
-fn allocation(idle: f64) -> String {
+/// How the holder of an allocation ends it after its last work.
+fn release(allocation: &Allocation, idle: f64) -> String {
     format!(
-        "Cancel the job {} after its last work (scancel), or request it with a shorter time limit: the queue \
-         cannot use GPUs that it has allocated. First save what the process holds.",
+        "Of {}: {}, {} after its last work. A scheduler places nothing else on GPUs that it has allocated. First \
+         save what the process holds.",
+        allocation.name,
+        allocation.release(),
         duration(idle)
     )
 }

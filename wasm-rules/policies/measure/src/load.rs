@@ -5,9 +5,6 @@
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
-/// Utilization from which a GPU works, as the phases define it.
-const WORKS: f64 = 0.1;
-
 /// Share of the time without work from which a batch job is idle, and of that time in long stretches from
 /// which the load is in stages. Assumptions.
 const QUIET: f64 = 0.5;
@@ -20,14 +17,8 @@ const SLOW_SECONDS: f64 = 10.0;
 /// Compute-bound share of the time from which a GPU is full.
 pub(crate) const FULL: f64 = 0.5;
 
-/// Utilization of a full point.
-const FULL_UTILIZATION: f64 = 0.9;
-
 /// Power of a full GPU, as a share of its limit, below which it may compute nothing.
 pub(crate) const HUNG_POWER: f64 = 0.25;
-
-/// Utilization below which there is something to gain.
-const PRODUCTIVE: f64 = 0.7;
 
 /// Share of the bill that is lost at part load, from which the cause matters.
 pub(crate) const MATTERS: f64 = 0.05;
@@ -60,25 +51,26 @@ pub(crate) fn is_full(gpu: &Gpu) -> bool {
 }
 
 /// Whether it is fully busy all the time.
-pub(crate) fn is_flat(gpu: &Gpu) -> bool {
-    is_full(gpu) && percentile(&gpu.utilization, 5).is_some_and(|level| level >= FULL_UTILIZATION)
+pub(crate) fn is_flat(gpu: &Gpu, window: &Window) -> bool {
+    let full = || window.thresholds().compute_bound;
+    is_full(gpu) && percentile(&gpu.utilization, 5).is_some_and(|level| level >= full())
 }
 
 fn has_pattern(gpu: &Gpu, kinds: &[PatternKind]) -> bool {
     gpu.pattern.is_some_and(|pattern| kinds.contains(&pattern.kind))
 }
 
-pub(crate) fn is_steady_part_load(gpu: &Gpu) -> bool {
-    let level = gpu.accounts.observed().level();
-    has_pattern(gpu, &[PatternKind::Steady]) && (WORKS..PRODUCTIVE).contains(&level)
+pub(crate) fn is_steady_part_load(gpu: &Gpu, window: &Window) -> bool {
+    let (level, bounds) = (gpu.accounts.observed().level(), window.thresholds());
+    has_pattern(gpu, &[PatternKind::Steady]) && (bounds.idle..bounds.productive).contains(&level)
 }
 
 /// Whether it works below full load, steadily or not, and much is lost by that.
-pub(crate) fn is_part_load(gpu: &Gpu) -> bool {
+pub(crate) fn is_part_load(gpu: &Gpu, window: &Window) -> bool {
     let is_varying = has_pattern(gpu, &[PatternKind::Mixed])
-        && gpu.accounts.busy().level() < PRODUCTIVE
+        && gpu.accounts.busy().level() < window.thresholds().productive
         && gpu.lost_underload() >= MATTERS;
-    is_steady_part_load(gpu) || is_varying
+    is_steady_part_load(gpu, window) || is_varying
 }
 
 /// A session that works again and again, and holds more memory than GPUs are shared with.
@@ -101,13 +93,14 @@ pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
 }
 
 /// Median power while the GPU is full, as a share of its limit.
-pub(crate) fn power_share(gpu: &Gpu) -> Option<f64> {
+pub(crate) fn power_share(gpu: &Gpu, window: &Window) -> Option<f64> {
     let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
     // Most of the time with work it is full, so both have the same median; the column takes a pass.
     let busy = gpu.sensors.busy_power.filter(|_| is_full(gpu)).map(|power| power.p50);
     let of_column = || {
         let points = gpu.utilization.iter().zip(&gpu.power);
-        let full = points.filter(|(utilization, _)| **utilization >= FULL_UTILIZATION);
+        let bound = window.thresholds().compute_bound;
+        let full = points.filter(|(utilization, _)| **utilization >= bound);
         let full: Vec<_> = full.map(|(_, power)| *power).collect();
         percentile(&full, 50)
     };

@@ -58,7 +58,8 @@ const RULES: [Rule; 13] = [
         "training, serving, interactive or batch: decides between larger batches for training and more \
          concurrent requests for a service",
         |gpu, window| {
-            let is_open = is_part_load(gpu) || gpu.is_bouncing() || is_undersampled(gpu, window);
+            let is_open =
+                is_part_load(gpu, window) || gpu.is_bouncing() || is_undersampled(gpu, window);
             gpu.workload == Workload::Unknown && is_open
         },
     ),
@@ -68,8 +69,8 @@ const RULES: [Rule; 13] = [
          load look alike; one reading per second (nvidia-smi -l 1) tells them apart",
         is_undersampled,
     ),
-    ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
-        gpu.power.is_empty() && is_flat(gpu)
+    ("power.draw", "power tells a job that hangs from one that computes", |gpu, window| {
+        gpu.power.is_empty() && is_flat(gpu, window)
     }),
     (
         "sm.activity",
@@ -78,7 +79,7 @@ const RULES: [Rule; 13] = [
         |gpu, window| {
             is_full(gpu)
                 && is_nvidia(gpu)
-                && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
+                && power_share(gpu, window).is_some_and(|share| share <= HUNG_POWER)
                 && gpu.sensors.sm_activity.is_none()
                 && !hangs(gpu, window)
         },
@@ -91,7 +92,7 @@ const RULES: [Rule; 13] = [
                 && is_nvidia(gpu)
                 && gpu.sensors.tensor_activity.is_none()
                 && !is_lost(gpu)
-                && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
+                && power_share(gpu, window).is_none_or(|it| it > HUNG_POWER)
                 && !hangs(gpu, window)
                 && !is_behind(gpu, window)
                 && !waits_in_collective(gpu, window)
@@ -111,7 +112,7 @@ const RULES: [Rule; 13] = [
          the server's metrics) decides on batch, sharing and size",
         |gpu, window| {
             // Readings that are too far apart come first.
-            (is_part_load(gpu) || is_large_session(gpu))
+            (is_part_load(gpu, window) || is_large_session(gpu))
                 && has_pool(gpu, window)
                 && !is_undersampled(gpu, window)
                 && !is_impaired(gpu, window)

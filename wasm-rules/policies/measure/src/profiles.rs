@@ -35,22 +35,23 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let busy = of(&|gpu| {
         is_full(gpu)
             && gpu.workload != Workload::Serving
-            && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu, window)
+                .is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
             && gpu.sensors.tensor_activity.is_none()
     });
     let unclear = of(&|gpu| match gpu.workload {
-        Workload::Unknown => gpu.is_bouncing() || is_steady_part_load(gpu),
+        Workload::Unknown => gpu.is_bouncing() || is_steady_part_load(gpu, window),
         // If it hardly uses the SMs, its video engines come first: a need.
-        Workload::Batch => is_steady_part_load(gpu),
+        Workload::Batch => is_steady_part_load(gpu, window),
         // Others advise on larger batches if the memory in use is known.
         Workload::Training => {
-            is_undersampled(gpu, window) || (is_part_load(gpu) && has_pool(gpu, window))
+            is_undersampled(gpu, window) || (is_part_load(gpu, window) && has_pool(gpu, window))
         }
         Workload::Serving | Workload::Interactive => false,
     });
     let unclear =
         groups(unclear, |a, b| a.is_bouncing() == b.is_bouncing() && a.workload == b.workload);
-    let at_low_power = at_low_power(&busy);
+    let at_low_power = at_low_power(&busy, window);
     at_low_power.into_iter().chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
 }
 
@@ -64,15 +65,15 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
         || hangs(gpu, window)
 }
 
-fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
-    let power = average(gpus, &|gpu| power_share(gpu).unwrap_or(0.0));
+fn at_low_power(gpus: &[&Gpu], window: &Window) -> Option<Recommendation> {
+    let power = average(gpus, &|gpu| power_share(gpu, window).unwrap_or(0.0));
     let rationale = [
         subject(gpus.len()),
         " is fully busy at ",
         &percent(power),
         " of its power limit: memory, communication or launches limit it, not arithmetic. Kernels named nccl \
          for most of the time mean communication; long kernels without them, memory bandwidth, which fused \
-         kernels save; gaps between short kernels, launches, which torch.compile or CUDA graphs save.",
+         kernels save; gaps between short kernels, launches, which CUDA graphs save, and in PyTorch torch.compile.",
     ];
     let values = evidence([("power.share_of_limit", power, "1")]);
     let title = "Profile a few steps";
@@ -98,7 +99,7 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
         }
         _ => {
             " Waits for files or the network mean prefetching; gaps between short kernels, more work at a \
-             time, torch.compile or CUDA graphs; code on the CPU, more processes."
+             time or CUDA graphs; code on the CPU, more processes."
         }
     };
     let rationale = [

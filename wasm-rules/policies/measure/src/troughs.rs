@@ -11,9 +11,6 @@ use phasemeter_specs::has_defect;
 use crate::Settings;
 use crate::load::{FULL, MATTERS, share_full};
 
-/// Mean utilization of a point in such a phase.
-const LOW: f64 = 0.7;
-
 /// Fewest phases that repeat, and the longest and shortest distance between two, relative to the median.
 /// Assumptions.
 const MIN_COUNT: usize = 4;
@@ -55,7 +52,7 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     if !is_candidate || has_defect(gpu, window) {
         return None;
     }
-    let starts = starts(&gpu.utilization);
+    let starts = starts(&gpu.utilization, window.thresholds().productive);
     let mut distances: Vec<_> = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     distances.sort_by(f64::total_cmp);
     let median = *distances.get(distances.len() / 2).filter(|_| starts.len() >= MIN_COUNT)?;
@@ -72,9 +69,9 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     Some(Troughs { gpu, period, length, level: effective / seconds.max(1.0) })
 }
 
-/// The points at which phases of low load begin.
-fn starts(utilization: &[f64]) -> Vec<usize> {
-    let begins = |pair: &[f64]| pair[0] >= LOW && pair[1] < LOW;
+/// The points at which phases of low load begin: their mean utilization is below productive.
+fn starts(utilization: &[f64], productive: f64) -> Vec<usize> {
+    let begins = |pair: &[f64]| pair[0] >= productive && pair[1] < productive;
     let points = utilization.windows(2).enumerate().filter(|(_, pair)| begins(pair));
     points.map(|(point, _)| point + 1).collect()
 }

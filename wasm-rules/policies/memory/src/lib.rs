@@ -31,9 +31,6 @@ const SURE: f64 = 0.5;
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
 
-/// Utilization below which a GPU is underloaded.
-const PRODUCTIVE: f64 = 0.7;
-
 /// Work per step with checkpointing, relative to without: the forward pass runs twice, and a backward
 /// pass costs two forward passes.
 const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
@@ -60,6 +57,7 @@ struct Finding<'a> {
 
 impl Recommender for MemoryPolicy {
     fn recommend(settings: &Settings, window: &Window) -> Response {
+        let bounds = window.thresholds();
         let findings = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
             let Memory::InUse(share) = gpu.memory_use(window.step_seconds) else { return None };
             let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
@@ -68,12 +66,12 @@ impl Recommender for MemoryPolicy {
             let steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
             let applies = gpu.workload == Workload::Training
                 && steady
-                && level < PRODUCTIVE
+                && level < bounds.productive
                 && lost >= settings.min_lost
                 && share >= limit;
             // The steps take more work, at a higher load: expected is one doubling.
             let saved = |to: f64| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost);
-            let [_, expected, high] = target_loads(level);
+            let [_, expected, high] = target_loads(level, bounds);
             let expected = saved(expected.min(DOUBLING * level));
             let saving = Saving::part(1.0, [0.0, expected, saved(high).min(MOST_SAVED)]);
             applies.then_some(Finding { gpu, share, saving })

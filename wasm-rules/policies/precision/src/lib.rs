@@ -2,7 +2,8 @@
 //!
 //! Lower precision raises throughput rather than reducing waste, as far as the architecture supports
 //! it. Utilization does not reveal a job's precision, so tensor activity must be measured. Without
-//! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits.
+//! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits. A program whose tensor
+//! cores did nothing at all may have no matrix products: without a known framework, that is a need.
 
 mod unclear;
 
@@ -14,7 +15,8 @@ use phasemeter_policy::{
     Saving, Target, Window, Workload, groups,
 };
 use phasemeter_specs::{
-    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, kind_of_speedup, nvlink, pcie,
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, framework_need, has_failed_counters,
+    kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
 
 phasemeter_policy::settings! {
@@ -94,17 +96,24 @@ impl Recommender for Precision {
         let mut findings = Vec::new();
         let mut unclear = Vec::new();
         let mut lacking = Vec::new();
+        let mut without_sign = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
             let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
-            if !bound || gpu.is_bouncing() {
+            if !bound || gpu.is_bouncing() || has_failed_counters(gpu) {
                 continue;
             }
             let Some(tensor) = tensor_use(gpu) else { continue };
-            if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) {
+            // Tensor cores that do nothing at all may have no matrices to multiply.
+            let has_sign = tensor > 0.0 || multiplies_matrices(gpu, window);
+            if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) && has_sign {
                 lacking.push(gpu);
             }
             if !arithmetic_limits(gpu) {
+                continue;
+            }
+            if !has_sign {
+                without_sign.push(gpu);
                 continue;
             }
             let Some(model) = Model::of(&gpu.model) else {
@@ -132,7 +141,10 @@ impl Recommender for Precision {
         let changes = groups.iter().filter_map(|group| recommend(group));
         Response {
             recommendations: changes.chain(unclear::profile(&unclear)).collect(),
-            needs: unclear::needs(&lacking),
+            needs: unclear::needs(&lacking)
+                .into_iter()
+                .chain(framework_need(without_sign))
+                .collect(),
         }
     }
 }
@@ -335,7 +347,9 @@ mod tests {
     }
 
     fn gpu(model: &str, tensor: f64) -> Gpu {
-        let mut gpu = Gpu { model: model.to_owned(), ..steady(3_600, 0.97) };
+        let framework = ("phasemeter.framework".to_owned(), "pytorch".to_owned());
+        let steady = Gpu { attributes: vec![framework], ..steady(3_600, 0.97) };
+        let mut gpu = Gpu { model: model.to_owned(), ..steady };
         gpu.sensors.tensor_activity = Some(tensor);
         gpu
     }
@@ -489,5 +503,19 @@ mod tests {
             other.sensors.tensor_activity = Some(0.0);
             assert!(recommendations(other).is_empty());
         }
+    }
+
+    #[test]
+    fn programs_without_a_sign_of_matrix_products_get_no_format() {
+        let respond = |tensor: f64| {
+            let gpu = Gpu { attributes: Vec::new(), ..active(0.9, tensor, 0.3) };
+            let window = window(vec![Gpu { workload: Workload::Batch, ..gpu }]);
+            Precision::recommend(&Settings::default(), &window)
+        };
+        let silent = respond(0.0);
+        assert!(silent.recommendations.is_empty(), "it may be a simulation");
+        assert_eq!(silent.needs[0].missing, "phasemeter.framework");
+        assert!(silent.needs[0].reason.len() <= 300, "{}", silent.needs[0].reason.len());
+        assert_eq!(respond(0.004).recommendations.len(), 2, "tensor cores were active");
     }
 }

@@ -4,10 +4,10 @@
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Window, evidence,
+    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Window, Workload, evidence,
     same_model,
 };
-use phasemeter_specs::{Unit, are_independent, needs_repair};
+use phasemeter_specs::{Unit, are_independent, busiest_minutes, needs_repair, shows_peaks};
 
 use crate::divide::{MAX_MEMORY, MAX_UTILIZATION, busiest_hour};
 use crate::find::sees_bursts;
@@ -78,7 +78,7 @@ impl Pack<'_> {
             ),
             Some((load, memory)) => (
                 format!(
-                    "{} run at {} on average. Two on one GPU reach {} in their busiest hour and {}, so {needed} of \
+                    "{} run at {} on average. Two on one GPU reach {} at their busiest and {}, so {needed} of \
                      {instances} hold all, if two tasks do not slow one another.",
                     count(self.busy, "GPU"),
                     percent(level),
@@ -166,10 +166,19 @@ fn doubled(busy: &[&Gpu], window: &Window) -> Option<(f64, f64)> {
     for gpu in busy {
         // A preallocated pool counts as it is: what is in use inside of it is unknown.
         let fits = gpu.memory_share()? <= MAX_MEMORY / TASKS as f64;
-        if !fits || gpu.is_bouncing() || !sees_bursts(gpu) || needs_repair(gpu) {
+        if !fits
+            || !shows_peaks(gpu, window)
+            || gpu.is_bouncing()
+            || !sees_bursts(gpu)
+            || needs_repair(gpu)
+        {
             return None;
         }
-        loads.push(busiest_hour(gpu, window.step_seconds));
+        // Jobs take longer if they meet, and what answers somebody must not.
+        loads.push(match gpu.workload {
+            Workload::Training | Workload::Batch => busiest_hour(gpu, window.step_seconds),
+            _ => busiest_minutes(&[gpu], window),
+        });
         peaks.push(gpu.memory_peak()?);
     }
     let highest = |mut values: Vec<f64>| {

@@ -5,7 +5,7 @@
 use phasemeter_policy::{
     Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
-use phasemeter_specs::{Unit, are_separate, hangs, needs_repair, work_together};
+use phasemeter_specs::{Unit, are_separate, hangs, needs_repair, shows_holder, work_together};
 
 use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
 use crate::{HOUR, Settings};
@@ -27,7 +27,7 @@ const SEES_LOAD: f64 = 60.0;
 
 /// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
 /// without a tenant.
-const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
+pub(crate) const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
 
 /// Share of the time without work from which a GPU is unused.
 const UNUSED: f64 = 0.95;
@@ -91,8 +91,11 @@ pub(crate) enum Free {
     Around,
 }
 
-/// Whether a GPU without work is held by a process; `None` if it worked.
+/// Whether a GPU without work is held by a process; `None` if it worked, or if nothing shows what holds it.
 pub(crate) fn unused(gpu: &Gpu) -> Option<bool> {
+    if !shows_holder(gpu) {
+        return None;
+    }
     let quiet = gpu.activity.quiet;
     let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
     (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
@@ -217,7 +220,7 @@ fn free(gpu: &Gpu, unit: &Unit<'_>) -> Option<(bool, Free, f64)> {
     if let Some(held) = unused(gpu) {
         return Some((held, Free::Always, gpu.activity.quiet.seconds));
     }
-    if unit.gpus.len() == 1 && unit.is_whole {
+    if (unit.gpus.len() == 1 && unit.is_whole) || !shows_holder(gpu) {
         return None;
     }
     let shared = |of: fn(&Gpu) -> f64| {

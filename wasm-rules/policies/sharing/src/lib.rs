@@ -11,11 +11,12 @@ mod find;
 mod owners;
 mod resize;
 mod text;
+mod untouched;
 
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{QuietTime, Unit, is_credible, units};
+use phasemeter_specs::{QuietTime, Unit, is_credible, is_untouched, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -48,14 +49,14 @@ impl Recommender for Sharing {
         let is_known = |unit: &&Unit<'_>| unit.gpus.iter().all(|gpu| is_credible(gpu));
         let rented: Vec<_> =
             units.iter().filter(is_known).filter(|unit| !is_quiet(unit, window)).collect();
-        let packs = packs(&rented, window, |gpu| unused(gpu).is_some());
+        let is_free = |gpu: &Gpu| unused(gpu).is_some() && !is_untouched(gpu, window);
+        let packs = packs(&rented, window, is_free);
         let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
         let others = rented.iter().filter(|unit| !unit.gpus.iter().any(|gpu| is_packed(gpu)));
-        let resizes: Vec<_> = others
-            .filter_map(|unit| Resize::of(unit, window, |gpu| unused(gpu).is_some()))
-            .collect();
+        let resizes: Vec<_> = others.filter_map(|unit| Resize::of(unit, window, is_free)).collect();
         let findings = rented.iter().flat_map(|unit| {
-            let others = unit.gpus.iter().filter(|gpu| !is_packed(gpu));
+            let others =
+                unit.gpus.iter().filter(|gpu| !is_packed(gpu) && !is_untouched(gpu, window));
             others.filter_map(|gpu| find(gpu, unit, window, settings))
         });
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
@@ -70,8 +71,10 @@ impl Recommender for Sharing {
         let groups = groups(findings, similar);
         let packed = packs.iter().map(Pack::recommendation);
         let resized = resizes.iter().map(Resize::recommendation);
-        let shared = groups.iter().filter_map(|group| text::recommendation(group));
+        let bounds = window.thresholds();
+        let shared = groups.iter().filter_map(|group| text::recommendation(group, bounds));
         let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
+        let all = all.chain(untouched::recommend(window, settings));
         all.collect::<Vec<_>>().into()
     }
 }

@@ -3,7 +3,7 @@
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Workload, evidence,
+    Target, Thresholds, Workload, evidence,
 };
 
 use crate::find::{Action, Capacity, Finding, Free};
@@ -14,7 +14,7 @@ const SURE_FREE: f64 = 0.6;
 const SURE_SHARED: f64 = 0.5;
 
 /// The recommendation for GPUs with the same action and similar loads.
-pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
+pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Option<Recommendation> {
     let first = group.first()?;
     let gpus = || group.iter().map(|finding| finding.gpu);
     let mean = |value: &dyn Fn(&Gpu) -> f64| gpus().map(value).sum::<f64>() / group.len() as f64;
@@ -142,7 +142,9 @@ pub(crate) fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             let (code, load) = if is_small {
                 ("sharing.small", format!("runs a steady {level} all the time"))
             } else if longest < 1.0 {
-                let load = format!("was below 10% for {idle} of the time, and never without work");
+                let bound = percent(bounds.idle);
+                let load =
+                    format!("was below {bound} for {idle} of the time, and never without work");
                 ("sharing.divide", load)
             } else {
                 let short = if longest < HOUR { ", too short to switch it off" } else { "" };

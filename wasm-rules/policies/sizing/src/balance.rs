@@ -32,7 +32,7 @@ const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
 
 /// Recommends to move work between the GPUs of a job.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings) -> Response {
-    let loses = |gpu: &&&Gpu| gpu.lost_underload() >= settings.min_lost && is_steady(gpu);
+    let loses = |gpu: &&&Gpu| gpu.lost_underload() >= settings.min_lost && is_steady(gpu, window);
     let lower = observed.iter().filter(loses).copied();
     let (of_job, unknown): (Vec<_>, Vec<_>) = lower
         .filter(|gpu| busier(gpu, observed).next().is_some())

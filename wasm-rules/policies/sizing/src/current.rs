@@ -6,6 +6,7 @@ use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 use phasemeter_specs::{
     Architecture, Model, Unit, carries_exchange, has_full_bandwidth, has_idle_tensor_cores,
+    min_peak,
 };
 
 use crate::pattern::is_steady;
@@ -51,7 +52,7 @@ impl<'a, 'b> Current<'a, 'b> {
     ) -> Option<Self> {
         let (gpu, gpus) = (*unit.gpus.first()?, unit.gpus.as_slice());
         let paid = unit.price().filter(|_| unit.is_returnable())?;
-        if !are_alike(gpus, observed, settings) {
+        if !are_alike(gpus, observed, window, settings) {
             return None;
         }
         Self::new(gpu, gpus, paid, window, settings)
@@ -179,7 +180,11 @@ impl<'a, 'b> Current<'a, 'b> {
     /// activity, else utilization, which is at least as high.
     pub(crate) fn load(&self) -> Option<(f64, f64)> {
         let (per_mille, _) = self.profile.load;
-        let loads = self.gpus.iter().map(|gpu| quantile(&gpu.utilization, per_mille, 1_000));
+        let peak = |gpu: &&Gpu| {
+            let shown = quantile(&gpu.utilization, per_mille, 1_000)?;
+            Some(shown.max(min_peak(gpu, self.window)))
+        };
+        let loads = self.gpus.iter().map(peak);
         let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         let Some(activity) = self.sm_activity() else { return Some((load, load)) };
         // At its busiest, relative to the mean while it works.
@@ -232,14 +237,19 @@ pub(crate) fn lacks_bf16(gpu: &Gpu, offer: &Offer) -> bool {
 }
 
 /// Whether these GPUs do the same, were observed for long enough, and have a load that can be compared.
-pub(crate) fn are_alike(gpus: &[&Gpu], observed: &[&Gpu], settings: &Settings) -> bool {
+pub(crate) fn are_alike(
+    gpus: &[&Gpu],
+    observed: &[&Gpu],
+    window: &Window,
+    settings: &Settings,
+) -> bool {
     gpus.iter().all(|gpu| {
         observed.iter().any(|it| std::ptr::eq(*it, *gpu))
             && gpu.workload == gpus[0].workload
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
             && gpu.workload != Workload::Interactive
             // Of a service, demand changes the load: its peak decides.
-            && (is_steady(gpu) || serves(gpu))
+            && (is_steady(gpu, window) || serves(gpu))
     })
 }
 

@@ -6,11 +6,11 @@
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, groups,
+    Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
 use phasemeter_specs::{
-    BUSY_LINK, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup, nvlink, pcie,
-    reads_weights,
+    BUSY_LINK, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
+    multiplies_matrices, nvlink, pcie, reads_weights,
 };
 
 /// Compute-bound share of the time from which a GPU is full.
@@ -53,11 +53,16 @@ struct Finding<'a> {
     activity: Activity,
 }
 
-/// Recommends other kernels.
-pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
+/// Recommends other kernels, of models. Other programs have kernels of their own.
+pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
     let findings = observed.iter().filter_map(|gpu| find(gpu, window));
-    let groups = groups(findings, |a, b| a.limit == b.limit && a.gpu.is_alike(b.gpu));
-    groups.iter().filter_map(|group| change(group)).collect()
+    let (models, others): (Vec<_>, Vec<_>) =
+        findings.partition(|found| multiplies_matrices(found.gpu, window));
+    let groups = groups(models, |a, b| a.limit == b.limit && a.gpu.is_alike(b.gpu));
+    Response {
+        recommendations: groups.iter().filter_map(|group| change(group)).collect(),
+        needs: framework_need(others.iter().map(|found| found.gpu)).into_iter().collect(),
+    }
 }
 
 fn full(gpu: &Gpu) -> f64 {
@@ -172,7 +177,7 @@ mod tests {
     fn levers(gpus: Vec<Gpu>) -> Vec<String> {
         let window = window(gpus);
         let observed: Vec<_> = window.gpus.iter().collect();
-        recommend(&observed, &window).into_iter().map(|one| one.lever).collect()
+        recommend(&observed, &window).recommendations.into_iter().map(|one| one.lever).collect()
     }
 
     #[test]
@@ -191,7 +196,7 @@ mod tests {
         assert_eq!(levers(vec![service([0.2, 0.02, 0.1])]), ["compile"]);
         let kind = |gpu: Gpu| {
             let window = window(vec![gpu]);
-            recommend(&[&window.gpus[0]], &window)[0].kind
+            recommend(&[&window.gpus[0]], &window).recommendations[0].kind
         };
         assert_eq!(kind(service([0.2, 0.02, 0.1])), RecommendationKind::Capacity);
         assert_eq!(kind(gpu([0.2, 0.02, 0.1])), RecommendationKind::Saving);
@@ -207,8 +212,24 @@ mod tests {
     #[test]
     fn savings_need_a_trial() {
         let window = window(vec![gpu([0.9, 0.1, 0.85])]);
-        let found = recommend(&[&window.gpus[0]], &window);
+        let found = recommend(&[&window.gpus[0]], &window).recommendations;
         let saving = found[0].saving;
         assert!(saving.low == 0.0 && saving.expected > 0.1 && saving.high < 0.4, "{saving:?}");
+    }
+
+    #[test]
+    fn programs_without_models_get_no_compiler() {
+        let respond = |activity, framework: Option<&str>| {
+            let mut window = window(vec![Gpu { workload: Workload::Batch, ..gpu(activity) }]);
+            let named = framework.map(|it| ("phasemeter.framework".to_owned(), it.to_owned()));
+            window.attributes = named.into_iter().collect();
+            let found = recommend(&[&window.gpus[0]], &window);
+            (found.recommendations.len(), found.needs.len())
+        };
+        for activity in [[0.9, 0.0, 0.85], [0.2, 0.0, 0.1]] {
+            assert_eq!(respond(activity, None), (0, 1));
+            assert_eq!(respond(activity, Some("gromacs")), (0, 1));
+            assert_eq!(respond(activity, Some("jax")), (1, 0));
+        }
     }
 }

@@ -60,7 +60,9 @@ impl Recommender for Sizing {
         response.needs.extend(chosen.needs);
         response.needs.extend(other_gpu_price::needs(&observed, &units, window, settings));
         response.recommendations.extend(hosts);
-        response.recommendations.extend(kernels::recommend(&observed, window));
+        let kernels = kernels::recommend(&observed, window);
+        response.recommendations.extend(kernels.recommendations);
+        response.needs.extend(kernels.needs);
         response
     }
 }

@@ -4,8 +4,8 @@
 
 use phasemeter_policy::format::{decimal, gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Memory, Recommendation, Saving, Target, Window, Workload,
-    evidence, groups,
+    Accounts, Effort, Evidence, Gpu, Memory, Recommendation, Saving, Target, Thresholds, Window,
+    Workload, evidence, groups,
 };
 
 use phasemeter_specs::FREE_MEMORY;
@@ -31,12 +31,6 @@ const SURE_TRIAL: f64 = 0.25;
 
 /// Difference of levels up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
-
-/// Utilization from which a GPU is productive and only headroom is left.
-const PRODUCTIVE: f64 = 0.7;
-
-/// Utilization from which it is compute-bound and nothing is left.
-const COMPUTE_BOUND: f64 = 0.9;
 
 /// Measured activity of the SMs below which a busy GPU has more than the headroom that its utilization shows. An
 /// assumption, as in `kernels`.
@@ -74,8 +68,9 @@ pub(crate) fn recommend(
     window: &Window,
     settings: &Settings,
 ) -> Vec<Recommendation> {
+    let bounds = window.thresholds();
     let findings = observed.iter().copied().filter_map(|gpu| {
-        let applies = gpu.lost_underload() >= settings.min_lost && is_steady(gpu);
+        let applies = gpu.lost_underload() >= settings.min_lost && is_steady(gpu, window);
         let memory = applies.then(|| gpu.memory_use(window.step_seconds))?;
         if memory.is_rising() {
             return None;
@@ -83,7 +78,7 @@ pub(crate) fn recommend(
         if waits_for_others(gpu, observed, window) {
             return None;
         }
-        raise_load(gpu, memory)
+        raise_load(gpu, memory, bounds)
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         let is_same = match (a.action, b.action) {
@@ -120,19 +115,20 @@ pub(crate) fn growth(memory: Memory) -> Option<f64> {
 }
 
 /// Chooses how to raise the load of a training GPU, by its level and its free memory.
-fn raise_load(gpu: &Gpu, memory: Memory) -> Option<Finding<'_>> {
+fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'_>> {
     let level = gpu.accounts.busy().level();
     let lost = gpu.lost_underload();
-    if gpu.workload != Workload::Training || level >= COMPUTE_BOUND {
+    if gpu.workload != Workload::Training || level >= bounds.compute_bound {
         return None;
     }
     let confidence = gpu.confidence();
-    if level >= PRODUCTIVE {
+    if level >= bounds.productive {
         // If most SMs are idle, kernels are too small, or the GPU is too large.
         if gpu.sensors.sm_activity.is_some_and(|activity| activity < IDLE_SMS) {
             return None;
         }
-        let saving = Saving::from_target_load(lost, level, COMPUTE_BOUND).uncertain();
+        let saving =
+            Saving::from_target_load(lost, level, bounds.compute_bound, bounds).uncertain();
         let confidence = SURE_OVERLAP * confidence;
         return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
     }

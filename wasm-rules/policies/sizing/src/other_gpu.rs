@@ -22,9 +22,6 @@ const SURE_SMALLER: f64 = 0.65;
 const SURE_MEMORY: f64 = 0.45;
 const SURE_NEWER: f64 = 0.6;
 
-/// Utilization from which a GPU is productive, so that memory does not keep it from its work.
-const PRODUCTIVE: f64 = 0.7;
-
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
 const MAX_BEFORE_DOUBLING: f64 = 0.6;
 
@@ -225,7 +222,7 @@ impl<'a> Current<'a, '_> {
     /// A GPU with enough memory for twice the batch, if that costs less.
     fn with_more_memory(&self) -> Option<Finding<'a>> {
         let limited = self.gpu.workload == Workload::Training
-            && self.level() < PRODUCTIVE
+            && self.level() < self.window.thresholds().productive
             && self.lost() >= self.settings.min_lost
             && self.memory.in_use().is_some_and(|share| share >= self.profile.memory_short);
         let peak = limited.then(|| self.memory_peak())??;

@@ -65,7 +65,7 @@ fn is_oversized(gpus: &[&Gpu], observed: &[&Gpu], window: &Window, settings: &Se
             && gpu.lost_underload() >= settings.min_lost
     };
     let memory = || together(gpus.iter().map(|gpu| gpu.memory_use(window.step_seconds)));
-    are_alike(gpus, observed, settings)
+    are_alike(gpus, observed, window, settings)
         && gpus.iter().all(is_low)
         && memory().and_then(Memory::in_use).is_some_and(|share| share < max_memory)
 }

@@ -1,7 +1,7 @@
 //! The pattern of a load. Must not depend on what is recommended.
 
 use phasemeter_policy::column::percentile;
-use phasemeter_policy::{Gpu, PatternKind, Workload};
+use phasemeter_policy::{Gpu, PatternKind, Window, Workload};
 
 /// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
 const IN_STAGES: f64 = 0.9;
@@ -10,21 +10,18 @@ const IN_STAGES: f64 = 0.9;
 /// assumption.
 const SEES_STEPS: f64 = 10.0;
 
-/// Utilization from which a GPU works, as the phases define it.
-const WORKS: f64 = 0.1;
-
 /// Difference between the 10th and the 90th percentile of a steady load, and the fewest points that show
 /// it.
 const STEADY: f64 = 0.3;
 const MIN_POINTS: usize = 60;
 
 /// Whether the load is steady, as far as the GPU works.
-pub(crate) fn is_steady(gpu: &Gpu) -> bool {
-    gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu)
+pub(crate) fn is_steady(gpu: &Gpu, window: &Window) -> bool {
+    gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu, window)
 }
 
 /// Whether a training job has a steady load while it works, with idle time before or after it.
-fn works_steadily(gpu: &Gpu) -> bool {
+fn works_steadily(gpu: &Gpu, window: &Window) -> bool {
     let activity = &gpu.activity;
     let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
     let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_STEPS);
@@ -32,7 +29,8 @@ fn works_steadily(gpu: &Gpu) -> bool {
     if !trains || !is_quiet_for_minutes || !sees_steps {
         return false;
     }
-    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= WORKS).collect();
+    let idle = window.thresholds().idle;
+    let busy: Vec<_> = gpu.utilization.iter().copied().filter(|level| *level >= idle).collect();
     let spread = percentile(&busy, 90).zip(percentile(&busy, 10)).map(|(high, low)| high - low);
     busy.len() >= MIN_POINTS && spread.is_some_and(|spread| spread <= STEADY)
 }

@@ -58,6 +58,25 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Formats nanoseconds since 1970 as minutes of UTC: `2026-07-27 14:05 UTC`.
+#[must_use]
+pub fn instant(nanos: u64) -> String {
+    let minutes = nanos / 60_000_000_000;
+    let (day, minute) = (minutes / 1_440, minutes % 1_440);
+    // Days of the Gregorian calendar, in years that begin in March.
+    let days = day + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    let two = |number: u64| (number + 100).to_string().split_off(1);
+    let [month, date, hour, minute] = [month, date, minute / 60, minute % 60].map(two);
+    [&*year.to_string(), "-", &month, "-", &date, " ", &hour, ":", &minute, " UTC"].concat()
+}
+
 /// Formats a count: `1 GPU`, `3 GPUs`.
 #[must_use]
 pub fn count(number: usize, noun: &str) -> String {
@@ -91,6 +110,15 @@ mod tests {
     fn percent_of_share() {
         let shares = [0.513, 0.0995, 0.0994, 0.025, 0.0, 1.0].map(percent);
         assert_eq!(shares, ["51%", "10%", "9.9%", "2.5%", "0.0%", "100%"]);
+    }
+
+    #[test]
+    fn instants_are_minutes_of_utc() {
+        let of = |seconds: u64| instant(seconds * 1_000_000_000);
+        assert_eq!(of(0), "1970-01-01 00:00 UTC");
+        assert_eq!(of(1_785_161_139), "2026-07-27 14:05 UTC");
+        assert_eq!(of(1_709_251_199), "2024-02-29 23:59 UTC");
+        assert_eq!(of(4_107_542_400), "2100-03-01 00:00 UTC");
     }
 
     #[test]

@@ -56,6 +56,7 @@ mod memory;
 mod offer;
 mod recommendation;
 mod saving;
+mod thresholds;
 
 pub mod column;
 pub mod format;
@@ -77,6 +78,7 @@ pub use memory::Memory;
 pub use recommendation::evidence;
 pub use saving::{MAX_HEADROOM, recovered, target_loads};
 pub use settings::{RawSettings, SettingError, Value};
+pub use thresholds::Thresholds;
 
 /// The manifest of a policy.
 pub trait Policy {

@@ -2,21 +2,16 @@
 //!
 //! A saving is always a part of measured waste. Must not depend on levers.
 
-use crate::{Gpu, Saving};
-
-/// Utilization from which the phases `productive` and `compute_bound` begin. Savings use the same
-/// bounds, so that the next report can confirm them.
-const PRODUCTIVE: f64 = 0.7;
-const COMPUTE_BOUND: f64 = 0.9;
+use crate::{Gpu, Saving, Thresholds};
 
 /// Maximum saving if a GPU is already productive: a tenth of the bill.
 pub const MAX_HEADROOM: f64 = 0.1;
 
 /// Returns the loads that a GPU below the productive phase can reach: halfway to productive, just
-/// productive, and compute-bound.
+/// productive, and compute-bound. Savings use the bounds of the report, so that the next one can confirm them.
 #[must_use]
-pub fn target_loads(level: f64) -> [f64; 3] {
-    [f64::midpoint(level, PRODUCTIVE), PRODUCTIVE, COMPUTE_BOUND]
+pub fn target_loads(level: f64, bounds: Thresholds) -> [f64; 3] {
+    [f64::midpoint(level, bounds.productive), bounds.productive, bounds.compute_bound]
 }
 
 /// Returns the share of the waste that is recovered if a GPU does the same work at utilization
@@ -48,12 +43,12 @@ impl Saving {
     /// not above `max`; `lost` is the wasted share of the bill. For a GPU that is already productive,
     /// low is 0 and high is at most [`MAX_HEADROOM`].
     #[must_use]
-    pub fn from_target_load(lost: f64, level: f64, max: f64) -> Self {
-        if level < PRODUCTIVE {
-            let parts = target_loads(level).map(|target| recovered(level, target.min(max)));
-            return Self::part(lost, parts);
+    pub fn from_target_load(lost: f64, level: f64, max: f64, bounds: Thresholds) -> Self {
+        if level < bounds.productive {
+            let targets = target_loads(level, bounds);
+            return Self::part(lost, targets.map(|target| recovered(level, target.min(max))));
         }
-        let high = (lost * recovered(level, COMPUTE_BOUND.min(max))).min(MAX_HEADROOM);
+        let high = (lost * recovered(level, bounds.compute_bound.min(max))).min(MAX_HEADROOM);
         Self { low: 0.0, expected: high / 2.0, high }
     }
 
@@ -92,17 +87,17 @@ mod tests {
         assert_eq!(recovered(0.8, 0.8), 0.0);
         assert_eq!(recovered(1.0, 0.9), 0.0);
         // From 50% to 60%, 70% and 90%, with half of the bill lost.
-        let saving = Saving::from_target_load(0.5, 0.5, 1.0);
+        let saving = Saving::from_target_load(0.5, 0.5, 1.0, Thresholds::default());
         let parts = [saving.low, saving.expected, saving.high].map(|part| (part * 1e4).round());
         assert_eq!(parts, [1_667.0, 2_857.0, 4_444.0]);
-        let bounded = Saving::from_target_load(0.5, 0.5, 0.65);
+        let bounded = Saving::from_target_load(0.5, 0.5, 0.65, Thresholds::default());
         assert_eq!((bounded.low, bounded.expected), (saving.low, bounded.high));
     }
 
     #[test]
     fn productive_gpu_saves_at_most_max_headroom() {
         for level in [0.7, 0.75, 0.8, 0.85, 0.9, 1.0] {
-            let saving = Saving::from_target_load(1.0 - level, level, 1.0);
+            let saving = Saving::from_target_load(1.0 - level, level, 1.0, Thresholds::default());
             assert!(saving.low == 0.0 && saving.high <= MAX_HEADROOM, "{level}: {saving:?}");
         }
     }

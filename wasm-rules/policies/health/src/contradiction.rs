@@ -1,0 +1,189 @@
+//! Sources of utilization that contradict each other, and power that contradicts all of them. Must not depend on other
+//! risks.
+
+use phasemeter_policy::format::{decimal, duration, percent};
+use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
+use phasemeter_specs::{Contradiction, Model, contradictions, has_failed_counters, unpowered_work};
+
+use crate::{SURE, risk};
+
+/// Power as a share of the limit from which a GPU works, and up to which it may do nothing. As in the specifications of
+/// hangs and of credibility.
+const WORKING_POWER: f64 = 0.5;
+const LITTLE_POWER: f64 = 0.25;
+
+/// Confidence without power that decides between the sources. An assumption.
+const SURE_WITHOUT_POWER: f64 = 0.5;
+
+/// Warns of both.
+pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
+    let found = window.gpus.iter().filter_map(|gpu| {
+        let all: Vec<_> = contradictions(gpu).collect();
+        (!all.is_empty()).then_some((gpu, all))
+    });
+    let sources = |all: &[Contradiction<'_>]| -> Vec<(String, String)> {
+        all.iter().map(|it| (it.works.0.to_owned(), it.rests.0.to_owned())).collect()
+    };
+    let contradicted = groups(found, |a, b| sources(&a.1) == sources(&b.1));
+    let unpowered = window.gpus.iter().filter_map(|gpu| Some((gpu, unpowered_work(gpu)?)));
+    let unpowered = groups(unpowered, |a: &(&Gpu, (f64, f64)), b| a.1.1 == b.1.1);
+    let sources = contradicted.iter().filter_map(|group| of_sources(group));
+    sources.chain(unpowered.iter().filter_map(|group| of_power(group))).collect()
+}
+
+fn of_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
+    let (first, all) = group.first()?;
+    let longest = all.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    // Each source once, with what it reported.
+    let mut values: Vec<(&str, f64)> = Vec::new();
+    for source in all.iter().flat_map(|it| [it.works, it.rests]) {
+        if !values.iter().any(|(name, _)| *name == source.0) {
+            values.push(source);
+        }
+    }
+    let named: Vec<_> =
+        values.iter().map(|(name, value)| [*name, " ", &percent(*value)].concat()).collect();
+    let built_for = || Model::of(&first.model)?.watts;
+    let limit = first.power_limit_watts.or_else(built_for).filter(|limit| *limit > 0.0);
+    let share = longest.watts.zip(limit).map(|(watts, limit)| watts / limit);
+    let draw = longest.watts.map_or_else(String::new, |watts| {
+        let limit = limit.map_or_else(String::new, |limit| [" of ", &*decimal(limit, 0)].concat());
+        [" at ", &*decimal(watts, 0), &limit, " W"].concat()
+    });
+    let cause = match share {
+        Some(share) if share >= WORKING_POWER => {
+            ". Only work draws that, so most likely the source that reports none has failed without an error."
+        }
+        Some(share) if share <= LITTLE_POWER => {
+            ". That is little power for a GPU that works, so the source that reports work may be wrong, or little is \
+             computed."
+        }
+        Some(_) => ". Power does not decide which of them is wrong.",
+        None => ". Which of them is wrong is unknown without power and its limit.",
+    };
+    let (rests, action) = if has_failed_counters(first) {
+        (
+            "activity",
+            "Let one program read profiling counters at a time: end other profilers (nsys, ncu, a second DCGM), run \
+             dcgmi profile --resume, and restart the exporter. Until then ignore activity of this GPU.",
+        )
+    } else {
+        (
+            "idle time",
+            "Do not stop or share anything here yet: kernels run that utilization misses. Look for MIG, vGPU and the \
+             driver's version, and bill by the activity that was measured.",
+        )
+    };
+    let rationale = [
+        if group.len() == 1 { "For " } else { "Each: for " },
+        &*duration(longest.seconds),
+        ", ",
+        &named.join(" and "),
+        &draw,
+        cause,
+        " No recommendation here relies on its ",
+        rests,
+        ".",
+    ];
+    let title = [&*named.join(" but "), " for ", &duration(longest.seconds), ": measure again"];
+    let mut values: Vec<_> =
+        values.iter().map(|(name, value)| Evidence::new(name, *value, "1")).collect();
+    values.extend(evidence([("contradiction.time", longest.seconds, "s")]));
+    values.extend(longest.watts.map(|watts| Evidence::new("power", watts, "W")));
+    let is_decided = share.is_some_and(|share| share >= WORKING_POWER);
+    Some(Recommendation {
+        evidence: values,
+        reversible: true,
+        ..risk(
+            "health.contradiction",
+            "measure",
+            group.iter().map(|(gpu, _)| *gpu),
+            [&title.concat(), action],
+            rationale.concat(),
+            if is_decided { SURE } else { SURE_WITHOUT_POWER },
+        )
+    })
+}
+
+fn of_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
+    let (first, (watts, limit)) = group.first()?;
+    let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity?);
+    let draw = [&*decimal(*watts, 0), " of ", &decimal(*limit, 0), " W"].concat();
+    let title = [&*draw, " at ", &percent(busy.level()), " utilization: power is wrong"].concat();
+    let rationale = [
+        "For ",
+        &*duration(busy.seconds),
+        ", utilization was ",
+        &percent(busy.level()),
+        " and SM activity ",
+        &percent(sms),
+        " at ",
+        &draw,
+        ", which is less than an idle GPU draws: most likely the power sensor is wrong, and so is the energy here.",
+    ];
+    Some(Recommendation {
+        evidence: evidence([
+            ("power", *watts, "W"),
+            ("utilization", busy.level(), "1"),
+            ("sm.activity", sms, "1"),
+        ]),
+        reversible: true,
+        ..risk(
+            "health.power",
+            "measure",
+            group.iter().map(|(gpu, _)| *gpu),
+            [
+                &title,
+                "Compare with nvidia-smi -q -d POWER and with the power of the rack, and reset the GPU if they differ.",
+            ],
+            rationale.concat(),
+            SURE,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window};
+
+    use super::*;
+
+    fn found(pairs: &[(&str, &str, f64, f64)], watts: Option<f64>) -> Vec<Recommendation> {
+        let mut gpu = steady(7_200, 0.99);
+        for (works, rests, high, low) in pairs {
+            let name = |what: &str| ["contradiction.", works, "/", rests, ".", what].concat();
+            let values = [("seconds", 7_200.0), ("works", *high), ("rests", *low)];
+            gpu.metrics.extend(values.map(|(what, value)| (name(what), value)));
+            gpu.metrics.extend(watts.map(|watts| (name("watts"), watts)));
+        }
+        recommend(&window(vec![gpu; 2]))
+    }
+
+    #[test]
+    fn sources_are_named_with_values_time_and_power() {
+        let silent =
+            [("dcgm.gpu", "dcgm.sm", 0.99, 0.0), ("dcgm.gpu", "dcgm.gr_engine", 0.99, 0.0)];
+        let all = found(&silent, Some(640.0));
+        let one = &all[0];
+        assert_eq!((all.len(), &*one.code, one.gpus.len()), (1, "health.contradiction", 2));
+        for part in ["dcgm.gpu 99%", "dcgm.sm 0.0%", "dcgm.gr_engine 0.0%", "2 h", "640 of 700 W"] {
+            assert!(one.rationale.contains(part), "{part}: {}", one.rationale);
+        }
+        assert!(one.title.len() <= 120, "{}", one.title);
+        let undecided = &found(&silent[..1], None)[0];
+        assert!(undecided.confidence < one.confidence);
+        assert!(undecided.rationale.contains("unknown without power"), "{}", undecided.rationale);
+    }
+
+    #[test]
+    fn work_that_utilization_misses_is_not_stopped() {
+        let one = &found(&[("dcgm.sm", "dcgm.gpu", 0.41, 0.0)], Some(480.0))[0];
+        assert!(one.action.starts_with("Do not stop"), "{}", one.action);
+        assert!(one.rationale.contains("dcgm.sm 41% and dcgm.gpu 0.0%"), "{}", one.rationale);
+    }
+
+    #[test]
+    fn agreeing_sources_are_not_named() {
+        assert!(recommend(&window(vec![steady(7_200, 0.99)])).is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Sources of utilization that contradict each other, and power that contradicts all of them.
+//!
+//! Counters fail without an error, and then a busy GPU looks idle to one source, or an idle one busy. Must not depend
+//! on what is recommended.
+
+use phasemeter_policy::Gpu;
+
+use crate::Model;
+
+/// How the metrics of a contradiction begin, and that of its time ends.
+const PREFIX: &str = "contradiction.";
+const TIME: &str = ".seconds";
+
+/// Time for which sources contradict each other, in seconds, at least. An assumption.
+const MIN_SECONDS: f64 = 1_800.0;
+
+/// Hardware counters, which stay at 0 while another profiler holds them.
+const COUNTERS: [&str; 3] = ["dcgm.gr_engine", "dcgm.sm", "gpm.sm"];
+
+/// Power of a GPU whose SMs work, as a share of its limit, at most, from which its sensor is wrong: without any work, an
+/// H100, an A100 or a T4 draws 10–13%.
+const NO_POWER: f64 = 0.1;
+
+/// Activity of the SMs and utilization from which a GPU works without doubt. An assumption.
+const WORK: f64 = 0.5;
+
+/// What two sources reported while one reported work and the other none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contradiction<'a> {
+    /// The source that reports work, and its mean.
+    pub works: (&'a str, f64),
+    /// The source that reports none, and its mean.
+    pub rests: (&'a str, f64),
+    /// For how long.
+    pub seconds: f64,
+    /// Mean power in watts, if it was recorded.
+    pub watts: Option<f64>,
+}
+
+/// The contradictions of a GPU that last.
+pub fn contradictions(gpu: &Gpu) -> impl Iterator<Item = Contradiction<'_>> {
+    gpu.metrics.iter().filter_map(|(name, seconds)| {
+        let sources = name.strip_prefix(PREFIX)?.strip_suffix(TIME)?;
+        let (works, rests) = sources.split_once('/')?;
+        let of = |what: &str| gpu.metric(&[PREFIX, sources, ".", what].concat());
+        (*seconds >= MIN_SECONDS).then_some(Contradiction {
+            works: (works, of("works")?),
+            rests: (rests, of("rests")?),
+            seconds: *seconds,
+            watts: of("watts"),
+        })
+    })
+}
+
+/// Whether hardware counters of a GPU failed: they report none while the driver reports work.
+#[must_use]
+pub fn has_failed_counters(gpu: &Gpu) -> bool {
+    contradictions(gpu).any(|it| COUNTERS.contains(&it.rests.0))
+}
+
+/// Whether a GPU is idle only to the source that is billed.
+pub(crate) fn has_false_idle(gpu: &Gpu) -> bool {
+    contradictions(gpu).any(|it| !COUNTERS.contains(&it.rests.0))
+}
+
+/// The power of a GPU while its utilization and its SMs show work, if it is less than that of an idle one: it, and its
+/// limit, in watts.
+#[must_use]
+pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
+    let busy = gpu.accounts.busy();
+    let works = gpu.sensors.sm_activity.is_some_and(|activity| activity >= WORK)
+        && busy.level() >= WORK
+        && busy.seconds >= MIN_SECONDS;
+    let power = gpu.sensors.busy_power.filter(|_| works)?;
+    // Names are compared last: that takes the longest.
+    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0);
+    let limit = limit.or_else(|| Model::of(&gpu.model)?.watts)?;
+    (power.p95 <= NO_POWER * limit).then_some((power.p50, limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::Percentiles;
+    use phasemeter_policy::testing::steady;
+
+    use super::*;
+
+    fn contradicted(works: &str, rests: &str, seconds: f64) -> Gpu {
+        let name = |what: &str| [PREFIX, works, "/", rests, ".", what].concat();
+        let metrics = [("seconds", seconds), ("works", 0.99), ("rests", 0.0), ("watts", 640.0)];
+        let metrics = metrics.map(|(what, value)| (name(what), value)).to_vec();
+        Gpu { metrics, ..steady(7_200, 0.99) }
+    }
+
+    #[test]
+    fn contradictions_are_read_with_both_sources() {
+        let gpu = contradicted("dcgm.gpu", "dcgm.sm", 7_200.0);
+        let found: Vec<_> = contradictions(&gpu).collect();
+        let expected = Contradiction {
+            works: ("dcgm.gpu", 0.99),
+            rests: ("dcgm.sm", 0.0),
+            seconds: 7_200.0,
+            watts: Some(640.0),
+        };
+        assert_eq!(found, [expected]);
+        assert!(has_failed_counters(&gpu) && !has_false_idle(&gpu));
+        let reverse = contradicted("dcgm.sm", "dcgm.gpu", 7_200.0);
+        assert!(!has_failed_counters(&reverse) && has_false_idle(&reverse));
+        assert!(!has_failed_counters(&contradicted("dcgm.gpu", "dcgm.sm", 900.0)), "too short");
+    }
+
+    #[test]
+    fn power_below_that_of_an_idle_gpu_contradicts_work() {
+        let with = |sm: f64, watts: f64| {
+            let mut gpu = steady(7_200, 0.97);
+            gpu.sensors.sm_activity = Some(sm);
+            gpu.sensors.busy_power =
+                Some(Percentiles { p5: watts, p50: watts, p95: watts, max: watts });
+            unpowered_work(&gpu)
+        };
+        assert_eq!(with(0.8, 31.0), Some((31.0, 700.0)));
+        assert_eq!(with(0.8, 130.0), None, "small kernels");
+        assert_eq!(with(0.1, 31.0), None, "a collective that waits");
+    }
+}

@@ -1,0 +1,142 @@
+//! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
+//! free, and neither is an allocation: its scheduler places nothing else there.
+//!
+//! Must not depend on what is recommended.
+
+use phasemeter_policy::{Gpu, Window};
+
+/// Share of the idle time of which it may be unknown whether something holds the GPU. An assumption.
+const UNKNOWN: f64 = 0.1;
+
+/// Share of the observed time in which an allocation was not touched, from which no other recommendation for the idle
+/// time of the GPU applies. An assumption.
+const UNTOUCHED: f64 = 0.9;
+
+/// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
+const CONTEXT: f64 = 0.01;
+
+/// What a scheduler allocated a GPU to, and whose allocation nothing ever touched, for how many seconds.
+const HOLDERS: &str = "phasemeter.gpu.holders";
+const NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
+const NEVER_TOUCHED: &str = "idle.never_touched";
+
+/// Attributes that name it if the source has no allocations: of the GPU, or of a run within its pod or job.
+const POD: &str = "k8s.pod.name";
+const NAMESPACE: &str = "k8s.namespace.name";
+const JOB: &str = "slurm.job.id";
+
+/// How holders are named that are no pods.
+const CLAIM_NAME: &str = "claim ";
+const JOB_NAME: &str = "job ";
+
+/// What a scheduler allocated a GPU to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// Its name, or several: `vision/trainer-0`, `claim vision/two-gpus` or `job 4711`.
+    pub name: String,
+}
+
+impl Allocation {
+    /// The allocation of a GPU, as its attributes or those of the run name it; `None` if they name none.
+    #[must_use]
+    pub fn of(gpu: &Gpu, window: &Window) -> Option<Self> {
+        let value = |name: &str| gpu.attribute(name).or_else(|| window.attribute(name));
+        let pod = |name: &str| match value(NAMESPACE) {
+            Some(namespace) => [namespace, "/", name].concat(),
+            None => name.to_owned(),
+        };
+        let name = gpu.attribute(HOLDERS).map(str::to_owned);
+        let name = name.or_else(|| value(POD).map(pod));
+        let name = name.or_else(|| value(JOB).map(|id| [JOB_NAME, id].concat()));
+        name.map(|name| Self { name })
+    }
+
+    /// Whether it is a job of a queue.
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        self.name.starts_with(JOB_NAME)
+    }
+
+    /// How it is released.
+    #[must_use]
+    pub fn release(&self) -> &'static str {
+        if self.is_job() {
+            "cancel the job (scancel), or request it with a shorter time limit"
+        } else if self.name.starts_with(CLAIM_NAME) {
+            "delete the claim and the pods that use it"
+        } else {
+            "delete the pod or scale its workload to zero"
+        }
+    }
+}
+
+/// The allocation of a GPU that nothing has touched, and for how many seconds: it never worked, and no process took
+/// memory.
+#[must_use]
+pub fn untouched(gpu: &Gpu, window: &Window) -> Option<(Allocation, f64)> {
+    if let Some(seconds) = gpu.metric(NEVER_TOUCHED) {
+        let by = gpu.attribute(NEVER_TOUCHED_BY).map(|name| Allocation { name: name.to_owned() });
+        return by.filter(|_| seconds > 0.0).map(|by| (by, seconds));
+    }
+    let seconds = gpu.accounts.idle().seconds;
+    let is_idle = gpu.accounts.busy().seconds <= 0.0 && seconds > 0.0;
+    let is_empty = || gpu.memory_share().is_some_and(|share| share <= CONTEXT);
+    // Names are compared last.
+    let allocation = (is_idle && is_empty()).then(|| Allocation::of(gpu, window))?;
+    allocation.map(|of| (of, seconds))
+}
+
+/// Whether a GPU was never touched for all of the observed time.
+#[must_use]
+pub fn is_untouched(gpu: &Gpu, window: &Window) -> bool {
+    let least = UNTOUCHED * gpu.accounts.observed().seconds;
+    untouched(gpu, window).is_some_and(|(_, seconds)| seconds >= least)
+}
+
+/// Whether a process list, memory in use or an allocation shows whether something holds the GPU while it is idle.
+#[must_use]
+pub fn shows_holder(gpu: &Gpu) -> bool {
+    gpu.accounts.idle_unknown.seconds <= UNKNOWN * gpu.accounts.idle().seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{steady, window, with_memory};
+
+    use super::*;
+
+    #[test]
+    fn unknown_idle_time_has_no_known_holder() {
+        let mut gpu = steady(3_600, 0.0);
+        assert!(shows_holder(&gpu), "it is held");
+        std::mem::swap(&mut gpu.accounts.idle_held, &mut gpu.accounts.idle_unknown);
+        assert!(!shows_holder(&gpu));
+        gpu.accounts.idle_free = gpu.accounts.idle_unknown;
+        assert!(!shows_holder(&gpu), "half of it");
+        assert!(shows_holder(&steady(3_600, 0.9)), "it is never idle");
+    }
+
+    #[test]
+    fn allocated_gpu_that_nothing_touched_has_its_holder() {
+        let of = |gpu: Gpu, attributes: &[(&str, &str)]| {
+            let attributes = attributes.iter().map(|(name, of)| ((*name).into(), (*of).into()));
+            let window = window(vec![Gpu { attributes: attributes.collect(), ..gpu }]);
+            untouched(&window.gpus[0], &window).map(|(of, _)| of.name)
+        };
+        let empty = || with_memory(steady(3_600, 0.0), 0.0);
+        let pod = [("k8s.namespace.name", "vision"), ("k8s.pod.name", "trainer-0")];
+        assert_eq!(of(empty(), &pod).as_deref(), Some("vision/trainer-0"));
+        assert_eq!(of(empty(), &[("slurm.job.id", "4711")]).as_deref(), Some("job 4711"));
+        assert_eq!(of(empty(), &[]), None);
+        assert_eq!(of(with_memory(steady(3_600, 0.0), 30.0), &pod), None, "a process holds it");
+        assert_eq!(of(with_memory(steady(3_600, 0.4), 0.0), &pod), None, "it worked");
+        assert_eq!(of(steady(3_600, 0.0), &pod), None, "memory was not recorded");
+        let never_touched = |seconds: f64| Gpu {
+            metrics: vec![(NEVER_TOUCHED.to_owned(), seconds)],
+            ..with_memory(steady(3_600, 0.3), 30.0)
+        };
+        let by = [(HOLDERS, "ml/a, ml/b"), (NEVER_TOUCHED_BY, "ml/b")];
+        assert_eq!(of(never_touched(1_800.0), &by).as_deref(), Some("ml/b"), "before another");
+        assert_eq!(of(never_touched(0.0), &by[..1]), None);
+    }
+}
