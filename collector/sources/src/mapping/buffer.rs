@@ -89,7 +89,7 @@ impl ReadingBuffer {
     /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
     /// standing still if it does for one. Returns the index of its GPU; `None` if it has none.
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Option<usize> {
-        let GpuValue { gpu: mut labels, at, quantity, value } = value;
+        let GpuValue { gpu: mut labels, at, quantity, basis, value } = value;
         let (instance, pod) = (labels.instance.take(), labels.pod.take());
         let holder = labels.holder.take();
         let details = std::mem::take(&mut labels.details);
@@ -122,12 +122,8 @@ impl ReadingBuffer {
         }
         // Jobs and claims have the GPU as a whole, each with a copy of its values.
         let share = holder.as_ref().filter(|_| is_of_pod);
-        let basis = match value {
-            Ok(Value::Utilization(basis, _)) => Some(basis),
-            _ => None,
-        };
-        let basis = (quantity == Quantity::Utilization).then_some(basis);
-        let at = gpu.instant(at, gpu.arrived, share, basis);
+        let measured = basis.map(|basis| value.is_ok().then_some(basis));
+        let at = gpu.instant(at, gpu.arrived, share, measured);
         let HeldGpu { instants, shares, .. } = gpu;
         let Some(instant) = instants.get_mut(&at) else { return Some(index) };
         if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {
@@ -135,12 +131,12 @@ impl ReadingBuffer {
         }
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
-            _ if is_instance => instant.missing = Some(MissingReason::NotSupported),
+            _ if is_instance => instant.set_missing(None, MissingReason::NotSupported, None),
             Ok(value) => {
                 instant.set(value, share);
                 shares.compare(instant);
             }
-            Err(reason) if quantity == Quantity::Utilization => instant.set_missing(reason, share),
+            Err(reason) if basis.is_some() => instant.set_missing(basis, reason, share),
             Err(_) => {}
         }
         if gpu.instants.len() > MAX_INSTANTS {

@@ -158,10 +158,9 @@ impl HeldGpu {
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
         let utilization = match basis.map(|basis| self.shares.utilization(&instant, basis)) {
             Some(Some(utilization)) => Ok(utilization),
-            // Another sender's instant, between those of the chosen one.
-            Some(None) if instant.missing.is_none() => return None,
-            Some(None) => Err(instant.missing.unwrap_or(MissingReason::NotSupported)),
-            None => Err(instant.missing.unwrap_or(MissingReason::NotCollected)),
+            // Unless it is another sender's instant, between those of the chosen one.
+            Some(None) => Err(instant.missing(basis)?),
+            None => Err(instant.missing(None).unwrap_or(MissingReason::NotCollected)),
         };
         self.basis = basis.or(self.basis);
         let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);

@@ -19,7 +19,8 @@ pub(super) struct Instant {
     pub(super) arrived: Nanos,
     pub(super) utilization: Vec<(Basis, Shared<Utilization>)>,
     pub(super) memory_used: Shared<Bytes>,
-    pub(super) missing: Option<MissingReason>,
+    /// Why utilization is missing, by its source; of none in particular for MIG instances.
+    missing: Vec<(Option<Basis>, MissingReason)>,
     /// The shares with a utilization that cannot be read.
     pub(super) missing_shares: BTreeSet<Holder>,
     pub(super) xid: Option<u64>,
@@ -38,7 +39,7 @@ impl Instant {
             arrived,
             utilization: Vec::new(),
             memory_used: Shared::default(),
-            missing: None,
+            missing: Vec::new(),
             missing_shares: BTreeSet::new(),
             xid: None,
             rates: LinkRates::NONE,
@@ -66,9 +67,23 @@ impl Instant {
         self.utilization.iter().find(|(known, _)| *known == basis).map(|(_, shared)| shared)
     }
 
-    /// A utilization cannot be read, of a share or of the GPU.
-    pub(super) fn set_missing(&mut self, reason: MissingReason, holder: Option<&Holder>) {
-        self.missing.get_or_insert(reason);
+    /// Why the utilization of this source is missing; without a source, why any is. `None` if nothing was sent
+    /// in its place: a missing value of one sender ends no reading of another.
+    pub(super) fn missing(&self, basis: Option<Basis>) -> Option<MissingReason> {
+        let is_about = |of: Option<Basis>| basis.is_none() || of.is_none() || of == basis;
+        self.missing.iter().find(|(of, _)| is_about(*of)).map(|(_, reason)| *reason)
+    }
+
+    /// States why utilization of a share or of the GPU is missing. The first reason of each source counts.
+    pub(super) fn set_missing(
+        &mut self,
+        basis: Option<Basis>,
+        reason: MissingReason,
+        holder: Option<&Holder>,
+    ) {
+        if !self.missing.iter().any(|(known, _)| *known == basis) {
+            self.missing.push((basis, reason));
+        }
         if let Some(holder) = holder
             && self.missing_shares.len() < MAX_SHARES
         {

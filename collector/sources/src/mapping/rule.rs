@@ -22,6 +22,8 @@ pub struct GpuValue {
     pub at: Timestamp,
     /// What it is a value of; `None` if the point has none, and its labels describe the GPU.
     pub quantity: Option<Quantity>,
+    /// The source of a utilization, also of one that is missing; `None` of other values.
+    pub basis: Option<Basis>,
     /// The value, or why it is missing.
     pub value: Result<Value, MissingReason>,
 }
@@ -61,7 +63,10 @@ impl Rule {
         let gpu = self.identity.read(point, self.quantity)?;
         let Some(quantity) = self.quantity else {
             let value = Err(MissingReason::NotCollected);
-            return Some((GpuValue { gpu, at: point.at, quantity: None, value }, None));
+            return Some((
+                GpuValue { gpu, at: point.at, quantity: None, basis: None, value },
+                None,
+            ));
         };
         let number = point.number * self.scale;
         let is_missing =
@@ -78,7 +83,8 @@ impl Rule {
             }
             (false, false) => Err(MissingReason::Unreadable),
         };
-        Some((GpuValue { gpu, at: point.at, quantity: self.quantity, value }, notice))
+        let basis = (quantity == Quantity::Utilization).then_some(self.basis);
+        Some((GpuValue { gpu, at: point.at, quantity: self.quantity, basis, value }, notice))
     }
 
     /// Whether a number is of the declared unit. Points of MIG instances prove nothing about GPUs.

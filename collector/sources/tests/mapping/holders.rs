@@ -16,7 +16,13 @@ fn labeled(value: GpuValue, pod: &str) -> GpuValue {
 /// The memory of `GPU-a` in use.
 fn memory(seconds: u64, mebibytes: u64) -> GpuValue {
     let value = Ok(Value::MemoryUsed(Bytes::from_mebibytes(mebibytes).unwrap()));
-    GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity: Some(Quantity::MemoryUsed), value }
+    GpuValue {
+        gpu: labels("GPU-a"),
+        at: at(seconds),
+        quantity: Some(Quantity::MemoryUsed),
+        basis: None,
+        value,
+    }
 }
 
 /// The readings of these values, in percent and MiB, in each order of arrival; they are the same.

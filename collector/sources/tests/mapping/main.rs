@@ -34,13 +34,14 @@ fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
         gpu: labels(uuid),
         at: at(seconds),
         quantity: Some(Quantity::Utilization),
+        basis: Some(basis),
         value: Ok(Value::Utilization(basis, percent(value))),
     }
 }
 
 fn power(uuid: &str, at: Timestamp, watts: u32) -> GpuValue {
     let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap()));
-    GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), value }
+    GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), basis: None, value }
 }
 
 fn arrival(seconds: u64) -> Nanos {
@@ -93,8 +94,13 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
     let mut buffer = ReadingBuffer::new(HOLD, None, None);
     let mut insert = |seconds, quantity, value: fn(Bytes) -> Value, mebibytes| {
         let value = Ok(value(Bytes::from_mebibytes(mebibytes).unwrap()));
-        let value =
-            GpuValue { gpu: labels("GPU-a"), at: at(seconds), quantity: Some(quantity), value };
+        let value = GpuValue {
+            gpu: labels("GPU-a"),
+            at: at(seconds),
+            quantity: Some(quantity),
+            basis: None,
+            value,
+        };
         buffer.insert(value, arrival(seconds));
         buffer.release(arrival(seconds));
         buffer.identities()[0].memory_total.map(|bytes| bytes.get() >> 20)
@@ -111,7 +117,13 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
 fn info_completes_the_identity_only() {
     let model = Some("NVIDIA-L4".to_owned());
     let gpu = GpuLabels { model, ..labels("GPU-a") };
-    let info = GpuValue { gpu, at: at(0), quantity: None, value: Err(MissingReason::NotCollected) };
+    let info = GpuValue {
+        gpu,
+        at: at(0),
+        quantity: None,
+        basis: None,
+        value: Err(MissingReason::NotCollected),
+    };
     for first in [true, false] {
         let mut buffer = ReadingBuffer::new(HOLD, None, None);
         if first {
@@ -142,6 +154,23 @@ fn second_sender_of_a_gpu_adds_no_readings() {
         buffer.insert(utilization("GPU-a", i * 15 + 7, Basis::HwGpu, 3), arrival(i * 15 + 7));
     }
     assert_eq!(times(&buffer.release_all()), [0, 15, 30, 45, 60, 75, 90]);
+}
+
+/// A value that is missing or corrupt costs a reading of its own sender, not of another one.
+#[test]
+fn missing_value_of_a_second_sender_ends_no_reading() {
+    let missing = |basis: Basis, seconds: u64| {
+        let value = utilization("GPU-a", seconds, basis, 0);
+        GpuValue { value: Err(MissingReason::Unreadable), ..value }
+    };
+    let mut buffer = every_15_seconds(7);
+    buffer.insert(missing(Basis::HwGpu, 37), arrival(37));
+    buffer.insert(missing(Basis::DcgmGpu, 52), arrival(52));
+    let released = buffer.release_all();
+    assert_eq!(times(&released), [0, 15, 30, 45, 52, 60, 75, 90]);
+    let missing: Vec<_> = released.iter().filter(|it| it.reading.utilization.is_err()).collect();
+    assert_eq!(missing.len(), 1);
+    assert_eq!(missing[0].reading.utilization, Err(MissingReason::Unreadable));
 }
 
 #[test]
