@@ -22,7 +22,7 @@ pub struct GpuValue {
     pub at: Timestamp,
     /// What it is a value of; `None` if the point has none, and its labels describe the GPU.
     pub quantity: Option<Quantity>,
-    /// The source of a utilization, also of one that is missing; `None` of other values.
+    /// The source of a utilization, also of one that is missing; `None` if it is another value.
     pub basis: Option<Basis>,
     /// The value, or why it is missing.
     pub value: Result<Value, MissingReason>,

@@ -1,9 +1,8 @@
-//! One log of metrics: decodes its lines into values of GPUs, those of one instant together, without
-//! instants of a GPU whose clock is far ahead.
+//! One log of metrics: decodes its lines into values of GPUs, those of one instant together.
 //!
 //! Must not depend on other logs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -14,22 +13,17 @@ use super::decoder::{Decoded, Decoder};
 use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
 use super::format::Format;
+use super::gpu_instants::{GpuInstants, is_same_instant};
 use super::sample::Sample;
 use crate::SourceError;
-use crate::clock_jump::{Clock, Rejection, Timed};
-use crate::mapping::{GpuValue, Mapped, Mappings, Point, SAME_INSTANT, UnitChecks, UnitNotice};
+use crate::clock_jump::ClockJump;
+use crate::mapping::{GpuValue, Mapped, Mappings, Point, UnitChecks, UnitNotice};
 use crate::nvidia_smi::lines::{Line, Lines};
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream;
 
 /// Values of one instant that are read at once.
 const MAX_VALUES: usize = 65_536;
-
-/// Instants that are read ahead, while it is unknown whether the first one of a GPU is far ahead.
-const MAX_AHEAD: usize = 1_024;
-
-/// Maximum number of GPUs with a clock. Labels come from anywhere.
-const MAX_CLOCKS: usize = 4_096;
 
 /// An open log.
 pub(super) struct MetricLog {
@@ -41,41 +35,12 @@ pub(super) struct MetricLog {
     decoder: Decoder,
     /// The values of a line that is of another instant than those before, with its number.
     next: Vec<(u64, GpuValue)>,
-    /// By how much a value may be earlier than one before it.
-    allowed_lateness: Nanos,
-    /// The clocks of its GPUs, of which one may be wrong.
-    clocks: BTreeMap<String, Clock<Instant>>,
-    /// Number of clocks that may still reject their first instant.
-    undecided: usize,
-    /// Number of instants so far.
-    count: u64,
-    /// The last line of a rejected instant.
-    rejected_line: u64,
     /// What its senders show about their units.
     units: UnitChecks,
-    /// Instants that are read and follow those before.
-    instants: VecDeque<Instant>,
+    instants: GpuInstants,
     /// Values of the current instant, with their lines.
     ready: VecDeque<(u64, GpuValue)>,
     is_finished: bool,
-}
-
-/// The values of a GPU at one instant, with their lines.
-struct Instant {
-    at: Timestamp,
-    /// Its place among the instants of the log.
-    place: u64,
-    values: Vec<(u64, GpuValue)>,
-}
-
-impl Timed for Instant {
-    fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    fn line(&self) -> u64 {
-        self.place
-    }
 }
 
 impl MetricLog {
@@ -100,13 +65,8 @@ impl MetricLog {
             max_line,
             decoder,
             next: Vec::new(),
-            allowed_lateness,
-            clocks: BTreeMap::new(),
-            undecided: 0,
-            count: 0,
-            rejected_line: 0,
             units: UnitChecks::default(),
-            instants: VecDeque::new(),
+            instants: GpuInstants::new(allowed_lateness),
             ready: VecDeque::new(),
             is_finished: false,
         })
@@ -139,11 +99,8 @@ impl MetricLog {
         rejected: &mut RejectedRows,
     ) -> Result<(), SourceError> {
         while self.ready.is_empty() {
-            let is_decided = self.undecided == 0 || self.instants.len() >= MAX_AHEAD;
-            if (self.is_finished || is_decided)
-                && let Some(instant) = self.instants.pop_front()
-            {
-                self.ready.extend(instant.values);
+            if let Some(values) = self.instants.next() {
+                self.ready.extend(values);
                 continue;
             }
             if self.is_finished {
@@ -151,50 +108,20 @@ impl MetricLog {
             }
             let values = self.read_values(mappings, rejected)?;
             self.is_finished = values.is_empty();
-            for (at, values) in split(values) {
-                self.count += 1;
-                if let Some(rejection) = self.resolve(Instant { at, place: self.count, values }) {
-                    self.reject(rejection, rejected);
+            // A line may have values of several GPUs.
+            let mut last = None;
+            let reject = |line, jump: ClockJump| {
+                if last.replace(line) != Some(line) {
+                    rejected.record(&self.name, line, &jump);
                 }
-            }
+            };
             if self.is_finished {
-                let mut clocks = std::mem::take(&mut self.clocks);
-                let unconfirmed = clocks.values_mut().filter_map(Clock::finish);
-                unconfirmed.for_each(|rejection| self.reject(rejection, rejected));
+                self.instants.finish(reject);
+            } else {
+                self.instants.add(values, reject);
             }
         }
         Ok(())
-    }
-
-    /// Appends an instant to those that are read, unless the clock of its GPU is far ahead. Returns the
-    /// instant that is rejected by it, if any.
-    fn resolve(&mut self, instant: Instant) -> Option<Rejection<Instant>> {
-        let gpu = instant.values.first().map(|(_, value)| value.gpu.id.name())?;
-        if !self.clocks.contains_key(&gpu) {
-            if self.clocks.len() >= MAX_CLOCKS {
-                self.instants.push_back(instant);
-                return None;
-            }
-            self.clocks.insert(gpu.clone(), Clock::new(None, self.allowed_lateness));
-        }
-        let clock = self.clocks.get_mut(&gpu)?;
-        let was_undecided = !clock.knows_first();
-        let rejection = clock.resolve(instant, &mut self.instants);
-        self.undecided += usize::from(!clock.knows_first());
-        self.undecided -= usize::from(was_undecided);
-        rejection
-    }
-
-    /// Records each line of a rejected instant, once if it has several GPUs.
-    fn reject(&mut self, (instant, jump): Rejection<Instant>, rejected: &mut RejectedRows) {
-        let mut lines: Vec<u64> = instant.values.iter().map(|(line, _)| *line).collect();
-        lines.sort_unstable();
-        lines.dedup();
-        for line in lines {
-            if std::mem::replace(&mut self.rejected_line, line) != line {
-                rejected.record(&self.name, line, &jump);
-            }
-        }
     }
 
     /// Reads the values of the next instant, or of a line with several instants; none at the end.
@@ -324,31 +251,7 @@ fn shown(notice: Option<UnitNotice>) -> Option<UnitNotice> {
     notice.filter(|it| !matches!(it, UnitNotice::Lifted { .. }))
 }
 
-/// The values of each GPU at each instant, in time order.
-fn split(mut values: Vec<(u64, GpuValue)>) -> Vec<(Timestamp, Vec<(u64, GpuValue)>)> {
-    // Stable: utilization stays first.
-    values.sort_by(|(_, a), (_, b)| a.gpu.id.cmp(&b.gpu.id));
-    let mut instants: Vec<(Timestamp, Vec<(u64, GpuValue)>)> = Vec::new();
-    for (line, value) in values {
-        match instants.last_mut() {
-            Some((at, known))
-                if is_same_instant(*at, value.at)
-                    && known.first().is_some_and(|(_, it)| it.gpu.id == value.gpu.id) =>
-            {
-                known.push((line, value));
-            }
-            _ => instants.push((value.at, vec![(line, value)])),
-        }
-    }
-    instants.sort_by_key(|(at, _)| *at);
-    instants
-}
-
 fn has_several_instants(values: &[(u64, GpuValue)]) -> bool {
     let Some((_, first)) = values.first() else { return false };
     values.iter().any(|(_, value)| !is_same_instant(first.at, value.at))
-}
-
-fn is_same_instant(first: Timestamp, at: Timestamp) -> bool {
-    first.since(at).max(at.since(first)) <= SAME_INSTANT
 }

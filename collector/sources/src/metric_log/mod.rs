@@ -18,6 +18,7 @@ mod dmon;
 mod documents;
 mod error;
 mod format;
+mod gpu_instants;
 mod log;
 mod logs;
 mod otlp_json;
