@@ -22,7 +22,7 @@ impl Delivery {
         match self.0 {}
     }
 
-    pub(super) const fn finish(self, _: Duration) -> DeliveryReport {
+    pub(super) fn finish(self, _: Duration, _: impl Fn() -> bool) -> DeliveryReport {
         match self.0 {}
     }
 }
