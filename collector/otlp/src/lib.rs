@@ -22,14 +22,20 @@ mod exporter_list;
 mod file;
 mod items;
 mod json;
+#[cfg(feature = "delivery")]
+mod log_limiter;
 pub mod names;
 #[cfg(feature = "receiver")]
 pub mod receiver;
 mod request;
+#[cfg(feature = "delivery")]
+mod rotation;
 mod signal;
 
 pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;
 pub use file::OtlpFile;
+#[cfg(feature = "delivery")]
+pub use log_limiter::LogLimiter;
 pub use request::{EncodedRequest, Request};
 pub use signal::{BySignal, Signal};

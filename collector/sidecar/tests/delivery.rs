@@ -158,16 +158,59 @@ fn failed_delivery_fails_the_command_but_not_the_report() {
         (rejection, "rejected", "400 Bad Request: no such tenant"),
         (later, "unsent", "429 Too Many Requests"),
     ] {
-        let (backend, dir) = (MockBackend::start([reply]), TempDir::new().unwrap());
+        let reply_to = move |request: &ReceivedRequest| match request.path.as_str() {
+            "/v1/metrics" => reply.clone(),
+            _ => Reply::Accept,
+        };
+        let (backend, dir) = (MockBackend::deciding(reply_to), TempDir::new().unwrap());
         let log = log(&dir);
-        let run = audit(&log, &[&otlp(&backend)], &[]);
+        // All metrics are one request.
+        let environment = [("OTEL_METRIC_EXPORT_INTERVAL", "3600000")];
+        let run = audit(&log, &[&otlp(&backend)], &environment);
         assert_eq!(run.status.code(), Some(74));
         // The first line is logged immediately, the last one summarizes.
         let lines: Vec<_> = stderr(&run).lines().collect();
         let [_, summary] = lines[..] else { panic!("{lines:#?}") };
         assert!(summary.contains(outcome) && summary.contains(error), "{summary}");
-        assert_eq!(run.stdout, audit(&log, &[], &[]).stdout);
+        assert_eq!(run.stdout, audit(&log, &[], &environment).stdout);
     }
+}
+
+/// Scenario: a backend rejects each of hundreds of requests, or answers each with a page.
+/// Guarantee: the log has a few lines of each kind and the number of those suppressed, and one line about
+/// pages.
+#[test]
+fn rejections_are_logged_a_limited_number_of_times() {
+    let logged = |reply: Reply, text: &str| {
+        let (backend, dir) =
+            (MockBackend::deciding(move |_| reply.clone()), TempDir::new().unwrap());
+        let environment =
+            [("OTEL_METRIC_EXPORT_INTERVAL", "1000"), ("OTEL_TRACES_EXPORTER", "none")];
+        let run = audit(&log(&dir), &[&otlp(&backend)], &environment);
+        assert_eq!(run.status.code(), Some(74), "{}", stderr(&run));
+        let metrics = backend.received().iter().filter(|it| it.path == "/v1/metrics").count();
+        assert!(metrics >= 300, "{metrics}");
+        let lines = stderr(&run).lines().filter(|line| line.starts_with("phasemeter: metrics"));
+        let lines: Vec<_> = lines.map(str::to_owned).collect();
+        let of_kind = lines.iter().filter(|line| line.contains(text)).count();
+        (of_kind, lines, metrics)
+    };
+    let rejection = Reply::Http(StatusCode::BAD_REQUEST, None, "too old");
+    let (rejected, lines, requests) = logged(rejection, "export rejected");
+    assert!(rejected < requests / 10, "{lines:#?}");
+    // The rest, if less than a minute has passed since the first.
+    let suppressed = |line: &String| -> Option<usize> {
+        line.strip_prefix("phasemeter: metrics: ")?.split_once(" more messages")?.0.parse().ok()
+    };
+    let of_line = |line: &String| -> usize {
+        let note = line.strip_suffix(" messages of this kind suppressed)");
+        note.and_then(|line| line.rsplit_once('(')?.1.parse().ok()).unwrap_or(0)
+    };
+    let all: usize = lines.iter().map(|line| suppressed(line).unwrap_or(of_line(line))).sum();
+    assert_eq!(rejected + all, requests, "{lines:#?}");
+    let page = Reply::Http(StatusCode::OK, None, "<html>log in</html>");
+    let (warnings, lines, _) = logged(page, "not a backend of OTLP");
+    assert_eq!((warnings, lines.len()), (1, 1), "{lines:#?}");
 }
 
 #[test]

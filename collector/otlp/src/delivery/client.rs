@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::config::Config;
+use super::losses::Losses;
 use super::operations::{OperationEnd, Operations};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, Receipt};
 use super::queue::Queue;
 use super::worker::{Closing, Worker};
 use crate::duration_histogram::Counts;
@@ -65,13 +66,27 @@ impl Client {
             .name("otlp".to_owned())
             .spawn(move || send(runtime, workers, closes))?;
         let addressed = BySignal::each(|signal| config.target(signal).is_some());
-        Ok(Self { sender: RequestSender { queue, addressed }, operations, closing, thread })
+        let name = |signal| config.target(signal).map(ToString::to_string).unwrap_or_default();
+        let losses = Arc::new(Losses::new(BySignal::each(name)));
+        let sender = RequestSender { queue, addressed, losses };
+        Ok(Self { sender, operations, closing, thread })
+    }
+
+    /// Delays metrics and spans, which all meters export at the same instants, by this much, until the
+    /// client is flushed. Other data, retries included, is not delayed.
+    pub fn set_send_offset(&self, offset: Duration) {
+        self.sender.queue.set_offset(offset);
     }
 
     /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
     /// counted. A request of a signal without an endpoint, or without items, is discarded.
     pub fn enqueue(&self, request: EncodedRequest) {
         self.sender.enqueue(request);
+    }
+
+    /// Like [`Client::enqueue`]. `None` if the request is discarded.
+    pub fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
+        self.sender.push(request)
     }
 
     /// What queues requests from another thread.
@@ -97,8 +112,9 @@ impl Client {
         Stats { queue: Arc::clone(&self.sender.queue), operations: self.operations.clone() }
     }
 
-    /// Sends what it can within `grace`, stops, and returns the outcome of all data. Returns early
-    /// once everything is sent, or if no signal's next attempt is due in time.
+    /// Sends what it can within `grace`, stops, and returns the outcome of all data. Each signal with data
+    /// makes at least one attempt, whatever delay it was in. Returns early once everything is sent, or if
+    /// no signal's next attempt is due in time.
     #[must_use]
     pub fn flush(self, grace: Duration) -> Outcome {
         self.flush_unless(grace, || false)
@@ -122,14 +138,23 @@ impl Client {
 pub struct RequestSender {
     queue: Arc<Queue>,
     addressed: BySignal<bool>,
+    losses: Arc<Losses>,
 }
 
 impl RequestSender {
     /// Queues a request like [`Client::enqueue`]. Once the client is flushed, it is never sent.
     pub fn enqueue(&self, request: EncodedRequest) {
-        if *self.addressed.of(request.signal()) && request.items() > 0 {
-            self.queue.push(request);
+        let _ = self.push(request);
+    }
+
+    /// `None` if the request is discarded.
+    fn push(&self, request: EncodedRequest) -> Option<Receipt> {
+        if !*self.addressed.of(request.signal()) || request.items() == 0 {
+            return None;
         }
+        let (receipt, dropped) = self.queue.push(request);
+        self.losses.add(&dropped, std::time::Instant::now());
+        Some(receipt)
     }
 }
 

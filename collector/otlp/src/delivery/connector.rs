@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
@@ -53,8 +52,9 @@ impl Connector {
         stream.set_nodelay(true)?;
         match self.tls {
             None => Ok(Box::new(stream)),
-            Some(Tls { config, name }) => {
-                Ok(Box::new(TlsConnector::from(Arc::clone(&config)).connect(name, stream).await?))
+            Some(tls) => {
+                let connector = TlsConnector::from(tls.current());
+                Ok(Box::new(connector.connect(tls.name, stream).await?))
             }
         }
     }

@@ -58,10 +58,13 @@ impl Grpc {
         *request.metadata_mut() = self.metadata.clone();
         request.set_timeout(self.timeout);
         match self.client.unary(request, self.method.clone(), Encoded).await {
-            Ok(response) => Attempt::answered(
-                ExportResponse::accepted(response.into_inner()),
-                ResponseStatus::Grpc(name(Code::Ok)),
-            ),
+            Ok(response) => {
+                let response = response.into_inner().map_or_else(
+                    || ExportResponse::unreadable(name(Code::Ok), "malformed protobuf"),
+                    ExportResponse::accepted,
+                );
+                Attempt::answered(response, ResponseStatus::Grpc(name(Code::Ok)))
+            }
             Err(status) => match classify(&status, self.hint) {
                 response if status.source().is_some() => {
                     Attempt::unanswered(response, CONNECTION_ERROR)
@@ -139,7 +142,7 @@ struct Encoded;
 
 impl Codec for Encoded {
     type Encode = Bytes;
-    type Decode = ExportTraceServiceResponse;
+    type Decode = Option<ExportTraceServiceResponse>;
     type Encoder = Self;
     type Decoder = Self;
 
@@ -164,13 +167,13 @@ impl Encoder for Encoded {
 }
 
 impl Decoder for Encoded {
-    type Item = ExportTraceServiceResponse;
+    /// `None` if the message is malformed.
+    type Item = Option<ExportTraceServiceResponse>;
     type Error = Status;
 
-    /// An unreadable response still means that the backend has the request.
     fn decode(&mut self, frame: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        let response = Self::Item::decode(frame.copy_to_bytes(frame.remaining()));
-        Ok(Some(response.unwrap_or_default()))
+        let message = frame.copy_to_bytes(frame.remaining());
+        Ok(Some(ExportTraceServiceResponse::decode(message).ok()))
     }
 }
 

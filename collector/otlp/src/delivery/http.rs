@@ -9,7 +9,7 @@ use flate2::bufread::GzEncoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::client::legacy;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
@@ -75,11 +75,20 @@ impl Http {
             }
             Ok(response) => {
                 let (parts, body) = response.into_parts();
-                // The status decides. A truncated body changes nothing.
-                let body = Limited::new(body, ANSWER_BYTES).collect().await;
-                let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
                 let status = ResponseStatus::Http(parts.status.as_u16());
-                Attempt::answered(classify(&parts, &body), status)
+                let response = match Limited::new(body, ANSWER_BYTES).collect().await {
+                    Ok(body) => classify(&parts, &body.to_bytes()),
+                    // Of an error, the status is enough.
+                    Err(_) if !parts.status.is_success() => classify(&parts, &Bytes::new()),
+                    Err(error) if error.is::<LengthLimitError>() => {
+                        ExportResponse::unreadable(parts.status.as_str(), "over 64 KiB")
+                    }
+                    Err(error) => {
+                        let response = ExportResponse::unreachable(&*error, self.hint);
+                        return Attempt::unanswered(response, CONNECTION_ERROR);
+                    }
+                };
+                Attempt::answered(response, status)
             }
         }
     }
@@ -97,12 +106,15 @@ impl Http {
 /// Classifies a response by the protocol's list of retryable statuses.
 fn classify(parts: &Parts, body: &Bytes) -> ExportResponse {
     if parts.status.is_success() {
-        let response = if is_json(parts) {
-            json::response(body)
-        } else {
-            ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default()
-        };
-        return ExportResponse::accepted(response);
+        return export_response(parts, body).map_or_else(
+            || {
+                ExportResponse::unreadable(
+                    &parts.status.to_string(),
+                    &String::from_utf8_lossy(body),
+                )
+            },
+            ExportResponse::accepted,
+        );
     }
     let reason = reason(parts, body);
     match parts.status {
@@ -136,11 +148,28 @@ fn reason(parts: &Parts, body: &Bytes) -> String {
     }
 }
 
+/// The response in the body of a success; `None` if it is not one of OTLP. An empty body is one in any
+/// encoding: nothing was rejected.
+fn export_response(parts: &Parts, body: &Bytes) -> Option<ExportTraceServiceResponse> {
+    let protobuf = || ExportTraceServiceResponse::decode(body.clone()).ok();
+    match media_type(parts) {
+        _ if body.is_empty() => Some(ExportTraceServiceResponse::default()),
+        // A server may not name the type of its JSON.
+        Some(kind) if is_json(parts) || kind.starts_with("text/") => json::response(body),
+        Some(_) => protobuf(),
+        None => protobuf().or_else(|| json::response(body)),
+    }
+}
+
 /// Whether the response is JSON, with any parameters.
 fn is_json(parts: &Parts) -> bool {
-    let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    media_type(parts).is_some_and(|kind| kind == "application/json")
+}
+
+/// The media type of the body in lower case, without parameters.
+fn media_type(parts: &Parts) -> Option<String> {
+    let kind = parts.headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(kind.split(';').next()?.trim().to_ascii_lowercase())
 }
 
 /// The delay in seconds, or from `now` to a date.
@@ -198,13 +227,49 @@ mod tests {
             assert_eq!(response(StatusCode::OK, body.leak().as_bytes()), accepted);
         }
         let accepted = ExportResponse::Accepted { rejected: 0, message: String::new() };
-        for body in [&b"{}"[..], b"{\"partialSuccess\":{}}", b"", b"<html>"] {
+        for body in [&b"{}"[..], b"{\"partialSuccess\":{}}", b"{\"partialSuccess\":null}", b""] {
             assert_eq!(response(StatusCode::OK, body), accepted);
         }
         let reason = "400 Bad Request: no such tenant".to_owned();
         let body = b"{\"code\":3,\"message\":\"no such tenant\"}";
         let rejected = ExportResponse::Rejected { reason };
         assert_eq!(response(StatusCode::BAD_REQUEST, body), rejected);
+    }
+
+    /// A proxy or a login page answers 200, too.
+    #[test]
+    fn success_is_accepted_only_if_it_is_one_of_otlp() {
+        let response = |kind: Option<&str>, body: &[u8]| {
+            let response = http::Response::builder().status(StatusCode::OK);
+            let response = kind
+                .into_iter()
+                .fold(response, |response, kind| response.header("content-type", kind));
+            let parts = response.body(()).unwrap().into_parts().0;
+            classify(&parts, &Bytes::copy_from_slice(body))
+        };
+        let accepted = ExportResponse::Accepted { rejected: 0, message: String::new() };
+        let kinds =
+            [None, Some("application/x-protobuf"), Some("application/json"), Some("text/html")];
+        for kind in kinds {
+            assert_eq!(response(kind, b""), accepted, "{kind:?}");
+            for body in [&b"<html>log in</html>"[..], b"OK", b"[]", b"\xff\xff"] {
+                let ExportResponse::Unreadable { reason } = response(kind, body) else {
+                    panic!("{kind:?} {body:?}")
+                };
+                assert!(reason.starts_with("200 OK, but no OTLP response: "), "{reason}");
+            }
+        }
+        assert_eq!(response(None, b"{}"), accepted);
+        assert_eq!(response(Some("text/plain; charset=utf-8"), b"{}\n"), accepted);
+        for body in [
+            &b"{\"partialSuccess\":[]}"[..],
+            b"{\"partialSuccess\":{\"rejectedSpans\":\"some\"}}",
+            b"{\"partialSuccess\":{\"rejectedSpans\":-1}}",
+            b"{",
+        ] {
+            let response = response(Some("application/json"), body);
+            assert!(matches!(response, ExportResponse::Unreadable { .. }), "{response:?}");
+        }
     }
 
     #[test]

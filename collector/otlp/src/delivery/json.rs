@@ -31,18 +31,22 @@ pub(super) fn from_protobuf(signal: Signal, body: Bytes) -> io::Result<Bytes> {
     Ok(json.into())
 }
 
-/// The response of any signal; an unreadable one still means that the backend has the request.
-pub(super) fn response(body: &[u8]) -> ExportTraceServiceResponse {
-    let json: Value = serde_json::from_slice(body).unwrap_or_default();
-    let partial = json.get("partialSuccess").map(|partial| {
-        let rejected = REJECTED.iter().find_map(|name| integer(partial.get(name)?));
-        let message = partial.get("errorMessage").and_then(Value::as_str);
-        ExportTracePartialSuccess {
-            rejected_spans: rejected.unwrap_or_default(),
-            error_message: message.unwrap_or_default().to_owned(),
+/// The response of any signal; `None` if the body is not one.
+pub(super) fn response(body: &[u8]) -> Option<ExportTraceServiceResponse> {
+    let Ok(Value::Object(response)) = serde_json::from_slice(body) else { return None };
+    let partial_success = match response.get("partialSuccess") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(partial)) => {
+            let rejected = REJECTED.iter().find_map(|name| partial.get(*name));
+            let message = partial.get("errorMessage").and_then(Value::as_str);
+            Some(ExportTracePartialSuccess {
+                rejected_spans: rejected.map_or(Some(0), integer)?,
+                error_message: message.unwrap_or_default().to_owned(),
+            })
         }
-    });
-    ExportTraceServiceResponse { partial_success: partial }
+        Some(_) => return None,
+    };
+    Some(ExportTraceServiceResponse { partial_success })
 }
 
 /// The message of a `google.rpc.Status`, if the body is one.

@@ -42,6 +42,7 @@ impl OperationEnd {
         let error_type = match (response, status) {
             (ExportResponse::Accepted { rejected: 0, .. }, _) => None,
             (ExportResponse::Accepted { .. }, _) => Some("rejected".into()),
+            (ExportResponse::Unreadable { .. }, _) => Some("invalid_response".into()),
             (_, ResponseStatus::Http(code)) => Some(code.to_string().into()),
             (_, ResponseStatus::Grpc(name)) => Some(name.into()),
         };
@@ -112,6 +113,12 @@ mod tests {
         assert_eq!(end(&accepted(2), ok), ("rejected".to_owned(), Some(ok)));
         let rejected = ExportResponse::Rejected { reason: String::new() };
         assert_eq!(end(&rejected, http), ("413".to_owned(), Some(http)));
+        let unreadable = ExportResponse::unreadable("200 OK", "<html>");
+        let kind = "invalid_response".to_owned();
+        assert_eq!(
+            end(&unreadable, ResponseStatus::Http(200)),
+            (kind, Some(ResponseStatus::Http(200)))
+        );
     }
 
     #[test]

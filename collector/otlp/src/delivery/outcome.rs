@@ -1,10 +1,55 @@
 //! Delivery outcomes: at every moment, all enqueued data is counted as sent, rejected, dropped or
-//! unsent.
+//! unsent. What became of a single request is its [`RequestOutcome`].
 
 use std::ops::{AddAssign, SubAssign};
+use std::sync::{Arc, OnceLock};
 
+use super::response::ExportResponse;
 use crate::request::EncodedRequest;
 use crate::signal::BySignal;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOutcome {
+    /// The backend has all of it: its response is a well-formed success of OTLP without a rejected
+    /// item.
+    Accepted,
+    /// The backend rejected it or items of it, or its response is a success, but not one of OTLP.
+    Refused,
+    /// It was dropped as the oldest when the queue was full. Its last attempt, if there was one, had no
+    /// response.
+    Dropped,
+}
+
+impl RequestOutcome {
+    /// The outcome of a response; `None` if the request will be sent again.
+    pub(super) const fn of(response: &ExportResponse) -> Option<Self> {
+        match response {
+            ExportResponse::Accepted { rejected: 0, .. } => Some(Self::Accepted),
+            ExportResponse::Accepted { .. }
+            | ExportResponse::Rejected { .. }
+            | ExportResponse::Unreadable { .. } => Some(Self::Refused),
+            ExportResponse::Retry { .. } => None,
+        }
+    }
+}
+
+/// Holds the outcome of one request, once there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receipt(Arc<OnceLock<RequestOutcome>>);
+
+impl Receipt {
+    /// The outcome; `None` while the request waits or has no response.
+    #[must_use]
+    pub fn outcome(&self) -> Option<RequestOutcome> {
+        self.0.get().copied()
+    }
+
+    /// The first outcome is the last one.
+    pub(super) fn set(&self, outcome: RequestOutcome) {
+        let _ = self.0.set(outcome);
+    }
+}
 
 /// The outcome of each signal.
 pub type Outcome = BySignal<DeliveryCounts>;
@@ -17,7 +62,8 @@ pub struct DeliveryCounts {
     /// Items that the backend rejected from accepted requests. The protocol forbids sending them
     /// again.
     pub partially_rejected: u64,
-    /// Rejected for good, for example because of a wrong token or path.
+    /// Rejected for good, for example because of a wrong token or path, or answered by a success that
+    /// is not one of OTLP.
     pub rejected: Count,
     /// Dropped as the oldest when the queue was full.
     pub dropped: Count,

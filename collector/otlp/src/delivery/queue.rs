@@ -7,12 +7,13 @@
 //! network; a store on disk can replace it.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::outcome::{Count, Outcome};
+use super::outcome::{Count, Outcome, Receipt, RequestOutcome};
 use super::response::ExportResponse;
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
@@ -22,6 +23,9 @@ use crate::signal::{BySignal, Signal};
 pub(super) struct Queue {
     /// In encoded bytes, including requests in flight.
     capacity: u64,
+    started: Instant,
+    /// The delay of signals that all meters send at the same instants.
+    offset: OnceLock<Duration>,
     state: Mutex<State>,
     /// Notifies the worker of a signal.
     arrived: BySignal<Notify>,
@@ -35,6 +39,8 @@ struct State {
     outcome: Outcome,
     /// The number of the next request.
     next: u64,
+    /// Encoded bytes of all requests so far.
+    pushed: u64,
     /// No request has left since a caller gave up waiting.
     stalled: bool,
 }
@@ -44,23 +50,52 @@ struct State {
 pub(super) struct Queued {
     pub(super) number: u64,
     pub(super) request: EncodedRequest,
+    pub(super) arrived: Instant,
+    receipt: Receipt,
 }
 
 impl Queue {
     pub(super) fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            started: Instant::now(),
+            offset: OnceLock::new(),
             state: Mutex::default(),
             arrived: BySignal::default(),
             space: Condvar::new(),
         }
     }
 
-    /// Adds a request without waiting: if there is no space, the oldest are dropped.
-    pub(super) fn push(&self, request: EncodedRequest) {
+    /// Adds a request without waiting: if there is no space, the oldest are dropped. Returns its receipt,
+    /// and what was dropped.
+    pub(super) fn push(&self, request: EncodedRequest) -> (Receipt, BySignal<Count>) {
         let signal = request.signal();
-        self.lock().push(request, self.capacity);
+        let pushed = self.lock().push(request, self.capacity);
         self.arrived.of(signal).notify_one();
+        pushed
+    }
+
+    /// Sets the delay of metrics and spans, once.
+    pub(super) fn set_offset(&self, offset: Duration) {
+        let _ = self.offset.set(offset);
+    }
+
+    /// When a request is to be sent at the earliest, unless the client closes.
+    pub(super) fn due(&self, queued: &Queued) -> Instant {
+        let offset = match queued.request.signal() {
+            Signal::Traces | Signal::Metrics => self.offset.get().copied().unwrap_or_default(),
+            Signal::Logs => Duration::ZERO,
+        };
+        queued.arrived + offset
+    }
+
+    /// How long the queue can take more requests if nothing leaves it and they arrive as fast as so far.
+    pub(super) fn time_until_full(&self) -> Duration {
+        let state = self.lock();
+        let free = self.capacity.saturating_sub(state.bytes());
+        let nanos = self.started.elapsed().as_nanos().saturating_mul(free.into());
+        let nanos = nanos.checked_div(state.pushed.into()).unwrap_or(u128::MAX);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// Waits until this request fits. Gives up once nothing has left for `patience`, and does not
@@ -92,6 +127,9 @@ impl Queue {
         let mut state = self.lock();
         let counts = state.outcome.get_mut(queued.request.signal());
         let count = Count::of(&queued.request);
+        if let Some(outcome) = RequestOutcome::of(response) {
+            queued.receipt.set(outcome);
+        }
         match response {
             ExportResponse::Accepted { rejected, message } => {
                 let rejected = (*rejected).min(count.items);
@@ -102,7 +140,7 @@ impl Queue {
                     counts.last_error = Some(message.clone());
                 }
             }
-            ExportResponse::Rejected { reason } => {
+            ExportResponse::Rejected { reason } | ExportResponse::Unreadable { reason } => {
                 counts.unsent -= count;
                 counts.rejected += count;
                 counts.last_error = Some(reason.clone());
@@ -130,34 +168,40 @@ impl Queue {
 }
 
 impl State {
-    fn push(&mut self, request: EncodedRequest, capacity: u64) {
+    fn push(&mut self, request: EncodedRequest, capacity: u64) -> (Receipt, BySignal<Count>) {
+        let (receipt, mut dropped) = (Receipt::default(), BySignal::<Count>::default());
         let signal = request.signal();
         let size = Count::of(&request);
         if size.bytes > capacity {
             self.outcome.get_mut(signal).dropped += size;
-            return;
+            *dropped.get_mut(signal) += size;
+            receipt.set(RequestOutcome::Dropped);
+            return (receipt, dropped);
         }
         self.outcome.get_mut(signal).unsent += size;
-        let number = self.next;
+        self.pushed = self.pushed.saturating_add(size.bytes);
+        let (number, arrived) = (self.next, Instant::now());
         self.next += 1;
-        self.waiting.get_mut(signal).push_back(Queued { number, request });
-        while self.bytes() > capacity && self.drop_oldest() {}
+        let queued = Queued { number, request, arrived, receipt: receipt.clone() };
+        self.waiting.get_mut(signal).push_back(queued);
+        while self.bytes() > capacity
+            && let Some(oldest) = self.drop_oldest()
+        {
+            *dropped.get_mut(oldest.signal()) += Count::of(&oldest);
+        }
+        (receipt, dropped)
     }
 
-    /// Returns false if the queue is empty.
-    fn drop_oldest(&mut self) -> bool {
+    /// `None` if the queue is empty.
+    fn drop_oldest(&mut self) -> Option<EncodedRequest> {
         let fronts = self.waiting.iter().filter_map(|(_, waiting)| waiting.front());
-        let Some(signal) = fronts.min_by_key(|queued| queued.number).map(|q| q.request.signal())
-        else {
-            return false;
-        };
-        let counts = self.outcome.get_mut(signal);
-        if let Some(oldest) = self.waiting.get_mut(signal).pop_front() {
-            let size = Count::of(&oldest.request);
-            counts.unsent -= size;
-            counts.dropped += size;
-        }
-        true
+        let signal = fronts.min_by_key(|queued| queued.number)?.request.signal();
+        let Queued { request, receipt, .. } = self.waiting.get_mut(signal).pop_front()?;
+        let (counts, size) = (self.outcome.get_mut(signal), Count::of(&request));
+        counts.unsent -= size;
+        counts.dropped += size;
+        receipt.set(RequestOutcome::Dropped);
+        Some(request)
     }
 
     fn bytes(&self) -> u64 {
@@ -167,7 +211,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, EncodedRequest, ExportResponse, Queue, Queued, Signal};
+    use super::{
+        Count, EncodedRequest, ExportResponse, Queue, Queued, Receipt, RequestOutcome, Signal,
+    };
     use proptest::prelude::*;
     use std::sync::mpsc;
     use std::time::Duration;
@@ -199,6 +245,50 @@ mod tests {
         assert_eq!(outcome.metrics.dropped, Count { requests: 1, items: 2, bytes: 40 });
         assert_eq!(outcome.logs.dropped, Count::default());
         assert_eq!(queue.take(Signal::Metrics).map(|queued| queued.request.items()), Some(3));
+    }
+
+    /// What was dropped is returned at once, and each request has one outcome.
+    #[test]
+    fn receipt_has_the_outcome_of_its_request() {
+        let queue = Queue::new(CAPACITY);
+        let (refused, _) = queue.push(request(Signal::Logs, 1, 10));
+        let (retried, _) = queue.push(request(Signal::Metrics, 1, 10));
+        let (partial, _) = queue.push(request(Signal::Traces, 2, 10));
+        assert_eq!([&refused, &retried, &partial].map(Receipt::outcome), [None; 3]);
+        let complete = |signal, response: &ExportResponse| {
+            queue.complete(queue.take(signal).unwrap(), response);
+        };
+        complete(Signal::Metrics, &retry());
+        complete(Signal::Logs, &ExportResponse::unreadable("200 OK", "<html>"));
+        let rejected = ExportResponse::Accepted { rejected: 1, message: String::new() };
+        complete(Signal::Traces, &rejected);
+        let outcomes = [&refused, &retried, &partial].map(Receipt::outcome);
+        assert_eq!(outcomes, [Some(RequestOutcome::Refused), None, Some(RequestOutcome::Refused)]);
+        assert_eq!(queue.outcome().logs.rejected.items, 1);
+        complete(Signal::Metrics, &accepted());
+        assert_eq!(retried.outcome(), Some(RequestOutcome::Accepted));
+
+        let (old, dropped) = queue.push(request(Signal::Traces, 3, 60));
+        assert_eq!((old.outcome(), dropped.traces), (None, Count::default()));
+        let (_, dropped) = queue.push(request(Signal::Logs, 4, 60));
+        assert_eq!(dropped.traces, Count { requests: 1, items: 3, bytes: 60 });
+        let (large, dropped) = queue.push(request(Signal::Logs, 5, 101));
+        assert_eq!(
+            (old.outcome(), large.outcome()),
+            (Some(RequestOutcome::Dropped), old.outcome())
+        );
+        assert_eq!(dropped.logs.items, 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_until_full_follows_from_the_rate_so_far() {
+        let queue = Queue::new(CAPACITY);
+        assert_eq!(queue.time_until_full(), Duration::from_nanos(u64::MAX));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        queue.push(request(Signal::Traces, 1, 25));
+        assert_eq!(queue.time_until_full(), Duration::from_secs(180));
+        queue.push(request(Signal::Traces, 1, 75));
+        assert_eq!(queue.time_until_full(), Duration::ZERO);
     }
 
     #[test]

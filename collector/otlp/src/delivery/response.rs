@@ -1,5 +1,5 @@
-//! What a response means for its request: accepted, rejected for good, or to be retried. gRPC and
-//! HTTP encode the same three results differently.
+//! What a response means for its request: accepted, rejected for good, to be retried, or not readable.
+//! gRPC and HTTP encode the same results differently.
 
 use std::error::Error;
 use std::time::Duration;
@@ -25,6 +25,12 @@ pub(super) enum ExportResponse {
         /// The backend's message.
         reason: String,
     },
+    /// A success, but not one of OTLP, as of a proxy or a login page: whether the backend has the
+    /// request is unknown, and it must not be retried.
+    Unreadable {
+        /// What was returned instead.
+        reason: String,
+    },
     /// The request can be retried.
     Retry {
         /// The delay that the backend asked for.
@@ -39,10 +45,15 @@ impl ExportResponse {
     /// one type decodes them all.
     pub(super) fn accepted(response: ExportTraceServiceResponse) -> Self {
         let partial = response.partial_success.unwrap_or_default();
-        Self::Accepted {
-            rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
-            message: printable(&partial.error_message),
+        match u64::try_from(partial.rejected_spans) {
+            Ok(rejected) => Self::Accepted { rejected, message: printable(&partial.error_message) },
+            Err(_) => Self::unreadable("OK", "a negative number of rejected items"),
         }
+    }
+
+    /// A success of this status with something else than a response of OTLP.
+    pub(super) fn unreadable(status: &str, body: &str) -> Self {
+        Self::Unreadable { reason: format!("{status}, but no OTLP response: {}", printable(body)) }
     }
 
     /// No response, for a local reason: nothing listens, or the connection failed. If something

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-/// Maximum delay that a backend can ask for. A wrong clock, or a number meant in milliseconds, must
-/// not silence the meter for good.
-const MAX_REQUESTED: Duration = Duration::from_secs(3600);
+/// Maximum delay that a backend can ask for: after that, the Collector would have given up. A wrong clock,
+/// or a number meant in milliseconds, must not silence a signal for long.
+const MAX_REQUESTED: Duration = Duration::from_secs(300);
 
 /// Retry settings. There is no last attempt: a request leaves the queue with a response, or as the
 /// oldest when the queue is full.
@@ -40,20 +40,27 @@ impl Backoff {
     /// the interval and all of it, so that many sidecars do not return at once.
     pub(super) fn next(&mut self, jitter: u32) -> Duration {
         let half = self.interval.min(self.retry.max_interval) / 2;
-        let share = f64::from(jitter) / f64::from(u32::MAX);
         self.interval = half.saturating_mul(3).min(self.retry.max_interval);
-        half + half.mul_f64(share)
+        spread(half, jitter)
     }
 
-    /// The delay that the backend asked for, capped.
-    pub(super) fn requested(after: Duration) -> Duration {
-        after.min(MAX_REQUESTED)
+    /// The delay that the backend asked for, and up to as long again by `jitter`: all that it has asked
+    /// must not return at once. It is at most half the time that the queue can bridge, so that the whole
+    /// delay loses nothing, but not below the longest delay of our own.
+    pub(super) fn requested(&self, after: Duration, until_full: Duration, jitter: u32) -> Duration {
+        let most = (until_full / 2).min(MAX_REQUESTED).max(self.retry.max_interval);
+        spread(after.max(self.retry.initial_interval).min(most), jitter)
     }
 
     /// Resets the interval after a response.
     pub(super) fn reset(&mut self) {
         self.interval = self.retry.initial_interval;
     }
+}
+
+/// A delay from `shortest` to twice as long.
+fn spread(shortest: Duration, jitter: u32) -> Duration {
+    shortest + shortest.mul_f64(f64::from(jitter) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]
@@ -73,8 +80,15 @@ mod tests {
     }
 
     #[test]
-    fn requested_delay_is_capped() {
-        assert_eq!(Backoff::requested(Duration::from_secs(7)), Duration::from_secs(7));
-        assert_eq!(Backoff::requested(Duration::MAX), Duration::from_secs(3600));
+    fn requested_delay_is_spread_and_capped_by_the_queue() {
+        let seconds = Duration::from_secs;
+        let backoff = Backoff::new(Retry::default());
+        let requested = |after, until_full, jitter| backoff.requested(after, until_full, jitter);
+        assert_eq!(requested(seconds(7), Duration::MAX, 0), seconds(7), "never earlier");
+        assert_eq!(requested(seconds(7), Duration::MAX, u32::MAX), seconds(14));
+        assert_eq!(requested(Duration::MAX, Duration::MAX, 0), seconds(300));
+        assert_eq!(requested(seconds(3_600), seconds(240), u32::MAX), seconds(240), "until full");
+        assert_eq!(requested(seconds(3_600), Duration::ZERO, 0), seconds(30), "our own delay");
+        assert_eq!(requested(Duration::ZERO, Duration::MAX, 0), seconds(1), "no busy loop");
     }
 }

@@ -9,14 +9,16 @@ use std::time::Duration;
 use phasemeter_meter::units::Nanos;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::rustls::ClientConfig;
 use tracing::{info, warn};
 
-use super::config::Target;
+use super::config::{Target, Tls};
 use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::{Queue, Queued};
 use super::response::ExportResponse;
 use super::retry::{Backoff, Retry};
 use super::transport::Transport;
+use crate::log_limiter::LogLimiter;
 use crate::signal::Signal;
 
 /// The deadline once the client closes; `None` until then.
@@ -26,6 +28,8 @@ pub(super) type Closing = Option<Instant>;
 pub(super) struct Worker {
     signal: Signal,
     target: Target,
+    /// The certificates of `transport`.
+    certificates: Option<Arc<ClientConfig>>,
     transport: Transport,
     queue: Arc<Queue>,
     operations: Arc<Operations>,
@@ -35,8 +39,14 @@ pub(super) struct Worker {
     closing: watch::Receiver<Closing>,
     /// The last observed value of `closing`.
     deadline: Closing,
+    /// Whether an attempt began after the client had begun to close.
+    tried_at_end: bool,
     /// Whether the last attempt failed: only changes are logged.
     failing: bool,
+    /// What was logged, by the end of its attempt.
+    logged: LogLimiter<OperationEnd>,
+    /// Whether a response that is not one of OTLP was logged.
+    unreadable_logged: bool,
 }
 
 /// The attempts to export one request so far.
@@ -59,9 +69,11 @@ impl Worker {
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
+        let certificates = target.tls.as_ref().map(Tls::current);
         Self {
             signal,
             target,
+            certificates,
             transport,
             queue,
             operations,
@@ -69,7 +81,10 @@ impl Worker {
             backoff: Backoff::new(retry),
             closing,
             deadline: None,
+            tried_at_end: false,
             failing: false,
+            logged: LogLimiter::default(),
+            unreadable_logged: false,
         }
     }
 
@@ -78,12 +93,14 @@ impl Worker {
         while let Some(queued) = self.next().await {
             let (number, started) = (queued.number, self.begin(queued.number));
             let Attempt { response, end } = self.attempt(&queued).await;
-            self.log(&response);
+            self.log(&response, &end);
             let took = Nanos::from(started.elapsed());
             self.operation = Some(Operation { number, started, took, end });
             self.queue.complete(queued, &response);
             match response {
-                ExportResponse::Accepted { .. } | ExportResponse::Rejected { .. } => {
+                ExportResponse::Accepted { .. }
+                | ExportResponse::Rejected { .. }
+                | ExportResponse::Unreadable { .. } => {
                     self.conclude();
                     self.backoff.reset();
                 }
@@ -95,6 +112,13 @@ impl Worker {
             }
         }
         self.conclude();
+        let (signal, suppressed) = (self.signal.name(), self.logged.suppressed());
+        if suppressed > 0 {
+            info!(
+                signal,
+                suppressed, "{signal}: {suppressed} more messages of the same kinds suppressed"
+            );
+        }
     }
 
     /// When the first attempt to export this request started. If another request failed before, it
@@ -121,6 +145,8 @@ impl Worker {
         loop {
             self.deadline = *self.closing.borrow_and_update();
             if let Some(queued) = self.queue.take(self.signal) {
+                self.wait_until(self.queue.due(&queued)).await;
+                self.tried_at_end = self.deadline.is_some();
                 return Some(queued);
             }
             if self.deadline.is_some() {
@@ -133,9 +159,25 @@ impl Worker {
         }
     }
 
-    /// Makes one attempt within the timeout. After a timeout, the next attempt uses a new
-    /// connection.
+    /// Waits until an instant, or until the client begins to close.
+    async fn wait_until(&mut self, due: Instant) {
+        if self.deadline.is_none() && Instant::now() < due {
+            tokio::select! {
+                Ok(()) = self.closing.changed() => self.deadline = *self.closing.borrow(),
+                () = sleep_until(due) => {}
+            }
+        }
+    }
+
+    /// Makes one attempt within the timeout. After a timeout, or with new certificates, the next attempt
+    /// uses a new connection.
     async fn attempt(&mut self, queued: &Queued) -> Attempt {
+        let certificates = self.target.tls.as_ref().map(Tls::current);
+        let is_current = |(new, used): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, used);
+        if !certificates.as_ref().zip(self.certificates.as_ref()).is_none_or(is_current) {
+            self.transport = Transport::new(self.signal, &self.target);
+        }
+        self.certificates = certificates;
         let body = queued.request.body().clone();
         match timeout(self.target.timeout, self.transport.send(body)).await {
             Ok(attempt) => attempt,
@@ -149,56 +191,69 @@ impl Worker {
     }
 
     /// Waits before the next attempt; returns false if the client closes before it is due. When the
-    /// client begins to close, our own back-off ends, since the backend may have recovered; a delay
-    /// that the backend asked for is kept.
+    /// client begins to close, any delay ends: the backend may have recovered, and there is no later
+    /// attempt. From then on, delays are kept.
     async fn pause(&mut self, requested: Option<Duration>) -> bool {
-        let wait = requested.map_or_else(|| self.backoff.next(jitter()), Backoff::requested);
+        let wait = match requested {
+            None => self.backoff.next(jitter()),
+            Some(after) => self.backoff.requested(after, self.queue.time_until_full(), jitter()),
+        };
         let due = Instant::now() + wait;
-        while self.deadline.is_none_or(|deadline| due < deadline) {
-            tokio::select! {
-                biased;
-                Ok(()) = self.closing.changed() => {
-                    self.deadline = *self.closing.borrow();
-                    if requested.is_none() {
-                        self.backoff.reset();
-                        return true;
-                    }
-                }
-                () = sleep_until(due) => return true,
-            }
+        self.deadline = *self.closing.borrow_and_update();
+        self.wait_until(due).await;
+        if self.deadline.is_some() && !self.tried_at_end {
+            self.backoff.reset();
+            return true;
         }
-        false
+        match self.deadline {
+            Some(deadline) if deadline <= due => return false,
+            Some(_) => sleep_until(due).await,
+            None => {}
+        }
+        true
     }
 
-    fn log(&mut self, response: &ExportResponse) {
-        let (signal, target) = (self.signal.name(), &self.target);
-        match response {
+    /// Logs changes and rejections, by kind a limited number of times.
+    fn log(&mut self, response: &ExportResponse, end: &OperationEnd) {
+        let is_retry = matches!(response, ExportResponse::Retry { .. });
+        let was_failing = std::mem::replace(&mut self.failing, is_retry);
+        let (text, reason) = match response {
+            ExportResponse::Accepted { rejected: 0, message } if message.is_empty() => {
+                if !was_failing {
+                    return;
+                }
+                ("export recovered".to_owned(), None)
+            }
             ExportResponse::Accepted { rejected, message } => {
-                if self.failing {
-                    info!(signal, %target, "{signal}, {target}: export recovered");
-                }
-                if *rejected > 0 || !message.is_empty() {
-                    warn!(
-                        signal, %target, rejected, reason = message,
-                        "{signal}, {target}: {rejected} items rejected: {message}"
-                    );
-                }
+                (format!("{rejected} items rejected: {message}"), Some(message))
             }
             ExportResponse::Rejected { reason } => {
-                warn!(
-                    signal, %target, reason,
-                    "{signal}, {target}: export rejected, data dropped: {reason}"
-                );
+                (format!("export rejected, data dropped: {reason}"), Some(reason))
             }
-            ExportResponse::Retry { reason, .. } if !self.failing => {
-                warn!(
-                    signal, %target, reason,
-                    "{signal}, {target}: export failed, will retry: {reason}"
-                );
+            ExportResponse::Unreadable { reason } => {
+                if std::mem::replace(&mut self.unreadable_logged, true) {
+                    return;
+                }
+                let text = "not a backend of OTLP, data may be lost";
+                (format!("{text}: {reason}; check the endpoint"), Some(reason))
             }
-            ExportResponse::Retry { .. } => {}
+            ExportResponse::Retry { .. } if was_failing => return,
+            ExportResponse::Retry { reason, .. } => {
+                (format!("export failed, will retry: {reason}"), Some(reason))
+            }
+        };
+        let Some(suppressed) = self.logged.permit(end.clone(), Instant::now().into_std()) else {
+            return;
+        };
+        let more = match suppressed {
+            0 => String::new(),
+            more => format!(" ({more} messages of this kind suppressed)"),
+        };
+        let (signal, target) = (self.signal.name(), &self.target);
+        match reason {
+            None => info!(signal, %target, "{signal}, {target}: {text}{more}"),
+            Some(reason) => warn!(signal, %target, reason, "{signal}, {target}: {text}{more}"),
         }
-        self.failing = matches!(response, ExportResponse::Retry { .. });
     }
 }
 

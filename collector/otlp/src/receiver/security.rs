@@ -2,7 +2,6 @@
 //!
 //! Must not depend on what is sent.
 
-use std::fmt::{self, Debug, Formatter};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,17 +10,21 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use rustls::ServerConfig;
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls;
 
-/// A token that every request must have.
-#[derive(Clone)]
+use crate::rotation::Rotating;
+
+/// A token that every request must have. It follows its file.
+#[derive(Clone, Debug)]
 pub struct BearerToken(
     /// Digests are compared, so the time taken depends on no token.
-    [u8; 32],
+    Arc<Rotating<[u8; 32]>>,
 );
 
 /// Why TLS or the token cannot be used.
@@ -61,18 +64,17 @@ impl BearerToken {
     /// # Errors
     /// Returns an error if the file cannot be read or is empty.
     pub fn read(path: &Path) -> Result<Self, SecurityError> {
-        let bytes = read(path)?;
-        let text = str::from_utf8(&bytes).map(str::trim).unwrap_or_default();
-        if text.is_empty() {
-            return Err(SecurityError::Contents { path: path.to_owned(), what: "token" });
-        }
-        Ok(Self::new(text))
-    }
-
-    /// This token.
-    #[must_use]
-    pub fn new(token: &str) -> Self {
-        Self(Sha256::digest(token).into())
+        let file = path.to_owned();
+        let digest = move || {
+            let bytes = read(&file)?;
+            let text = str::from_utf8(&bytes).map(str::trim).unwrap_or_default();
+            if text.is_empty() {
+                return Err(SecurityError::Contents { path: file.clone(), what: "token" });
+            }
+            Ok(Sha256::digest(text).into())
+        };
+        let token = Rotating::new("tokens", vec![path.to_owned()], digest)?;
+        Ok(Self(Arc::new(token)))
     }
 
     /// Whether a request has the token.
@@ -80,37 +82,54 @@ impl BearerToken {
         let value = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes).unwrap_or_default();
         let (scheme, token) = value.split_at_checked(7).unwrap_or_default();
         let given: [u8; 32] = Sha256::digest(token).into();
-        scheme.eq_ignore_ascii_case(b"bearer ") && given == self.0
+        scheme.eq_ignore_ascii_case(b"bearer ") && given == *self.0.current()
     }
 }
 
-/// Without the token.
-impl Debug for BearerToken {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("BearerToken")
+/// A certificate chain with its key, by the current files.
+#[derive(Debug)]
+struct ServerCertificate(Rotating<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for ServerCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.current()))
     }
 }
 
-/// The TLS configuration of a server with this certificate chain and private key, in PEM format.
+/// The TLS configuration of a server with this certificate chain and private key, in PEM format. It
+/// follows the files.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or used.
 pub fn server_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, SecurityError> {
+    let provider = Arc::new(ring::default_provider());
+    let failed = |source| SecurityError::Tls { path: certificate.to_owned(), source };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .with_no_client_auth();
+    let paths = [certificate, key].map(Path::to_owned);
+    let [certificate, key] = paths.clone();
+    let read = move || certified_key(&certificate, &key, &provider).map(Arc::new);
+    let certificate = ServerCertificate(Rotating::new("certificates", paths.into(), read)?);
+    let mut config = builder.with_cert_resolver(Arc::new(certificate));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certified_key(
+    certificate: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, SecurityError> {
     let lacks = |path: &Path, what| SecurityError::Contents { path: path.to_owned(), what };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
     let chain = chain.ok_or_else(|| lacks(certificate, "certificate in PEM format"))?;
     let secret = PrivateKeyDer::from_pem_slice(&read(key)?);
     let secret = secret.map_err(|_| lacks(key, "private key in PEM format"))?;
-    let failed = |source| SecurityError::Tls { path: certificate.to_owned(), source };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(failed)?
-        .with_no_client_auth()
-        .with_single_cert(chain, secret)
-        .map_err(failed)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    CertifiedKey::from_der(chain, secret, provider)
+        .map_err(|source| SecurityError::Tls { path: certificate.to_owned(), source })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
@@ -125,7 +144,10 @@ mod tests {
 
     #[test]
     fn token_must_match_exactly() {
-        let token = BearerToken::new("s3cret");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        std::fs::write(&file, " s3cret\n").unwrap();
+        let token = BearerToken::read(&file).unwrap();
         let permits = |value: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {
@@ -144,6 +166,10 @@ mod tests {
         ] {
             assert!(!permits(wrong), "{wrong:?}");
         }
-        assert_eq!(format!("{token:?}"), "BearerToken");
+        assert!(!format!("{token:?}").contains("s3cret"));
+        std::fs::write(&file, "another").unwrap();
+        assert!(permits(Some("Bearer another")) && !permits(Some("Bearer s3cret")));
+        std::fs::write(&file, "").unwrap();
+        assert!(permits(Some("Bearer another")), "kept");
     }
 }

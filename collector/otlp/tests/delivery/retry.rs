@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::delivery::{Client, OperationEnd, ResponseStatus, Retry, Stats};
+use phasemeter_otlp::delivery::{
+    Client, OperationEnd, RequestOutcome, ResponseStatus, Retry, Stats,
+};
 use phasemeter_otlp::duration_histogram::Counts;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::mock_backend::{MockBackend, Reply, Unreachable};
-use crate::{AT_ONCE, GRACE, PROTOCOLS, config, items, plain, points, send, spans, until};
+use crate::{AT_ONCE, GRACE, PROTOCOLS, config, items, plain, points, records, send, spans, until};
 
 #[test]
 fn unavailable_backend_gets_same_bytes_again_in_order() {
@@ -73,6 +75,8 @@ fn operation_is_counted_once_with_the_end_of_its_last_attempt() {
         let client = Client::start(&plain(&backend, protocol)).unwrap();
         (0..3).for_each(|_| client.enqueue(spans("step", 3)));
         let stats = client.stats();
+        // A flush would end the delay.
+        until(&client, |outcome| outcome.queued().requests == 0);
         let _ = client.flush(GRACE);
         let ends = ends.map(|(error_type, status)| (error_type.to_owned(), Some(status), 1));
         assert_eq!(operations(&stats), ends, "{protocol}");
@@ -100,8 +104,11 @@ fn retry_delay_requested_by_backend_is_honored() {
     for (protocol, reply) in [("grpc", Reply::Status(exhausted)), ("http/protobuf", too_many)] {
         let backend = MockBackend::start([reply]);
         let started = Instant::now();
-        let counts = send(&plain(&backend, protocol));
+        let client = Client::start(&plain(&backend, protocol)).unwrap();
+        client.enqueue(spans("step", 3));
+        until(&client, |outcome| outcome.traces.sent.requests == 1);
         assert!(started.elapsed() >= wait, "{:?}", started.elapsed());
+        let counts = client.flush(GRACE).traces;
         assert_eq!(items(&counts), [3, 0, 0, 0, 0]);
         assert_eq!(counts.failed_attempts, 1);
     }
@@ -121,13 +128,107 @@ fn flush_interrupts_own_retry_delay() {
 
 #[test]
 fn retry_delay_beyond_grace_ends_flush_immediately() {
-    let backend =
-        MockBackend::start([Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3000"), "")]);
+    let busy = Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3000"), "");
+    // The first attempt may begin before the flush, and the one of the flush follows.
+    let backend = MockBackend::start([busy.clone(), busy]);
     let started = Instant::now();
     let counts = send(&plain(&backend, "http/protobuf"));
     assert!(started.elapsed() < GRACE);
     assert_eq!(items(&counts), [0, 0, 0, 0, 3]);
     assert_eq!(counts.last_error.as_deref(), Some("429 Too Many Requests"));
+}
+
+/// The backend may have recovered, and there is no later attempt.
+#[test]
+fn flush_makes_one_attempt_whatever_delay_was_requested() {
+    for (protocol, reply) in [
+        ("http/protobuf", Reply::Http(StatusCode::TOO_MANY_REQUESTS, Some("3600"), "")),
+        ("grpc", {
+            let hour = ErrorDetails::with_retry_info(Some(Duration::from_secs(3_600)));
+            Reply::Status(Status::with_error_details(Code::Unavailable, "later", hour))
+        }),
+    ] {
+        let backend = MockBackend::start([reply]);
+        let client = Client::start(&plain(&backend, protocol)).unwrap();
+        client.enqueue(spans("first", 3));
+        client.enqueue(spans("second", 2));
+        until(&client, |outcome| outcome.traces.failed_attempts == 1);
+        let started = Instant::now();
+        let counts = client.flush(GRACE).traces;
+        assert_eq!(items(&counts), [5, 0, 0, 0, 0], "{protocol}: {counts:?}");
+        assert!(started.elapsed() < GRACE / 2);
+    }
+}
+
+/// A proxy, a login page or another service answers 200, too.
+#[test]
+fn success_that_is_not_otlp_is_not_accepted() {
+    let page = Reply::Http(StatusCode::OK, None, "<html>log in</html>");
+    let backend = MockBackend::start([page.clone(), Reply::Accept, page]);
+    let client = Client::start(&plain(&backend, "http/protobuf")).unwrap();
+    let receipts = [1, 2, 4].map(|number| client.enqueue_with_receipt(spans("step", number)));
+    let receipts = receipts.map(Option::unwrap);
+    let stats = client.stats();
+    let counts = client.flush(GRACE).traces;
+    assert_eq!(items(&counts), [2, 0, 5, 0, 0], "{counts:?}");
+    let outcomes = receipts.map(|receipt| receipt.outcome().unwrap());
+    assert_eq!(
+        outcomes,
+        [RequestOutcome::Refused, RequestOutcome::Accepted, RequestOutcome::Refused]
+    );
+    assert_eq!(
+        counts.last_error.as_deref(),
+        Some("200 OK, but no OTLP response: <html>log in</html>")
+    );
+    assert_eq!(backend.received().len(), 3, "it is not sent again");
+    let ends = operations(&stats).into_iter().map(|(kind, ..)| kind);
+    assert_eq!(ends.collect::<Vec<_>>(), ["", "invalid_response"]);
+}
+
+/// The outcome is that of the request, whatever became of others.
+#[test]
+fn receipt_tells_whether_a_request_was_accepted() {
+    let http = |code: u16| Reply::Http(StatusCode::from_u16(code).unwrap(), None, "");
+    let refused =
+        [http(400), http(401), http(413), Reply::Partial(3, "old"), Reply::Partial(1, "")];
+    for reply in refused {
+        let backend = MockBackend::start([http(503), reply, Reply::Accept]);
+        let client = Client::start(&plain(&backend, "http/protobuf")).unwrap();
+        let receipts = [3, 3].map(|number| client.enqueue_with_receipt(spans("step", number)));
+        let receipts = receipts.map(Option::unwrap);
+        let _ = client.flush(GRACE);
+        let outcomes = receipts.map(|receipt| receipt.outcome().unwrap());
+        assert_eq!(outcomes, [RequestOutcome::Refused, RequestOutcome::Accepted]);
+    }
+    let nowhere = Unreachable::reserve();
+    let client = Client::start(&config(&format!("http://{}", nowhere.address), &[])).unwrap();
+    let receipt = client.enqueue_with_receipt(spans("step", 1)).unwrap();
+    let _ = client.flush(AT_ONCE);
+    assert_eq!(receipt.outcome(), None, "it may or may not have arrived");
+}
+
+/// All meters export at the same instants: each sends at an offset of its own.
+#[test]
+fn metrics_and_spans_are_sent_at_the_offset_of_the_instance() {
+    let backend = MockBackend::start([]);
+    let offset = Duration::from_millis(300);
+    let client = Client::start(&plain(&backend, "http/protobuf")).unwrap();
+    client.set_send_offset(offset);
+    let began = Instant::now();
+    client.enqueue(points(1));
+    client.enqueue(spans("step", 1));
+    client.enqueue(records(1));
+    let paths = [(); 3].map(|()| {
+        let path = backend.next_request().path;
+        (path.contains("logs"), path.contains("logs") || began.elapsed() >= offset)
+    });
+    assert_eq!(paths.map(|(_, is_in_time)| is_in_time), [true; 3]);
+    assert!(paths[0].0, "events are not delayed");
+
+    let client = Client::start(&plain(&backend, "grpc")).unwrap();
+    client.set_send_offset(2 * GRACE);
+    client.enqueue(points(1));
+    assert!(client.flush(GRACE).all_sent(), "a flush waits for no offset");
 }
 
 #[test]

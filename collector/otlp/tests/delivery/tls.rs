@@ -135,3 +135,30 @@ fn tls_error_identifies_invalid_certificate() {
         }
     }
 }
+
+/// Scenario: the authority is replaced while the client runs, first by a broken file.
+/// Guarantee: the client trusts the new one and presents its new certificate, without a restart.
+#[test]
+fn replaced_certificates_are_used_without_a_restart() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    for protocol in PROTOCOLS {
+        let backend = MockBackend::with_tls([], new.server(true));
+        let client = Client::start(&old.client(&backend, protocol)).unwrap();
+        let failed = |more| {
+            let before = client.stats().read().traces.failed_attempts;
+            until(&client, |outcome| outcome.traces.failed_attempts >= before + more);
+        };
+        client.enqueue(spans("step", 3));
+        failed(1);
+        old.file("ca.pem", "not a certificate");
+        failed(3);
+        let error = client.stats().read().traces.last_error.unwrap();
+        assert!(error.contains("UnknownIssuer"), "the old one remains in use: {error}");
+        let (certificate, key) = new.sign("phasemeter");
+        old.file("client.pem", &certificate);
+        old.file("client.key", &key);
+        old.file("ca.pem", &new.issuer.pem());
+        let counts = client.flush(crate::GRACE).traces;
+        assert_eq!(items(&counts), [3, 0, 0, 0, 0], "{protocol}: {counts:?}");
+    }
+}

@@ -87,27 +87,27 @@ pub(crate) struct MockBackend {
 impl MockBackend {
     /// Listens on a free port.
     pub(crate) fn start(script: impl IntoIterator<Item = Reply>) -> Self {
-        Self::listen(script, None, None)
+        Self::listen(scripted(script), None, None)
+    }
+
+    /// Listens on a free port, and replies to each request as this decides.
+    pub(crate) fn deciding(decide: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> Self {
+        Self::listen(Box::new(decide), None, None)
     }
 
     /// Listens on a free port with TLS.
     pub(crate) fn with_tls(script: impl IntoIterator<Item = Reply>, tls: ServerConfig) -> Self {
-        Self::listen(script, Some(tls), None)
+        Self::listen(scripted(script), Some(tls), None)
     }
 
     /// Listens on a Unix socket; `address` is unused.
     pub(crate) fn on_socket(path: &Path) -> Self {
-        Self::listen([], None, Some(path))
+        Self::listen(scripted([]), None, Some(path))
     }
 
-    fn listen(
-        script: impl IntoIterator<Item = Reply>,
-        tls: Option<ServerConfig>,
-        socket: Option<&Path>,
-    ) -> Self {
+    fn listen(decide: Decide, tls: Option<ServerConfig>, socket: Option<&Path>) -> Self {
         let (sender, requests) = mpsc::channel();
-        let script = Mutex::new(script.into_iter().collect());
-        let shared = Arc::new(Shared { script, sender });
+        let shared = Arc::new(Shared { decide: Mutex::new(decide), sender });
         let (stop, mut stopped) = oneshot::channel::<()>();
         let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -171,8 +171,17 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
+/// Decides how to reply.
+type Decide = Box<dyn FnMut(&ReceivedRequest) -> Reply + Send>;
+
+/// Replies as scripted, then accepts.
+fn scripted(script: impl IntoIterator<Item = Reply>) -> Decide {
+    let mut script: VecDeque<_> = script.into_iter().collect();
+    Box::new(move |_| script.pop_front().unwrap_or(Reply::Accept))
+}
+
 struct Shared {
-    script: Mutex<VecDeque<Reply>>,
+    decide: Mutex<Decide>,
     sender: mpsc::Sender<ReceivedRequest>,
 }
 
@@ -195,10 +204,10 @@ async fn respond(
 ) -> Result<Response<Body>, Infallible> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    let reply = shared.script.lock().unwrap().pop_front().unwrap_or(Reply::Accept);
     let path = parts.uri.path().to_owned();
     let received =
         ReceivedRequest { path: path.clone(), headers: parts.headers.clone(), body: body.clone() };
+    let reply = (shared.decide.lock().unwrap())(&received);
     // The test may have dropped the receiver.
     let _ = shared.sender.send(received);
     if let Reply::NoResponse = reply {

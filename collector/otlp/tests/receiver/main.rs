@@ -344,7 +344,8 @@ fn wider_than_loopback_requires_tls_and_token() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let certificate = file("cert.pem", cert.pem());
+    let before = cert.pem();
+    let certificate = file("cert.pem", before.clone());
     let key = file("key.pem", signing_key.serialize_pem());
     let token = file("token", "s3cret\n".to_owned());
     let listen: Vec<ListenAddress> = vec!["0.0.0.0:0".parse().unwrap()];
@@ -376,6 +377,28 @@ fn wider_than_loopback_requires_tls_and_token() {
         }
     }
     assert_eq!(received.try_iter().count(), 2);
+
+    // Both are replaced while it runs; a broken file changes nothing.
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    file("cert.pem", "not a certificate".to_owned());
+    let accepts = |trusted: &str, token: &str| {
+        let headers = format!("authorization=Bearer%20{token}");
+        let client = client(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", trusted),
+            ("OTEL_EXPORTER_OTLP_HEADERS", &headers),
+        ]);
+        client.enqueue(EncodedRequest::traces(&spans(1)));
+        client.flush(Duration::from_secs(2)).all_sent()
+    };
+    let before = file("before.pem", before).display().to_string();
+    assert!(accepts(&before, "s3cret"));
+    file("key.pem", signing_key.serialize_pem());
+    let after = file("cert.pem", cert.pem()).display().to_string();
+    file("token", "another".to_owned());
+    assert!(accepts(&after, "another"));
+    assert!(!accepts(&after, "s3cret") && !accepts(&before, "another"));
 }
 
 #[test]

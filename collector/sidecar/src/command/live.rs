@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::LogLimiter;
 use phasemeter_otlp::encode::{CommandExit, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
+use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use super::billed_file::BilledFile;
@@ -24,7 +26,6 @@ use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
-use super::log_limiter::LogLimiter;
 #[cfg(feature = "gateway")]
 use super::received::ReceivedTelemetry;
 use super::window_scheduler::WindowScheduler;
@@ -358,6 +359,10 @@ impl<'a> Live<'a> {
     }
 
     fn log_event(&mut self, gpu: usize, event: Event) {
+        // What is not logged at all is not suppressed.
+        if live_event::level(event) > LevelFilter::current() {
+            return;
+        }
         let permit = self.log_limiter.permit((gpu, event.kind()), Instant::now());
         let Some(suppressed) = permit else { return };
         let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);

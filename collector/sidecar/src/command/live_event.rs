@@ -4,7 +4,7 @@
 
 use phasemeter_otlp::encode::EventKind;
 use phasemeter_sources::nvml::Event;
-use tracing::{debug, info, warn};
+use tracing::{Level, debug, info, warn};
 
 /// The events that are exported: those of a GPU, not of polling.
 pub(super) const fn exported(event: Event) -> Option<EventKind> {
@@ -34,21 +34,28 @@ pub(super) fn log_mig_mode(name: &str, index: Option<u32>, enabled: bool) {
     }
 }
 
+/// The level at which an event is logged.
+pub(super) const fn level(event: Event) -> Level {
+    match event {
+        // Missing properties are expected on many GPUs.
+        Event::Unsupported(..) => Level::DEBUG,
+        Event::Supported(_)
+        | Event::Recovered
+        | Event::CallRecovered(_)
+        | Event::PollPeriod(..) => Level::INFO,
+        Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => Level::WARN,
+    }
+}
+
 /// Logs an event of a GPU. `suppressed`: messages of its kind that were not logged before it.
 pub(super) fn log(event: Event, name: &str, index: Option<u32>, suppressed: u64) {
     let event_text = match suppressed {
         0 => event.to_string(),
         more => format!("{event} ({more} messages of this kind suppressed)"),
     };
-    match event {
-        // Missing properties are expected on many GPUs.
-        Event::Unsupported(..) => debug!(gpu = index, "{name}: {event_text}"),
-        Event::Supported(_)
-        | Event::Recovered
-        | Event::CallRecovered(_)
-        | Event::PollPeriod(..) => info!(gpu = index, "{name}: {event_text}"),
-        Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => {
-            warn!(gpu = index, "{name}: {event_text}");
-        }
+    match level(event) {
+        Level::WARN => warn!(gpu = index, "{name}: {event_text}"),
+        Level::INFO => info!(gpu = index, "{name}: {event_text}"),
+        _ => debug!(gpu = index, "{name}: {event_text}"),
     }
 }

@@ -43,8 +43,6 @@ mod live_event;
 mod live_sink;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;
-#[cfg(feature = "live")]
-mod log_limiter;
 #[cfg(feature = "gateway")]
 mod mappings;
 mod metering;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::destination::Destination;
 use super::endpoint::Endpoint;
@@ -15,6 +16,7 @@ use super::setting::Setting;
 use super::target::Target;
 use super::tls::{Tls, TlsFiles};
 use crate::exporter_list::ExporterList;
+use crate::rotation::Rotating;
 use crate::signal::{BySignal, Signal};
 
 /// Default timeout of an attempt.
@@ -37,7 +39,7 @@ struct Reader<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     errors: ConfigErrors,
     /// TLS configurations by files: usually all signals share one.
-    tls: Vec<(TlsFiles, Option<Arc<ClientConfig>>)>,
+    tls: Vec<(TlsFiles, Option<Arc<Rotating<ClientConfig>>>)>,
 }
 
 impl Reader<'_> {
@@ -54,7 +56,7 @@ impl Reader<'_> {
         let compression = self.read(signal, "COMPRESSION", compression);
         let tls = match endpoint.server_name.clone() {
             None => None,
-            Some(name) => Some(Tls { config: self.tls(signal, protocol)?, name }),
+            Some(name) => Some(self.tls(signal, protocol, name)?),
         };
         Some(Target {
             protocol,
@@ -88,7 +90,12 @@ impl Reader<'_> {
         self.errors.keep(endpoint.map_err(|reason| setting.endpoint(reason)))
     }
 
-    fn tls(&mut self, signal: Signal, protocol: Protocol) -> Option<Arc<ClientConfig>> {
+    fn tls(
+        &mut self,
+        signal: Signal,
+        protocol: Protocol,
+        name: ServerName<'static>,
+    ) -> Option<Tls> {
         let certificate = self.find(signal, "CLIENT_CERTIFICATE");
         let identity = match (certificate, self.find(signal, "CLIENT_KEY")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -97,12 +104,16 @@ impl Reader<'_> {
             (None, Some(set)) => return self.half(set, "CLIENT_CERTIFICATE"),
         };
         let files = TlsFiles { trusted: self.find(signal, "CERTIFICATE"), identity, protocol };
-        if let Some((_, config)) = self.tls.iter().find(|(known, _)| *known == files) {
-            return config.clone();
-        }
-        let config = files.config(&mut self.errors);
-        self.tls.push((files, config.clone()));
-        config
+        let known = self.tls.iter().find(|(known, _)| *known == files);
+        let config = match known {
+            Some((_, config)) => config.clone(),
+            None => {
+                let config = self.errors.keep_all(files.follow()).map(Arc::new);
+                self.tls.push((files.clone(), config.clone()));
+                config
+            }
+        };
+        Some(Tls { files, config: config?, name })
     }
 
     /// Reports that only one of certificate and key is set.

@@ -31,6 +31,19 @@ impl ConfigErrors {
         }
         None
     }
+
+    /// Records all errors of a part.
+    pub(super) fn keep_all<T>(&mut self, result: Result<T, Self>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(Self(errors)) => {
+                for error in errors {
+                    let _ = self.keep::<()>(Err(error));
+                }
+                None
+            }
+        }
+    }
 }
 
 impl Display for ConfigErrors {

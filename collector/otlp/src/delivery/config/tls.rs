@@ -1,4 +1,4 @@
-//! TLS configuration: reads certificates and keys for rustls.
+//! TLS configuration: reads certificates and keys for rustls, and reads them again after they changed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,19 +13,26 @@ use tokio_rustls::rustls;
 use super::error::{ConfigError, ConfigErrors};
 use super::protocol::Protocol;
 use super::setting::Setting;
+use crate::rotation::Rotating;
 
 /// TLS settings for one backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
-    pub(crate) config: Arc<ClientConfig>,
+    pub(super) files: TlsFiles,
+    pub(super) config: Arc<Rotating<ClientConfig>>,
     /// The name that the certificate must have.
     pub(crate) name: ServerName<'static>,
 }
 
 impl Tls {
+    /// The configuration by the current files: another one after a change.
+    pub(crate) fn current(&self) -> Arc<ClientConfig> {
+        self.config.current()
+    }
+
     /// Whether no client certificate is sent.
-    pub(super) fn is_anonymous(&self) -> bool {
-        !self.config.client_auth_cert_resolver.has_certs()
+    pub(super) const fn is_anonymous(&self) -> bool {
+        self.files.identity.is_none()
     }
 }
 
@@ -41,8 +48,23 @@ pub(super) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads all files; `None` on any error.
-    pub(super) fn config(&self, errors: &mut ConfigErrors) -> Option<Arc<ClientConfig>> {
+    /// Reads all files, now and whenever they have changed.
+    pub(super) fn follow(&self) -> Result<Rotating<ClientConfig>, ConfigErrors> {
+        let identity = self.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+        let files = self.trusted.iter().chain(identity);
+        let paths = files.map(|file| PathBuf::from(&file.value)).collect();
+        let files = self.clone();
+        Rotating::new("certificates", paths, move || files.read())
+    }
+
+    /// Reads all files, or returns every error.
+    fn read(&self) -> Result<ClientConfig, ConfigErrors> {
+        let mut errors = ConfigErrors::default();
+        let config = self.config(&mut errors);
+        config.ok_or(errors)
+    }
+
+    fn config(&self, errors: &mut ConfigErrors) -> Option<ClientConfig> {
         let roots = errors.keep(self.trusted.as_ref().map_or_else(machine_roots, roots));
         let identity = match &self.identity {
             None => None,
@@ -56,7 +78,7 @@ impl TlsFiles {
             certificate: self.identity.as_ref().map_or_else(String::new, |(c, _)| c.to_string()),
             source,
         });
-        errors.keep(config).map(Arc::new)
+        errors.keep(config)
     }
 
     fn assemble(

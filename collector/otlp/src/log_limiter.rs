@@ -13,7 +13,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 /// Limits messages by kind. Its memory depends on the number of kinds only.
 #[derive(Debug)]
-pub(super) struct LogLimiter<K> {
+pub struct LogLimiter<K> {
     kinds: BTreeMap<K, Messages>,
 }
 
@@ -33,7 +33,7 @@ impl<K> Default for LogLimiter<K> {
 
 impl<K: Ord> LogLimiter<K> {
     /// Whether a message is to be logged, and then how many of its kind were suppressed before it.
-    pub(super) fn permit(&mut self, kind: K, now: Instant) -> Option<u64> {
+    pub fn permit(&mut self, kind: K, now: Instant) -> Option<u64> {
         let messages = self.kinds.entry(kind).or_insert(Messages::since(now));
         let mut suppressed = 0;
         if now.saturating_duration_since(messages.since) >= PERIOD {
@@ -48,7 +48,8 @@ impl<K: Ord> LogLimiter<K> {
     }
 
     /// The number of messages suppressed since the last one that was logged, of all kinds.
-    pub(super) fn suppressed(&self) -> u64 {
+    #[must_use]
+    pub fn suppressed(&self) -> u64 {
         self.kinds.values().map(|messages| messages.suppressed).sum()
     }
 }
