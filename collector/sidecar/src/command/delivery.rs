@@ -14,6 +14,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use crate::cli::SendArgs;
+use crate::instance;
 use crate::telemetry::Telemetry;
 
 /// Sends requests until it is finished.
@@ -66,6 +67,12 @@ impl Delivery {
                 None
             }
         }
+    }
+
+    /// Sends metrics and spans later by a part of the export interval that depends on the instance, so that
+    /// not all machines send at once.
+    pub(super) fn spread(&self, instance: &str, every: Nanos) {
+        self.client.set_send_offset(instance::send_offset(instance, every));
     }
 
     /// Whether the backend has answered everything so far.

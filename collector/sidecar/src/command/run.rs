@@ -128,6 +128,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let clock = Clock::start();
     let mut experiment = request.open(clock.now(), kind);
     let own = resources(&mut experiment, trace, command.is_some());
+    if let (Some(delivery), Some(id)) = (&delivery, own.hardware.get(SERVICE_INSTANCE_ID)) {
+        delivery.spread(id, environment.export.every);
+    }
     let propagation_env = experiment.propagation_env();
     let zone = LocalZone::of(args.utc_offset, |name| std::env::var(name).ok());
     let config = MeterConfig { utc_offset: zone.offset(), ..args.config() };
@@ -321,15 +324,19 @@ struct OwnResources {
 fn resources(experiment: &mut Experiment, random: TraceId, is_command: bool) -> OwnResources {
     let workload = &mut experiment.attributes;
     let place = resource::place(workload, host::attributes());
+    let machine = instance::machine(&place, || host::boot_id().unwrap_or_default());
     // A command is an experiment of its own. A sidecar without an experiment is the same after a
     // restart.
     let is_named = experiment.id != random.to_string();
     let id = if is_named || is_command { experiment.id.as_str() } else { "" };
     if !workload.contains_key(SERVICE_INSTANCE_ID) {
-        let instance = instance::workload_id(workload, &place, id);
+        let instance = instance::workload_id(workload, &place, &machine, id);
         workload.insert(SERVICE_INSTANCE_ID.to_owned(), instance);
     }
-    let own = |part| resource::own(place.clone(), instance::phasemeter_id(workload, &place, part));
+    let own = |part| {
+        let id = instance::phasemeter_id(workload, &place, &machine, part);
+        resource::own(place.clone(), id)
+    };
     let mut process = own("process");
     process.extend(telemetry::sdk_attributes());
     OwnResources { hardware: own("hardware"), process }
