@@ -21,9 +21,9 @@ use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::ExperimentRequest;
-use phasemeter_otlp::{OtlpFile, Request};
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
@@ -60,7 +60,8 @@ pub(super) fn audit(path: &Path, options: &LogOptions) {
 /// Meters a source, exports and reports it, and checks the accounts.
 pub(super) fn meter<S: Source>(mut source: S, rejected: fn(&S) -> u64) {
     let mut file = OtlpFile::new(io::sink());
-    let sink: RequestSink<'_> = Box::new(move |request: Request| file.write(&request));
+    let sink: RequestSink<'_> =
+        Box::new(move |outgoing| outgoing.requests.iter().try_for_each(|it| file.write(it)));
     let rate = Rate::new(3_300_000_001).unwrap();
     let settings = Settings {
         meter: MeterConfig::default(),

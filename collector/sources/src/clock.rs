@@ -110,6 +110,18 @@ impl Clock {
         (self.at(reading.boot), reading)
     }
 
+    /// Time since boot at an instant of the run.
+    #[must_use]
+    pub fn boot_at(&self, at: Timestamp) -> Nanos {
+        self.start.boot + at.since(self.start.wall) - self.start.wall.since(at)
+    }
+
+    /// The instant of the run at this time since boot, also before its start.
+    #[must_use]
+    pub fn at_boot(&self, boot: Nanos) -> Timestamp {
+        self.at(boot).saturating_sub(self.start.boot - boot)
+    }
+
     /// Time since boot without suspension, for deadlines.
     #[must_use]
     pub fn awake(&self) -> Nanos {
@@ -279,6 +291,22 @@ mod tests {
         assert_eq!(clock.now(), at(START + 61_000));
         pass(1_000, -7_200_000, 0);
         assert_eq!(clock.now(), at(START + 62_000));
+    }
+
+    #[test]
+    fn instants_and_times_since_boot_are_converted() {
+        let (clock, _) = started();
+        let boot = NOW.get().boot;
+        for (millis, since) in [(5_000, boot + Nanos::from_secs(5)), (0, boot)] {
+            assert_eq!(clock.boot_at(at(START + millis)), since);
+            assert_eq!(clock.at_boot(since), at(START + millis));
+        }
+        let before = boot - Nanos::from_secs(7);
+        assert_eq!(
+            (clock.boot_at(at(START - 7_000)), clock.at_boot(before)),
+            (before, at(START - 7_000))
+        );
+        assert_eq!(clock.boot_at(Timestamp::EPOCH), Nanos::ZERO, "before boot");
     }
 
     #[test]

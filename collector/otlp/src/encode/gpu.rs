@@ -3,6 +3,7 @@
 //! Must not depend on other GPUs, or on requests.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::money::NanoUsd;
@@ -13,6 +14,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::accounts::AccountPoints;
 use super::batch::Batch;
+use super::claim::Claim;
 use super::context::{GpuSnapshot, TraceContext};
 use super::device_metrics::DeviceMetrics;
 use super::exemplars::Exemplars;
@@ -47,6 +49,7 @@ struct LastExport {
 #[derive(Clone, Debug)]
 pub struct GpuExport {
     pub(super) key: GpuKey,
+    identity_key: String,
     attributes: GpuAttributes,
     pub(super) session: Option<Session>,
     last: Option<LastExport>,
@@ -64,6 +67,7 @@ impl GpuExport {
     pub(super) fn new(key: GpuKey, id: String, gpu: &GpuDescription) -> Self {
         Self {
             key,
+            identity_key: gpu.identity.key().to_owned(),
             attributes: GpuAttributes::new(id, gpu),
             session: None,
             last: None,
@@ -161,13 +165,22 @@ impl GpuExport {
         Some(cost - std::mem::replace(&mut self.cost, cost))
     }
 
-    /// Adds the GPU's points at the instant `at`.
-    /// Up to when its sums were exported; `None` if they were not yet.
-    #[must_use]
-    pub fn exported_until(&self) -> Option<Timestamp> {
-        self.last.filter(|last| last.at > last.first).map(|last| last.at)
+    /// The key of its identity.
+    pub(super) fn identity_key(&self) -> &str {
+        &self.identity_key
     }
 
+    /// The time in sums of this temporality at their next export, at the instant `at`.
+    pub(super) fn claim(&self, at: Timestamp, counters: AggregationTemporality) -> Option<Claim> {
+        let last = self.last.as_ref()?;
+        let from = match counters {
+            AggregationTemporality::Delta => last.at,
+            _ => last.first,
+        };
+        (from < at).then(|| Claim { gpu: self.identity_key.clone(), from, to: at })
+    }
+
+    /// Adds the GPU's points at the instant `at`.
     pub(super) fn add_points(
         &mut self,
         at: Timestamp,

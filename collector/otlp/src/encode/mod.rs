@@ -5,6 +5,7 @@
 mod accounts;
 mod attribution;
 mod batch;
+mod claim;
 mod command;
 mod context;
 mod delta;
@@ -28,6 +29,7 @@ mod utilization;
 mod values;
 mod work;
 
+pub use claim::{Claim, ClaimKind, Outgoing};
 pub use command::CommandExit;
 pub use events::{ClockStep, EventKind, GpuEvent};
 pub use experiments::PricedExperiment;

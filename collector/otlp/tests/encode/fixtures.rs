@@ -109,7 +109,7 @@ pub(crate) fn run_as(
     for (gpu, reading) in readings {
         let (meter, export) = &mut gpus[gpu];
         meter.push(reading, &mut exporter.observe(export)).unwrap();
-        requests.extend(exporter.requests());
+        requests.extend(exporter.outgoing().flat_map(|it| it.requests));
     }
     let mut summaries = Vec::new();
     for (mut meter, mut export) in gpus {
@@ -117,7 +117,7 @@ pub(crate) fn run_as(
         exporter.end(export);
         summaries.push(meter.summary());
     }
-    requests.extend(exporter.finish());
+    requests.extend(exporter.finish().flat_map(|it| it.requests));
     Run { requests, summaries }
 }
 

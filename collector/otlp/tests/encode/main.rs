@@ -207,7 +207,10 @@ fn device_metrics_count_in_the_interval_of_their_time() {
     }
     meter.finish(&mut exporter.observe(&mut export));
     exporter.end(export);
-    let run = Run { requests: exporter.finish().collect(), summaries: Vec::new() };
+    let run = Run {
+        requests: exporter.finish().flat_map(|it| it.requests).collect(),
+        summaries: Vec::new(),
+    };
     let streams = run.metrics();
     let points = |name| -> Vec<f64> {
         let [stream] = of(&streams, name)[..] else { panic!("one stream of {name}") };

@@ -105,8 +105,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH")]
     pub procfs: Option<PathBuf>,
 
-    /// File with the time until which each GPU is billed: what the backend has accepted. If it exists, the
-    /// time since then that is not billed is reported as a gap. For this process only.
+    /// File with the time until which each GPU is billed, and the last requests that the backend has not
+    /// accepted. If it exists, they are sent again, and the time since then is reported as a gap. For this
+    /// process only.
     #[arg(long = "state", value_name = "FILE")]
     pub state_file: Option<PathBuf>,
 

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::delivery::{Client, Config, Destination};
+use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt};
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_otlp::{BySignal, Request, Signal};
+use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
 use tracing::warn;
 
 use super::delivery_report::DeliveryReport;
@@ -75,9 +75,9 @@ impl Delivery {
         self.client.set_send_offset(instance::send_offset(instance, every));
     }
 
-    /// Whether the backend has answered everything so far.
-    pub(super) fn is_idle(&self) -> bool {
-        self.client.stats().read().queued().requests == 0
+    /// Enqueues an encoded request; never blocks. `None` if its signal is not exported.
+    pub(super) fn send_encoded(&self, request: EncodedRequest) -> Option<Receipt> {
+        self.client.enqueue_with_receipt(request)
     }
 
     /// Enqueues a request; never blocks.

@@ -73,10 +73,6 @@ pub enum CommandError {
         /// Its other use.
         other: String,
     },
-    /// The file of `--state` is another file.
-    #[cfg(feature = "live")]
-    #[error("{}: not a file of --state; name another one, or remove it", .0.display())]
-    BilledFile(PathBuf),
     /// Not all telemetry was delivered.
     #[error("{0}")]
     Undelivered(Box<DeliveryReport>),
@@ -173,8 +169,6 @@ impl CommandError {
     fn status(&self) -> u8 {
         match self {
             Self::Source(SourceError::Log(_)) => EX_DATAERR,
-            #[cfg(feature = "live")]
-            Self::BilledFile(_) => EX_DATAERR,
             #[cfg(feature = "gateway")]
             Self::Source(SourceError::MetricLog(_)) => EX_DATAERR,
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {

@@ -104,6 +104,8 @@ impl ReplacedFile {
                         fs::rename(&beside, &path)
                             .or_else(|_| overwrite(&path, &mut File::open(&beside)?))
                     });
+                    // A crash of the machine must not lose the name.
+                    sync_directory(&path);
                     moved.map(|()| result).map_err(failed)
                 });
                 // Left only if it was not renamed.
@@ -140,6 +142,13 @@ fn beside(path: &Path) -> PathBuf {
 /// Whether a directory allows no new file, though one in it may be writable.
 fn is_denied(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Stores the names in the directory of a file, if its file system does that: not all do.
+fn sync_directory(path: &Path) {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(directory.unwrap_or(Path::new(".")));
+    let _ = directory.and_then(|directory| directory.sync_all());
 }
 
 /// Overwrites a file with another one. Its space is reserved before, so that a full disk changes

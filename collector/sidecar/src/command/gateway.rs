@@ -20,7 +20,7 @@ use phasemeter_workload::ledger::WorkLedger;
 use tracing::warn;
 
 use super::alerts;
-use super::billed_file::BilledFile;
+use super::claims::Claims;
 use super::delivery::Delivery;
 use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
@@ -42,7 +42,7 @@ use crate::cli::GatewayArgs;
 use crate::gateway::{
     CounterIntake, Exclusions, GatewayBilling, GatewaySummary, Intake, Metered, SpanSummary,
 };
-use crate::pipeline::{Finished, Pipeline, Settings};
+use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::report::WorkByHour;
 use crate::resource;
@@ -68,7 +68,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let work_mappings = receive::work_mappings(&args.work)?;
     let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
-    let mut state = args.state_file.as_deref().map(BilledFile::open).transpose()?;
+    let mut claims = args.state_file.as_deref().map(Claims::open).transpose()?;
+    claims.iter_mut().for_each(Claims::begin_reported);
+    let held = claims.as_ref().map(Claims::held);
     signals.ready();
 
     let clock = Clock::start();
@@ -88,16 +90,21 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         alerts: alerts::select(&args.metering.alerts)?,
         pricing: metering::pricing(&args.metering.price, &resource, manager.clone())?,
         work: metering::work(&args.metering),
-        export: live_sink(delivery.as_ref(), spans.as_ref().map(receive::divert), &mut otlp_file)
-            .map(|sink| (environment.export, sink)),
+        export: live_sink(
+            delivery.as_ref(),
+            spans.as_ref().map(receive::divert),
+            held,
+            &mut otlp_file,
+        )
+        .map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::live(settings, experiment, &hardware);
     let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
     let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after);
-    if let Some(state) = &state {
-        pipeline.resume(state.billed().clone());
+    if let Some(claims) = &claims {
+        claims.resume(&mut pipeline);
         // What an earlier gateway has billed may arrive again.
-        let billed = state.billed().iter();
+        let billed = claims.billed().iter();
         billed.for_each(|(uuid, until)| buffer.cover(uuid, Timestamp::EPOCH, *until));
     }
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
@@ -125,9 +132,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         started: Instant::now(),
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
     gateway.run(&metered, &signals, until, |pipeline, gpus| {
-        state.iter_mut().for_each(|state| state.step(pipeline, gpus, is_delivered));
+        let mut claims = claims.iter_mut();
+        claims.try_for_each(|claims| claims.step(pipeline, gpus, delivery.as_ref()))
     })?;
     let is_cut = signals.cut();
     receiving.stop();
@@ -137,12 +144,11 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         stop_file(&error);
     }
     let (mut sent, passed) = receiving.finish(GRACE, &is_cut);
+    let gpus = billing.gpus();
+    claims.iter_mut().for_each(|claims| claims.finish(&run, gpus, delivery.as_ref()));
     let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
+    claims.into_iter().for_each(|claims| claims.conclude(&run));
     sent.extend(delivered.iter().flat_map(DeliveryReport::sentences));
-    if let Some(state) = state {
-        let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
-        state.finish(&run, billing.gpus(), is_complete);
-    }
     let provenance = Provenance {
         title: "gateway".to_owned(),
         work_by_hour,
@@ -214,7 +220,7 @@ impl Gateway<'_> {
         metered: &Receiver<Metered>,
         signals: &SignalListener,
         until: Option<Instant>,
-        mut step: impl FnMut(&Pipeline<'_>, &[GpuIdentity]),
+        mut step: impl FnMut(&mut Pipeline<'_>, &[GpuIdentity]) -> Result<(), PipelineError>,
     ) -> Result<(), CommandError> {
         while until.is_none_or(|until| Instant::now() < until) {
             if self.spans.as_ref().is_some_and(SpanPricing::is_full) {
@@ -235,7 +241,7 @@ impl Gateway<'_> {
             let released = self.buffer.release(now);
             self.meter(&released)?;
             self.price_spans()?;
-            step(&self.pipeline, self.billing.gpus());
+            step(&mut self.pipeline, self.billing.gpus())?;
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
             let results = self.scheduler.step(|| {
                 // Daylight saving time may have begun or ended.

@@ -20,8 +20,9 @@ use phasemeter_workload::mapping::WorkMappings;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
-use super::billed_file::BilledFile;
+use super::claims::Claims;
 use super::clock_notes::ClockNotes;
+use super::delivery::Delivery;
 use super::gpus::ArrivedGpu;
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
@@ -202,9 +203,13 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Keeps what is billed in a file, if the backend has it.
-    pub(super) fn keep(&self, state: &mut BilledFile, is_delivered: impl FnOnce() -> bool) {
-        state.step(&self.pipeline, &self.gpus, is_delivered);
+    /// Stores and sends what claims time.
+    pub(super) fn claim(
+        &mut self,
+        claims: &mut Claims,
+        delivery: Option<&Delivery>,
+    ) -> Result<(), PipelineError> {
+        claims.step(&mut self.pipeline, &self.gpus, delivery)
     }
 
     /// Evaluates policies if a window is due, and exports new results.
@@ -359,7 +364,7 @@ impl<'a> Live<'a> {
     }
 
     fn log_event(&mut self, gpu: usize, event: Event) {
-        // What is not logged at all is not suppressed.
+        // A message below the level is not suppressed.
         if live_event::level(event) > LevelFilter::current() {
             return;
         }

@@ -6,9 +6,9 @@ mod audit;
 #[cfg(feature = "bill")]
 mod bill;
 #[cfg(feature = "live")]
-mod billed_file;
-#[cfg(feature = "live")]
 mod child;
+#[cfg(feature = "live")]
+mod claims;
 #[cfg(feature = "live")]
 mod clock_notes;
 #[cfg(feature = "bill")]

@@ -22,8 +22,8 @@ use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
 
 use super::alerts;
-use super::billed_file::BilledFile;
 use super::child::{self, Child};
+use super::claims::Claims;
 use super::delivery::Delivery;
 use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
@@ -110,8 +110,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     };
     #[cfg(feature = "gateway")]
     let (mut receiving, metered) = receiving.unzip();
-    let state = args.state_file.as_deref().map(BilledFile::open).transpose();
-    let mut state = optional.result(state)?.flatten();
+    let claims = args.state_file.as_deref().map(Claims::open).transpose();
+    let mut claims = optional.result(claims)?.flatten();
     let mut arrivals = GpuArrivals::start(&args.gpus, command.is_some() && !args.require_gpu)?;
     signals.ready();
 
@@ -126,6 +126,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let executable = executable.or(request.executable);
     let request = ExperimentRequest { traces: args.trace_mode, executable, ..request };
     let clock = Clock::start();
+    let clock_note = claims.as_mut().and_then(|claims| claims.begin(clock));
     let mut experiment = request.open(clock.now(), kind);
     let own = resources(&mut experiment, trace, command.is_some());
     if let (Some(delivery), Some(id)) = (&delivery, own.hardware.get(SERVICE_INSTANCE_ID)) {
@@ -152,7 +153,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let divert = costs.as_ref().map(receive::divert);
     #[cfg(not(feature = "gateway"))]
     let divert = None;
-    let sink = live_sink(delivery.as_ref(), divert, &mut otlp_file);
+    let held = claims.as_ref().map(Claims::held);
+    let sink = live_sink(delivery.as_ref(), divert, held, &mut otlp_file);
     let settings = Settings {
         meter: config,
         alerts,
@@ -162,7 +164,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     };
     let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
     pipeline.set_host(&own.hardware);
-    state.iter().for_each(|state| pipeline.resume(state.billed().clone()));
+    claims.iter().for_each(|claims| claims.resume(&mut pipeline));
 
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let watcher = watcher.map_err(failed("cannot watch the policy directory"));
@@ -215,9 +217,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
-        let is_delivered = || delivery.as_ref().is_none_or(Delivery::is_idle);
         let step = |live: &mut Live<'_>, child: Option<&Child>| {
-            state.iter_mut().for_each(|state| live.keep(state, is_delivered));
+            let mut claims = claims.iter_mut();
+            claims.try_for_each(|claims| live.claim(claims, delivery.as_ref()))?;
             let mut notices = interruptions.iter_mut();
             notices.try_for_each(|notices| notices.take(live, child))
         };
@@ -250,11 +252,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             let (forwarded, passed) = forwarded.unwrap_or_default();
             #[cfg(not(feature = "gateway"))]
             let (forwarded, passed) = (Vec::new(), None);
+            claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref()));
             let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
-            let is_complete = delivered.as_ref().is_none_or(DeliveryReport::is_complete);
-            if let Some(state) = state {
-                state.finish(&run, &gpus, is_complete);
-            }
+            claims.into_iter().for_each(|claims| claims.conclude(&run));
             let sentences: Vec<_> = match &delivered {
                 Some(report) => report.sentences().collect(),
                 None if !is_exported => vec![NO_THREAD.to_owned()],
@@ -273,7 +273,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
                 rejected_rows: Vec::new(),
                 rejected_total: 0,
                 assumptions: [vec![selected.to_owned()], assumptions].concat(),
-                sampling,
+                sampling: sampling.into_iter().chain(clock_note).collect(),
                 attribution,
                 delivery: [sentences, forwarded].concat(),
                 timed: true,

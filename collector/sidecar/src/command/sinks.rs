@@ -39,7 +39,9 @@ impl Sinks {
     /// All sinks as one; `None` if there are none. [`Self::write_error`] converts its errors.
     pub(super) fn request_sink(&mut self) -> Option<RequestSink<'_>> {
         let any = self.file.is_some() || self.delivery.is_some();
-        any.then(|| -> RequestSink<'_> { Box::new(|request| self.send(&request)) })
+        any.then(|| -> RequestSink<'_> {
+            Box::new(|outgoing| outgoing.requests.iter().try_for_each(|it| self.send(it)))
+        })
     }
 
     /// Sends a request to all sinks. Waits for the backend: a log is read faster than it is sent.

@@ -7,14 +7,15 @@ use std::io;
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::Request;
-use phasemeter_otlp::encode::{CommandExit, EventKind, ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::encode::{
+    CommandExit, EventKind, ExportSettings, Exporter, GpuEvent, Outgoing,
+};
 
 use super::{Pipeline, PipelineError};
 use crate::policies::PolicyResults;
 
 /// Receives requests.
-pub type RequestSink<'a> = Box<dyn FnMut(Request) -> io::Result<()> + 'a>;
+pub type RequestSink<'a> = Box<dyn FnMut(Outgoing) -> io::Result<()> + 'a>;
 
 impl Pipeline<'_> {
     /// Exports a device metric; windows have it too. Ignored before the first
@@ -66,6 +67,14 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Passes complete requests to the sink, also if no reading follows.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn flush(&mut self) -> Result<(), PipelineError> {
+        self.send()
+    }
+
     /// Passes complete requests to the sink.
     pub(super) fn send(&mut self) -> Result<(), PipelineError> {
         send(&mut self.exporter, &mut self.export)
@@ -79,7 +88,7 @@ pub(super) fn send(
 ) -> Result<(), PipelineError> {
     match (exporter, export) {
         (Some(exporter), Some((_, sink))) => {
-            exporter.requests().try_for_each(sink).map_err(PipelineError::Export)
+            exporter.outgoing().try_for_each(sink).map_err(PipelineError::Export)
         }
         _ => Ok(()),
     }

@@ -44,7 +44,7 @@ use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
 use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Counts, Source, SourceError};
-pub use resumption::{BilledUntil, RunGap};
+pub use resumption::{BilledUntil, EarlierRuns, RunGap};
 
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
@@ -124,8 +124,10 @@ pub struct Pipeline<'a> {
     /// Number of readings that wait for older ones, of all GPUs together.
     buffered: usize,
     /// What earlier runs have billed, and the time since then that no run bills.
-    billed_before: BilledUntil,
+    earlier: EarlierRuns,
     gaps: Vec<RunGap>,
+    /// The GPUs that were added and not taken.
+    joined: BilledUntil,
     /// The end of the run, if its last readings are not.
     end: Option<Timestamp>,
     /// Whether the meters have finished.
@@ -176,8 +178,9 @@ impl<'a> Pipeline<'a> {
             polled_bases: Vec::new(),
             models: BTreeMap::new(),
             buffered: 0,
-            billed_before: BilledUntil::new(),
+            earlier: EarlierRuns::None,
             gaps: Vec::new(),
+            joined: BilledUntil::new(),
             end: None,
             is_finished: false,
             wall: WallTime::default(),

@@ -6,12 +6,28 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{EventKind, Exporter, GpuEvent, GpuExport};
+use phasemeter_otlp::encode::{Claim, EventKind, GpuEvent};
 
 use super::Pipeline;
 
-/// Until when each GPU, by its key, is billed, in wall time.
+/// Until when each GPU, by its key, is billed, in the time of this run.
 pub type BilledUntil = BTreeMap<String, Timestamp>;
+
+/// What is known of earlier runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EarlierRuns {
+    /// There may have been none.
+    None,
+    /// What they have billed.
+    Billed {
+        /// Until when each GPU is billed.
+        until: BilledUntil,
+        /// Until when the others are, if they belong to the run.
+        others: Option<Timestamp>,
+    },
+    /// There was one. What it has billed is lost.
+    Lost,
+}
 
 /// Time of a GPU that neither an earlier run nor this one bills, in wall time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,52 +41,80 @@ pub struct RunGap {
 }
 
 impl Pipeline<'_> {
-    /// Continues after an earlier run.
-    pub fn resume(&mut self, billed: BilledUntil) {
-        self.billed_before = billed;
+    /// Continues after earlier runs.
+    pub fn resume(&mut self, earlier: EarlierRuns) {
+        self.earlier = earlier;
     }
 
     /// Whether it is known until when an earlier run has billed this GPU.
     #[must_use]
     pub fn continues(&self, identity: &GpuIdentity) -> bool {
-        self.billed_before.contains_key(identity.key())
+        self.billed_before(identity).is_some()
     }
 
-    /// Until when exported sums bill each of these GPUs, and earlier runs the others. `None` if a part of
-    /// them waits to be exported.
-    #[must_use]
-    pub fn billed_until(&self, identities: &[GpuIdentity]) -> Option<BilledUntil> {
-        if self.exporter.as_ref().is_none_or(Exporter::is_waiting) {
-            return None;
+    /// The GPUs that were added since the last call, each with the start of what is billed of it.
+    pub fn take_joined(&mut self) -> BilledUntil {
+        std::mem::take(&mut self.joined)
+    }
+
+    /// Reports time that an earlier run has metered, and that no backend will accept.
+    pub fn report_gap(&mut self, claim: &Claim, identities: &[GpuIdentity]) {
+        let is_claimed = |gpu: &GpuIdentity| gpu.key() == claim.gpu;
+        if let Some(gpu) = identities.iter().position(is_claimed) {
+            let name = identities.get(gpu).map(|gpu| gpu.name.clone()).unwrap_or_default();
+            self.announce(gpu, name, claim.from, claim.to);
         }
-        let mut billed = self.billed_before.clone();
-        let wall = self.wall.offset();
-        for (gpu, identity) in self.gpus.iter().zip(identities) {
-            let until = gpu.export.as_ref().and_then(GpuExport::exported_until);
-            if let Some(until) = until {
-                let until = wall.wall(until);
-                let known = billed.entry(identity.key().to_owned()).or_insert(until);
-                *known = until.max(*known);
-            }
-        }
-        Some(billed)
     }
 
     /// Announces the time between what an earlier run has billed of the GPU that was added last and `at`,
     /// where this run begins.
     pub(super) fn announce_gap(&mut self, identity: &GpuIdentity, at: Timestamp) {
-        let from = self.billed_before.get(identity.key()).copied();
-        let to = self.wall.offset().wall(at);
-        let Some(from) = from.filter(|from| *from < to) else { return };
+        let Some(gpu) = self.gpus.len().checked_sub(1) else { return };
+        self.joined.insert(identity.key().to_owned(), at);
+        match self.billed_before(identity) {
+            Some(from) if from < at => self.announce(gpu, identity.name.clone(), from, at),
+            Some(from) if from > at => {
+                let seconds = from.since(at).as_secs_f64();
+                let body = format!(
+                    "the system clock is {seconds:.1} s behind what an earlier run has billed; the time \
+                     since then is unknown"
+                );
+                self.start_unknown(gpu, at, body);
+            }
+            None if self.earlier == EarlierRuns::Lost => {
+                self.start_unknown(gpu, at, "what an earlier run has billed is lost".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn billed_before(&self, identity: &GpuIdentity) -> Option<Timestamp> {
+        match &self.earlier {
+            EarlierRuns::Billed { until, others } => until.get(identity.key()).copied().or(*others),
+            EarlierRuns::None | EarlierRuns::Lost => None,
+        }
+    }
+
+    /// Announces a gap of a GPU.
+    fn announce(&mut self, gpu: usize, name: String, from: Timestamp, to: Timestamp) {
         let length = to.since(from);
         let seconds = length.as_secs_f64();
         let body = format!("{seconds:.1} s since an earlier run are not billed");
-        let event = GpuEvent { at, kind: EventKind::Gap(length), body };
-        if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.last_mut())
+        self.export_event(gpu, &GpuEvent { at: to, kind: EventKind::Gap(length), body });
+        let wall = self.wall.offset();
+        self.gaps.push(RunGap { gpu: name, from: wall.wall(from), to: wall.wall(to) });
+    }
+
+    /// States that it is not known what was billed of a GPU before.
+    fn start_unknown(&mut self, gpu: usize, at: Timestamp, body: String) {
+        self.export_event(gpu, &GpuEvent { at, kind: EventKind::MeteringStarted, body });
+    }
+
+    fn export_event(&mut self, gpu: usize, event: &GpuEvent) {
+        if let (Some(exporter), Some(gpu)) = (&mut self.exporter, self.gpus.get_mut(gpu))
             && let Some(export) = &mut gpu.export
         {
-            exporter.event(export, &event, gpu.meter.begins_at());
+            exporter.event(export, event, gpu.meter.begins_at());
         }
-        self.gaps.push(RunGap { gpu: identity.name.clone(), from, to });
     }
 }

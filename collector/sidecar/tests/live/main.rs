@@ -17,6 +17,7 @@ use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 use policies as support;
 
 mod alerts;
+mod claims;
 mod clock;
 mod command_first;
 mod components;

@@ -1,5 +1,5 @@
-//! The binary for minutes under random faults of the driver, signals and steps of the clock:
-//! `make soak-live`.
+//! The binary for minutes under random faults of the driver, signals, steps of the clock, kills and
+//! rejections: `make soak-live`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,6 +14,7 @@ use phasemeter_process::send;
 use serde_json::Value;
 
 use crate::Rig;
+use crate::claims::claim_at_random;
 use crate::prng::Prng;
 use crate::run::{Running, assert_billed, phasemeter, seconds};
 use crate::signals::{LAST, Lines, REPORT, SAME_GROUP, reporter, wait};
@@ -184,6 +185,15 @@ fn run_survives_random_faults_signals_and_clock_steps() {
         let busy = seconds(&gpu["phases"]["compute_bound"]["seconds"]);
         assert!((busy - observed).abs() < 1e-6, "{gpu:#}");
     }
+}
+
+/// Scenario and guarantee of [`crate::claims`], for minutes.
+#[test]
+#[ignore = "takes minutes: make soak-live"]
+fn every_second_is_claimed_once_under_random_kills_rejections_and_clock_steps() {
+    let (length, seed) = (variable(SECONDS, DEFAULT_SECONDS), variable(SEED, 1));
+    println!("{length} s, seed {seed}");
+    claim_at_random(seed, Duration::from_secs(length), true);
 }
 
 fn count(received: &mut BTreeMap<i32, u64>, line: &str) {

@@ -6,6 +6,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallOffset;
 
+use super::super::claim::{Claim, ClaimKind};
 use super::super::events::{self, ClockStep, Event, EventKind, GpuEvent};
 use super::super::gpu::GpuExport;
 use super::super::interruption::InterruptionEvent;
@@ -28,10 +29,18 @@ impl Exporter {
             | EventKind::Gap(_)
             | EventKind::MeteringStarted => {}
         }
+        let claims = match event.kind {
+            EventKind::Gap(length) => {
+                let (from, to) = (event.at.saturating_sub(length), event.at);
+                Some((ClaimKind::Gap, vec![Claim { gpu: gpu.identity_key().to_owned(), from, to }]))
+            }
+            _ => None,
+        };
         let open = gpu.session.as_ref().map(|session| session.placement.span);
         let next = || Some(self.experiment.session(&gpu.key, begins?, None).span);
         let context = open.or_else(next).or_else(|| self.experiment.context());
-        self.export_events(vec![Event::from_gpu_event(event, gpu.id())], event.at, context);
+        let events = vec![Event::from_gpu_event(event, gpu.id())];
+        self.export_claiming(events, event.at, context, claims);
     }
 
     /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began; `host`:
@@ -77,7 +86,7 @@ impl Exporter {
         let limits = &self.settings.limits.log_record;
         let record = |it: &SpanCostEvent| it.into_record(self.wall.end_label(it.at), id, limits);
         let records = costs.iter().map(record).collect();
-        self.push(Request::Logs(events::request(records, &self.workload)));
+        self.push(Request::Logs(events::request(records, &self.workload)), None);
     }
 
     pub(super) fn export_events(
@@ -86,11 +95,21 @@ impl Exporter {
         at: Timestamp,
         context: Option<TraceParent>,
     ) {
+        self.export_claiming(events, at, context, None);
+    }
+
+    fn export_claiming(
+        &mut self,
+        events: Vec<Event>,
+        at: Timestamp,
+        context: Option<TraceParent>,
+        claims: Option<(ClaimKind, Vec<Claim>)>,
+    ) {
         let at = self.wall.start_label(at);
         let id = &self.experiment.id;
         let limits = &self.settings.limits.log_record;
         let records = events.into_iter().map(|event| event.into_record(at, id, context, limits));
         let request = events::request(records.collect(), &self.workload);
-        self.push(Request::Logs(request));
+        self.push(Request::Logs(request), claims);
     }
 }

@@ -21,6 +21,7 @@ use phasemeter_meter::wall_time::WallTime;
 
 use super::attribution::AttributionPoints;
 use super::batch::{Batch, MAX_POINTS};
+use super::claim::{Claim, ClaimKind, Outgoing};
 use super::command::CommandExit;
 use super::delta::LastTotals;
 use super::events::Event;
@@ -47,7 +48,7 @@ const MAX_REQUEST_BYTES: usize = 1 << 20;
 ///
 /// Each GPU is [begun](Self::begin), [observed](Self::observe) by its meter, and [ended](Self::end)
 /// when its meter has finished; [`Self::finish`] ends the experiment. After each step
-/// [`Self::requests`] returns what is ready.
+/// [`Self::outgoing`] returns what is ready.
 #[derive(Debug)]
 pub struct Exporter {
     experiment: Experiment,
@@ -84,11 +85,13 @@ pub struct Exporter {
     cost: Option<NanoUsd>,
     spans: Vec<Span>,
     batch: Batch,
+    /// The time of GPUs in its sums.
+    batch_claims: Vec<Claim>,
     /// The current round of exports, in which each GPU adds its points once.
     round: u64,
     /// The number of GPUs that added their points in it.
     round_gpus: usize,
-    ready: VecDeque<Request>,
+    ready: VecDeque<Outgoing>,
 }
 
 impl Exporter {
@@ -118,6 +121,7 @@ impl Exporter {
             cost: Some(NanoUsd::ZERO),
             spans: Vec::new(),
             batch: Batch::default(),
+            batch_claims: Vec::new(),
             round: 0,
             round_gpus: 0,
             ready: VecDeque::new(),
@@ -209,7 +213,7 @@ impl Exporter {
     }
 
     /// Ends the experiment, and returns the remaining requests.
-    pub fn finish(mut self) -> impl Iterator<Item = Request> {
+    pub fn finish(mut self) -> impl Iterator<Item = Outgoing> {
         if let Some(at) = self.work_due {
             self.work.add_points(at, self.cost, &mut self.batch);
         }
@@ -236,14 +240,8 @@ impl Exporter {
         self.ready.into_iter()
     }
 
-    /// Whether any point waits for its request to be complete, or to be fetched.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.batch.len() > 0 || !self.ready.is_empty()
-    }
-
     /// Takes the requests that are ready, oldest first.
-    pub fn requests(&mut self) -> impl Iterator<Item = Request> {
+    pub fn outgoing(&mut self) -> impl Iterator<Item = Outgoing> {
         self.ready.drain(..)
     }
 
@@ -255,6 +253,8 @@ impl Exporter {
         }
         gpu.round = Some(self.round);
         self.round_gpus += 1;
+        let counters = self.settings.temporality.counters();
+        self.batch_claims.extend(gpu.claim(at, counters));
         gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, &mut self.batch);
         let cost = gpu.cost_since_last_export(meter);
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
@@ -319,7 +319,7 @@ impl Exporter {
     fn flush_spans(&mut self) {
         if !self.spans.is_empty() {
             let spans = std::mem::take(&mut self.spans);
-            self.push(Request::Traces(spans::request(spans, &self.workload)));
+            self.push(Request::Traces(spans::request(spans, &self.workload)), None);
         }
     }
 
@@ -330,13 +330,15 @@ impl Exporter {
         let temporality = self.settings.temporality;
         batch.convert(temporality, &mut self.last_totals);
         batch.label(&self.wall);
+        let claims = std::mem::take(&mut self.batch_claims);
+        let claims = (!claims.is_empty()).then_some((ClaimKind::Sums, claims));
         if let Some(request) = batch.into_request(&self.hardware, &self.workload, temporality) {
-            self.push(Request::Metrics(request));
+            self.push(Request::Metrics(request), claims);
         }
     }
 
-    fn push(&mut self, request: Request) {
-        self.ready.extend(request.split(MAX_REQUEST_BYTES));
+    fn push(&mut self, request: Request, claims: Option<(ClaimKind, Vec<Claim>)>) {
+        self.ready.push_back(Outgoing { requests: request.split(MAX_REQUEST_BYTES), claims });
     }
 }
 

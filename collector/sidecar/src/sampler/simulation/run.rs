@@ -167,8 +167,8 @@ impl Plan {
             work: BTreeMap::new(),
             export: Some((
                 ExportSettings::default(),
-                Box::new(|request: Request| {
-                    requests.borrow_mut().push(request);
+                Box::new(|outgoing| {
+                    requests.borrow_mut().extend(outgoing.requests);
                     Ok(())
                 }),
             )),

@@ -1,0 +1,216 @@
+//! Which time of each GPU the backend has: in sums, or as gaps.
+//!
+//! Every second is to be claimed once, whatever is rejected and whenever the process is killed. So a claim
+//! is kept, with its requests, from before it is sent until it is accepted. A later run sends what is left
+//! again, with the same bytes: a backend that has them already has nothing twice. Sums of an earlier run
+//! that remain refused become a gap.
+//!
+//! Must not depend on files, on the network or on a clock.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::delivery::RequestOutcome;
+use phasemeter_otlp::encode::{Claim, ClaimKind};
+
+/// After so many refusals, sums of which no later ones have the time become a gap. One proves nothing: the backend may have
+/// accepted them before that run was killed.
+pub(super) const MAX_REFUSALS: u32 = 5;
+
+/// The maximum number of open claims: a backend that is down for days, and a process that is restarted all
+/// the time, must not fill the disk. Beyond it, the oldest are given up.
+const MAX_OPEN: usize = 1_000;
+
+/// The claims of all runs that continue one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ledger {
+    /// Until when the time of each GPU, by its key, is accepted or in an open claim.
+    pub(super) until: BTreeMap<String, Timestamp>,
+    /// In order.
+    open: Vec<Open>,
+    next: u64,
+    /// Until when this run's sums of a GPU since a start are accepted.
+    accepted: BTreeMap<(String, Timestamp), Timestamp>,
+}
+
+/// A claim that is not accepted yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    /// A number that no other claim has.
+    pub(super) id: u64,
+    pub(super) kind: ClaimKind,
+    /// What it claims, from what is accepted already.
+    pub(super) claims: Vec<Claim>,
+    pub(super) requests: Vec<EncodedRequest>,
+    pub(super) refusals: u32,
+    /// Whether no later sums will have its time: those of an earlier run, or increases.
+    is_left: bool,
+    sending: Sending,
+    /// The starts of its sums. Those of which later sums of this run have the time are superseded.
+    starts: Vec<(Timestamp, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Due,
+    Sent,
+    /// It was refused, or dropped from the queue: it is due with the next sums.
+    Later,
+}
+
+impl Open {
+    /// A claim of an earlier run.
+    pub(super) fn earlier(
+        kind: ClaimKind,
+        claims: Vec<Claim>,
+        requests: Vec<EncodedRequest>,
+        refusals: u32,
+    ) -> Self {
+        let starts = claims.iter().map(|claim| (claim.from, false)).collect();
+        let (id, is_left, sending) = (0, true, Sending::Due);
+        Self { id, kind, claims, requests, refusals, is_left, sending, starts }
+    }
+
+    fn is_superseded(&self) -> bool {
+        self.kind == ClaimKind::Sums && self.starts.iter().all(|(_, superseded)| *superseded)
+    }
+
+    fn is_refused(&self) -> bool {
+        self.kind == ClaimKind::Sums
+            && self.sending != Sending::Sent
+            && self.is_left
+            && self.refusals >= MAX_REFUSALS
+    }
+}
+
+impl Ledger {
+    /// Continues with what earlier runs have left.
+    pub(super) fn new(until: BTreeMap<String, Timestamp>, open: Vec<Open>) -> Self {
+        let mut ledger = Self { until, ..Self::default() };
+        open.into_iter().for_each(|open| ledger.push(open));
+        ledger
+    }
+
+    /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything.
+    pub(super) fn begin(&mut self, gpu: String, at: Timestamp) {
+        self.until.insert(gpu, at);
+    }
+
+    /// Adds what requests claim once they are accepted, of GPUs that have begun.
+    pub(super) fn add(
+        &mut self,
+        kind: ClaimKind,
+        mut claims: Vec<Claim>,
+        requests: Vec<EncodedRequest>,
+    ) {
+        claims.retain(|claim| self.until.contains_key(&claim.gpu));
+        let starts: Vec<_> = claims.iter().map(|claim| (claim.from, false)).collect();
+        if kind == ClaimKind::Sums {
+            self.supersede(&claims);
+            for claim in &mut claims {
+                let accepted = self.accepted.get(&(claim.gpu.clone(), claim.from));
+                claim.from = accepted.copied().unwrap_or(claim.from);
+            }
+        }
+        for Claim { gpu, to, .. } in &claims {
+            if let Some(until) = self.until.get_mut(gpu) {
+                *until = (*to).max(*until);
+            }
+        }
+        let (id, is_left, sending) = (0, false, Sending::Due);
+        self.push(Open { id, kind, claims, requests, refusals: 0, is_left, sending, starts });
+    }
+
+    /// Cumulative sums have the time of those before them: what those claim is claimed by the new ones. What
+    /// was refused is due again.
+    fn supersede(&mut self, newer: &[Claim]) {
+        for open in self.open.iter_mut().filter(|open| open.kind == ClaimKind::Sums) {
+            for (claim, (start, superseded)) in open.claims.iter().zip(&mut open.starts) {
+                let mut same_gpu = newer.iter().filter(|it| it.gpu == claim.gpu);
+                *superseded |= !open.is_left && same_gpu.clone().any(|it| it.from == *start);
+                open.is_left |= same_gpu.any(|it| it.from >= claim.to);
+            }
+        }
+        self.open.retain(|open| open.sending != Sending::Later || !open.is_superseded());
+        for open in self.open.iter_mut().filter(|open| open.sending == Sending::Later) {
+            open.sending = Sending::Due;
+        }
+    }
+
+    fn push(&mut self, open: Open) {
+        let id = self.next;
+        self.next += 1;
+        self.open.push(Open { id, ..open });
+        if self.open.len() > MAX_OPEN {
+            self.open.remove(0);
+        }
+    }
+
+    /// Takes what is to be sent now, in order. What [`Self::open`] returns must be stored before. Without a
+    /// backend, what an earlier run has left stays.
+    pub(super) fn take_due(&mut self, has_backend: bool) -> Vec<(u64, Vec<EncodedRequest>)> {
+        let is_due = |open: &Open| open.sending == Sending::Due && (has_backend || !open.is_left);
+        let due = self.open.iter_mut().filter(|open| is_due(open));
+        due.map(|open| {
+            open.sending = Sending::Sent;
+            (open.id, open.requests.clone())
+        })
+        .collect()
+    }
+
+    /// Records what became of the requests of a claim.
+    pub(super) fn settle(&mut self, id: u64, outcome: RequestOutcome) {
+        let Some(index) = self.open.iter().position(|open| open.id == id) else { return };
+        if outcome == RequestOutcome::Accepted {
+            let open = self.open.remove(index);
+            if open.kind == ClaimKind::Sums && !open.is_left {
+                self.accept(&open);
+            }
+            return;
+        }
+        let Some(open) = self.open.get_mut(index) else { return };
+        open.refusals += u32::from(outcome == RequestOutcome::Refused);
+        open.sending = Sending::Later;
+        if open.is_superseded() {
+            self.open.remove(index);
+        }
+    }
+
+    /// What is accepted of cumulative sums is no longer claimed by later ones.
+    fn accept(&mut self, sums: &Open) {
+        for (Claim { gpu, to, .. }, (start, _)) in sums.claims.iter().zip(&sums.starts) {
+            let own = self.open.iter_mut().filter(|it| it.kind == ClaimKind::Sums && !it.is_left);
+            for open in own {
+                for (claim, (later, _)) in open.claims.iter_mut().zip(&open.starts) {
+                    if claim.gpu == *gpu && later == start {
+                        claim.from = (*to).max(claim.from);
+                    }
+                }
+            }
+            let accepted = self.accepted.entry((gpu.clone(), *start)).or_insert(*to);
+            *accepted = (*to).max(*accepted);
+        }
+    }
+
+    /// Takes the time of sums that no backend will accept, and of which no later sums have the time: it is
+    /// to be claimed as gaps. Only of GPUs that can report it now.
+    pub(super) fn take_refused(&mut self, is_known: impl Fn(&str) -> bool) -> Vec<Claim> {
+        let is_taken =
+            |it: &Open| it.is_refused() && it.claims.iter().all(|claim| is_known(&claim.gpu));
+        let refused: Vec<_> = self.open.extract_if(.., |open| is_taken(open)).collect();
+        refused.into_iter().flat_map(|open| open.claims).filter(|it| it.from < it.to).collect()
+    }
+
+    /// The claims to keep, as those of an earlier run.
+    pub(super) fn open(&self) -> Vec<Open> {
+        let kept = self.open.iter().filter(|open| !open.is_superseded());
+        let left = kept.map(|open| {
+            let claims = open.claims.iter().zip(&open.starts);
+            let claims = claims.filter(|(_, (_, superseded))| !superseded);
+            let claims = claims.map(|(claim, _)| claim.clone()).collect();
+            Open::earlier(open.kind, claims, open.requests.clone(), open.refusals)
+        });
+        left.collect()
+    }
+}

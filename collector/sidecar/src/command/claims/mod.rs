@@ -1,0 +1,192 @@
+//! `--state`: keeps which time of GPUs a backend has accepted, so that after a restart every second is
+//! claimed once, in a sum or as a gap.
+//!
+//! Requests that claim time are held until the file has them, and sent then. Must not depend on how GPUs are
+//! metered.
+
+mod file;
+mod ledger;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::{Receipt, RequestOutcome};
+use phasemeter_otlp::encode::Outgoing;
+use phasemeter_sources::clock::Clock;
+use tracing::warn;
+
+use self::file::{InstantFormat, Left, Restored, StateFile};
+use self::ledger::Ledger;
+use super::delivery::Delivery;
+use super::error::CommandError;
+use crate::host;
+use crate::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
+
+/// Requests that claim time and are not stored yet.
+pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
+
+/// The minimum difference of the wall clock that counts as set. Wall time is kept in whole seconds.
+const MIN_STEP: Nanos = Nanos::from_secs(2);
+
+/// The claims of this run and those that earlier runs have left.
+#[derive(Debug)]
+pub(super) struct Claims {
+    file: StateFile,
+    left: Left,
+    marks: InstantFormat,
+    ledger: Ledger,
+    /// When the first run began, until a GPU is found.
+    began: Option<Timestamp>,
+    held: HeldRequests,
+    /// Those of claims that were sent.
+    receipts: Vec<(u64, Vec<Receipt>)>,
+}
+
+impl Claims {
+    /// Reads what earlier runs have left.
+    pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
+        let (file, left) = StateFile::open(path)?;
+        let (ledger, held, receipts) = (Ledger::default(), HeldRequests::default(), Vec::new());
+        let marks = InstantFormat { clock: None, boot_id: host::boot_id() };
+        Ok(Self { file, left, marks, ledger, began: None, held, receipts })
+    }
+
+    /// The requests that the sink leaves.
+    pub(super) fn held(&self) -> HeldRequests {
+        Rc::clone(&self.held)
+    }
+
+    /// Begins a run that measures by this clock, now. Returns a note if the wall clock was set since the
+    /// last run.
+    pub(super) fn begin(&mut self, clock: Clock) -> Option<String> {
+        let now = clock.now();
+        self.marks.clock = Some(clock);
+        let note = self.restore();
+        let is_first = self.ledger.until.is_empty();
+        self.began = self.began.or(Some(now)).filter(|_| is_first);
+        self.write(WallOffset::default());
+        note
+    }
+
+    /// Begins a run whose readings have times of other machines.
+    pub(super) fn begin_reported(&mut self) {
+        self.restore();
+    }
+
+    fn restore(&mut self) -> Option<String> {
+        let Left::Content(content) = &self.left else { return None };
+        let Restored { ledger, began, newest } = content.restore(&self.marks)?;
+        (self.ledger, self.began) = (ledger, began);
+        let (at, wall) = newest?;
+        let (back, forward) = (wall.since(at), at.since(wall));
+        let (way, by) = if back > forward { ("back", back) } else { ("forward", forward) };
+        let seconds = by.as_secs_f64();
+        let note = format!(
+            "system clock set {way} by {seconds:.1} s since an earlier run; lengths did not change"
+        );
+        (by >= MIN_STEP).then_some(note).inspect(|note| warn!("{note}"))
+    }
+
+    /// Until when earlier runs have billed GPUs, by their keys.
+    pub(super) const fn billed(&self) -> &BilledUntil {
+        &self.ledger.until
+    }
+
+    /// Lets the run continue after earlier ones.
+    pub(super) fn resume(&self, pipeline: &mut Pipeline<'_>) {
+        let until = self.ledger.until.clone();
+        pipeline.resume(match self.left {
+            Left::Nothing => EarlierRuns::None,
+            // A run that was killed before it had found a GPU would have billed all of them.
+            Left::Content(_) => EarlierRuns::Billed { until, others: self.began },
+            Left::Unreadable => EarlierRuns::Lost,
+        });
+    }
+
+    /// Stores new claims, then sends their requests. Call it after each change of the pipeline.
+    pub(super) fn step(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &[GpuIdentity],
+        delivery: Option<&Delivery>,
+    ) -> Result<(), PipelineError> {
+        self.settle();
+        let is_known = |key: &str| gpus.iter().any(|gpu| gpu.key() == key);
+        for refused in self.ledger.take_refused(is_known) {
+            pipeline.report_gap(&refused, gpus);
+        }
+        pipeline.flush()?;
+        for (gpu, at) in pipeline.take_joined() {
+            self.ledger.begin(gpu, at);
+            self.began = None;
+        }
+        self.send(pipeline.wall(), delivery);
+        Ok(())
+    }
+
+    /// Stores and sends the last claims of a run.
+    pub(super) fn finish(
+        &mut self,
+        run: &Finished,
+        gpus: &[GpuIdentity],
+        delivery: Option<&Delivery>,
+    ) {
+        self.settle();
+        let is_exported = !self.held.borrow().is_empty();
+        self.send(run.wall, delivery);
+        if !is_exported && delivery.is_none() {
+            // The report has the time.
+            for (gpu, identity) in run.gpus.iter().zip(gpus) {
+                if let Some((_, end)) = gpu.meter.span() {
+                    self.ledger.begin(identity.key().to_owned(), end);
+                }
+            }
+        }
+        self.write(run.wall);
+    }
+
+    /// Stores what became of the last requests.
+    pub(super) fn conclude(mut self, run: &Finished) {
+        self.settle();
+        self.write(run.wall);
+    }
+
+    fn send(&mut self, wall: WallOffset, delivery: Option<&Delivery>) {
+        for Outgoing { requests, claims } in self.held.take() {
+            if let Some((kind, claims)) = claims {
+                self.ledger.add(kind, claims, requests.iter().map(Request::encode).collect());
+            }
+        }
+        self.write(wall);
+        for (id, requests) in self.ledger.take_due(delivery.is_some()) {
+            let sent = |delivery: &Delivery| {
+                requests.into_iter().filter_map(|it| delivery.send_encoded(it)).collect()
+            };
+            // A file has what was written, and a signal without an exporter claims nothing.
+            self.receipts.push((id, delivery.map(sent).unwrap_or_default()));
+        }
+    }
+
+    /// Settles the claims of which all requests have a outcome.
+    fn settle(&mut self) {
+        let ledger = &mut self.ledger;
+        self.receipts.retain(|(id, receipts)| {
+            let outcomes: Option<Vec<_>> = receipts.iter().map(Receipt::outcome).collect();
+            let Some(outcomes) = outcomes else { return true };
+            let worst = outcomes.into_iter().find(|outcome| *outcome != RequestOutcome::Accepted);
+            ledger.settle(*id, worst.unwrap_or(RequestOutcome::Accepted));
+            false
+        });
+    }
+
+    fn write(&mut self, wall: WallOffset) {
+        self.file.write(&self.ledger, self.began, &self.marks, wall);
+    }
+}
