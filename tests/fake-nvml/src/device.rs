@@ -186,6 +186,8 @@ pub struct ProcessShare {
 /// One GPU of a script.
 #[derive(Clone, Debug)]
 pub struct Device {
+    /// When the driver lists it.
+    pub listed: Range<Nanos>,
     /// Its fixed properties.
     pub identity: Identity,
     /// How its driver behaves.

@@ -32,12 +32,19 @@ pub struct Model {
     pub uptime: Option<Nanos>,
     /// Length of the script.
     pub length: Nanos,
-    /// GPUs by index.
+    /// GPUs. The index of one counts those before it that are listed at the time.
     pub devices: Vec<Device>,
     /// Faults.
     pub faults: Vec<Fault>,
     /// XID events, earliest first.
     pub xids: Vec<Xid>,
+}
+
+impl Model {
+    /// The GPUs that the driver lists at `t`, by index, each with its place in [`Self::devices`].
+    pub fn listed(&self, t: Nanos) -> impl Iterator<Item = (usize, &Device)> {
+        self.devices.iter().enumerate().filter(move |(_, device)| device.listed.contains(&t))
+    }
 }
 
 /// Versions that a machine reports.

@@ -53,6 +53,8 @@ pub enum EventKind {
     Lost,
     /// The GPU is available again.
     Recovered,
+    /// The driver lists the GPU for the first time, after the run began. It is metered from here on.
+    Joined,
     /// A call to the GPU hangs in the driver; until it returns there are no readings.
     CallHung,
     /// The call that hung returned.
@@ -71,6 +73,7 @@ impl EventKind {
             Self::Xid(_) => event::GPU_XID,
             Self::Lost => event::GPU_LOST,
             Self::Recovered => event::GPU_RECOVERED,
+            Self::Joined => event::GPU_JOINED,
             Self::CallHung => event::GPU_CALL_HUNG,
             Self::CallRecovered => event::GPU_CALL_RECOVERED,
             Self::Gap(_) => event::GPU_GAP,
@@ -82,7 +85,9 @@ impl EventKind {
         match self {
             Self::Xid(_) | Self::Lost | Self::CallHung => Severity::Error,
             Self::Gap(_) => Severity::Warn,
-            Self::Recovered | Self::CallRecovered | Self::MeteringStarted => Severity::Info,
+            Self::Recovered | Self::Joined | Self::CallRecovered | Self::MeteringStarted => {
+                Severity::Info
+            }
         }
     }
 }
@@ -125,6 +130,7 @@ impl Event {
             }
             EventKind::Lost
             | EventKind::Recovered
+            | EventKind::Joined
             | EventKind::CallHung
             | EventKind::CallRecovered
             | EventKind::MeteringStarted => {}

@@ -1,8 +1,9 @@
-//! The GPUs of a command: those that it selects, as they respond.
+//! The GPUs of a command: those that it selects, as they respond and as the driver lists them.
 //!
-//! Must not depend on what is done with them.
+//! The driver is searched again and again, less and less often while nothing changes: a GPU may respond
+//! late, be replaced, or be added. Must not depend on what is done with GPUs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,22 +26,35 @@ const START_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// machine takes a few seconds.
 const REQUIRED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The GPUs of a run. Those that respond late are found while it runs.
+/// The delay of the next search after one that found a GPU. It doubles after each that did not.
+const REPEAT_FIRST: Duration = Duration::from_secs(5);
+
+/// The maximum delay between searches. One takes the driver's lock for a few milliseconds per GPU.
+const REPEAT_MAX: Duration = Duration::from_secs(300);
+
+/// The GPUs of a run. Those that respond late, or are listed late, are found while it runs.
 pub(super) struct GpuArrivals {
-    /// `None` once all GPUs have answered, or the driver is unusable.
+    /// `None` if all GPUs have answered, or the driver is unusable.
     search: Option<Search>,
     started: Instant,
+    /// When the next search begins, and the delay after it.
+    next: Instant,
+    delay: Duration,
     /// Values of `--gpu`.
     requested: Vec<String>,
     /// Whether the run goes on if there are none.
     is_optional: bool,
     /// What is selected, for people, or why nothing is; `None` until the driver has answered.
     description: Option<String>,
-    /// The indices of selected GPUs that have not been returned.
+    /// Why the last search failed, if it did.
+    failure: Option<String>,
+    /// The indices of GPUs that belong to the run from its start, and have not been returned: those that
+    /// the first listing has, and those that the user names.
     awaited: BTreeSet<u32>,
-    /// The indices of selected GPUs that were returned.
-    arrived: BTreeSet<u32>,
-    /// The indices of selected GPUs that have answered with an error.
+    /// The UUIDs of the GPUs that were returned, by their index then.
+    arrived: BTreeMap<u32, String>,
+    /// The indices of selected GPUs about which a warning was logged, since they answered with an error or
+    /// with the UUID of another one.
     failed: BTreeSet<u32>,
 }
 
@@ -50,26 +64,38 @@ pub(super) struct ArrivedGpu {
     pub(super) identity: GpuIdentity,
     /// The open driver.
     pub(super) nvml: Arc<Nvml>,
+    /// From when on it belongs to the run.
+    pub(super) since: Arrival,
+}
+
+/// From when on a GPU belongs to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// From its start: it was listed then, or the user names it.
+    Start,
+    /// From now on: the driver has not listed it before.
+    Now,
 }
 
 impl GpuArrivals {
     /// Searches for GPUs by `--gpu`, else by the environment. If they are optional, whatever fails is a
     /// warning, and no error is returned, here and below.
     pub(super) fn start(requested: &[String], is_optional: bool) -> Result<Self, LiveError> {
+        let started = Instant::now();
         let mut arrivals = Self {
             search: None,
-            started: Instant::now(),
+            started,
+            next: started,
+            delay: REPEAT_FIRST,
             requested: requested.to_vec(),
             is_optional,
             description: None,
+            failure: None,
             awaited: BTreeSet::new(),
-            arrived: BTreeSet::new(),
+            arrived: BTreeMap::new(),
             failed: BTreeSet::new(),
         };
-        match Search::start(&Driver::installed()) {
-            Ok(search) => arrivals.search = Some(search),
-            Err(error) => arrivals.fail(error.into())?,
-        }
+        arrivals.search()?;
         Ok(arrivals)
     }
 
@@ -100,10 +126,23 @@ impl GpuArrivals {
         self.take(left)
     }
 
-    /// The selected GPUs that have answered since the last call, without waiting. After an error there
-    /// are no others.
+    /// The selected GPUs that have answered since the last call, without waiting.
     pub(super) fn poll(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        if self.search.is_none() && Instant::now() >= self.next {
+            self.search()?;
+        }
         self.take(Duration::ZERO)
+    }
+
+    /// Begins a search, and plans the next one.
+    fn search(&mut self) -> Result<(), LiveError> {
+        self.next = Instant::now() + self.delay;
+        self.delay = (self.delay * 2).min(REPEAT_MAX);
+        match Search::start(&Driver::installed()) {
+            Ok(search) => self.search = Some(search),
+            Err(error) => self.fail(error.into())?,
+        }
+        Ok(())
     }
 
     fn take(&mut self, at_most: Duration) -> Result<Vec<ArrivedGpu>, LiveError> {
@@ -120,6 +159,11 @@ impl GpuArrivals {
         let arrived = if has_news { self.arrivals(&search) } else { Ok(Vec::new()) };
         match arrived {
             Ok(arrived) => {
+                self.failure = None;
+                if !arrived.is_empty() {
+                    self.delay = REPEAT_FIRST;
+                    self.next = self.next.min(Instant::now() + REPEAT_FIRST);
+                }
                 self.search = Some(search).filter(|search| !search.is_complete());
                 Ok(arrived)
             }
@@ -127,17 +171,19 @@ impl GpuArrivals {
         }
     }
 
-    /// Ends the search.
+    /// Ends the search. Only the first one may end the run.
     fn fail(&mut self, error: LiveError) -> Result<(), LiveError> {
-        if !self.is_optional {
+        if !self.is_optional && self.description.is_none() {
             return Err(error);
         }
         let reason = CommandError::from(error).in_one_line();
-        if self.arrived.is_empty() {
-            warn!("no GPU is metered: {reason}");
-            self.description = Some(format!("no GPU was metered: {reason}"));
-        } else {
-            warn!("no other GPU is metered: {reason}");
+        if self.failure.as_ref() != Some(&reason) {
+            let which = if self.arrived.is_empty() { "no GPU" } else { "no other GPU" };
+            warn!("{which} is metered: {reason}");
+            if self.arrived.is_empty() {
+                self.description = Some(format!("no GPU was metered: {reason}"));
+            }
+            self.failure = Some(reason);
         }
         Ok(())
     }
@@ -162,27 +208,31 @@ impl GpuArrivals {
         let all: Vec<_> = identities.collect();
         let selection = select(&self.requested, variable, &all)?;
         let selected = selection.gpus.iter().filter_map(|place| all.get(*place)?.index);
-        self.awaited = selected.filter(|index| !self.arrived.contains(index)).collect();
+        let selected: Vec<u32> = selected.collect();
+        if is_first || selection.by != SelectedBy::Driver {
+            let new = selected.iter().filter(|index| !self.arrived.contains_key(index));
+            self.awaited.extend(new);
+        }
         if is_first {
             selection.warnings.iter().for_each(|warning| warn!("{warning}"));
+        }
+        if is_first || self.failure.is_some() {
             let description = describe(&selection, &all);
             info!("{description}");
             self.description = Some(description);
         }
         let mut arrived = Vec::new();
-        for index in self.awaited.clone() {
+        for index in selected {
             match answer(search, index) {
                 Some(GpuAnswer::Found(found)) => {
+                    let Some(since) = self.arrive(index, &found.identity, &all, is_first) else {
+                        continue;
+                    };
                     log_missing(found);
-                    if !is_first {
-                        info!(gpu = index, "GPU {index} responds; observed from now on");
-                    }
                     let nvml = Arc::clone(&driver.nvml);
-                    arrived.push(ArrivedGpu { identity: found.identity.clone(), nvml });
-                    self.awaited.remove(&index);
-                    self.arrived.insert(index);
+                    arrived.push(ArrivedGpu { identity: found.identity.clone(), nvml, since });
                 }
-                Some(GpuAnswer::Failed(error)) if self.failed.insert(index) => {
+                Some(GpuAnswer::Failed(error)) if self.is_new_failure(index) => {
                     warn!(gpu = index, "GPU {index} does not respond; it is unobserved: {error}");
                 }
                 Some(GpuAnswer::Waiting) if is_first => {
@@ -192,6 +242,47 @@ impl GpuArrivals {
             }
         }
         Ok(arrived)
+    }
+
+    /// Notes a GPU that has answered; `None` if it is not a new one.
+    fn arrive(
+        &mut self,
+        index: u32,
+        gpu: &GpuIdentity,
+        all: &[GpuIdentity],
+        is_first: bool,
+    ) -> Option<Arrival> {
+        let uuid = gpu.uuid.as_ref()?;
+        let first = all.iter().find(|it| it.uuid.as_ref() == Some(uuid));
+        if let Some(other) = first.and_then(|first| first.index).filter(|first| *first != index) {
+            if self.is_new_failure(index) {
+                warn!(
+                    gpu = index,
+                    "GPU {index} has the UUID of GPU {other}; it is unobserved, since the driver finds \
+                     GPUs by UUID"
+                );
+            }
+            return None;
+        }
+        if self.arrived.values().any(|known| known == uuid) {
+            return None;
+        }
+        let before = self.arrived.insert(index, uuid.clone());
+        let is_awaited = self.awaited.remove(&index);
+        match before {
+            Some(before) => {
+                info!(gpu = index, "GPU {index} is {uuid} now, not {before}; metered from now on");
+            }
+            None if is_first => {}
+            None if is_awaited => info!(gpu = index, "GPU {index} responds; observed from now on"),
+            None => info!(gpu = index, "GPU {index} ({uuid}) is new; metered from now on"),
+        }
+        Some(if is_awaited { Arrival::Start } else { Arrival::Now })
+    }
+
+    /// Whether this is the first warning about a GPU that has not arrived.
+    fn is_new_failure(&mut self, index: u32) -> bool {
+        !self.arrived.contains_key(&index) && self.failed.insert(index)
     }
 }
 

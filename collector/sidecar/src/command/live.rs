@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::LogLimiter;
-use phasemeter_otlp::encode::{CommandExit, GpuEvent, InterruptionEvent, UnsavedWorkCost};
+use phasemeter_otlp::encode::{
+    CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
+};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Event, Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
@@ -23,7 +25,7 @@ use tracing::{info, warn};
 use super::claims::Claims;
 use super::clock_notes::ClockNotes;
 use super::delivery::Delivery;
-use super::gpus::ArrivedGpu;
+use super::gpus::{Arrival, ArrivedGpu};
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
@@ -68,6 +70,8 @@ pub(super) struct Live<'a> {
     log_limiter: LogLimiter<(usize, &'static str)>,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
+    /// GPUs that were added, each a sentence without its full stop.
+    notes: Vec<String>,
 }
 
 /// A live run that has ended.
@@ -120,13 +124,18 @@ impl<'a> Live<'a> {
             observations,
             log_limiter: LogLimiter::default(),
             late,
+            notes: Vec::new(),
         }
     }
 
-    /// Meters one more GPU, which is billed from the start of the run.
+    /// Meters one more GPU, which is billed from when on it belongs to the run.
     pub(super) fn join(&mut self, gpu: ArrivedGpu) {
-        let ArrivedGpu { identity, nvml } = gpu;
-        self.pipeline.add(&identity, self.start);
+        let ArrivedGpu { identity, nvml, since } = gpu;
+        let since = match since {
+            Arrival::Start => self.start,
+            Arrival::Now => self.clock.now(),
+        };
+        self.pipeline.add(&identity, since);
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&name(&identity), identity.index, true);
@@ -136,6 +145,23 @@ impl<'a> Live<'a> {
             let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
             warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
         }
+    }
+
+    /// Meters one more GPU while the run lasts, and reports it as an event.
+    pub(super) fn join_late(&mut self, gpu: ArrivedGpu) -> Result<(), PipelineError> {
+        let (since, at) = (gpu.since, self.clock.now());
+        self.join(gpu);
+        let gpu = self.gpus.len() - 1;
+        let (kind, body) = match since {
+            Arrival::Start => (EventKind::Recovered, "GPU responds; unobserved until now"),
+            Arrival::Now => (EventKind::Joined, "GPU is listed by the driver for the first time"),
+        };
+        if since == Arrival::Now {
+            let passed = at.since(self.start).as_secs_f64();
+            let name = self.name(gpu);
+            self.notes.push(format!("{name} was added {passed:.0} s after the start"));
+        }
+        self.pipeline.emit_event(gpu, &GpuEvent { at, kind, body: body.to_owned() })
     }
 
     /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.
@@ -278,6 +304,7 @@ impl<'a> Live<'a> {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
         sampling.extend(self.clock_notes.take());
+        sampling.append(&mut self.notes);
         sampling.extend(self.work.note());
         let mut window_start = None;
         if let Some(exit) = exit {

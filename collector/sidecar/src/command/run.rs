@@ -376,7 +376,7 @@ fn meter(
             return Ok(None);
         }
         let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
-        arrivals.poll()?.into_iter().for_each(|gpu| live.join(gpu));
+        arrivals.poll()?.into_iter().try_for_each(|gpu| live.join_late(gpu))?;
         live.drain()?;
         step(live, child.as_deref())?;
         live.evaluate_policies()?;

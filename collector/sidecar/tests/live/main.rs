@@ -21,6 +21,7 @@ mod claims;
 mod clock;
 mod command_first;
 mod components;
+mod discovery;
 mod driver;
 mod experiments;
 mod exports;

@@ -16,7 +16,7 @@ use crate::mig::Instance;
 pub(super) struct Call<'a> {
     pub(super) session: &'a Session,
     pub(super) device: &'a Device,
-    /// The device's index.
+    /// The device's place in the script.
     pub(super) index: usize,
     /// The MIG instance, if the handle is that of one.
     pub(super) instance: Option<&'a Instance>,
@@ -25,6 +25,11 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The device's index: its place among the devices that are listed now.
+    pub(super) fn listed_index(&self) -> usize {
+        self.session.model.listed(self.now).take_while(|(place, _)| *place < self.index).count()
+    }
+
     /// Whether the device is in MIG mode now.
     pub(super) fn is_in_mig_mode(&self) -> bool {
         self.device.identity.mig.contains(&self.now)
@@ -52,6 +57,9 @@ pub(super) fn on_instance(
         let (index, place) = place_of(handle).ok_or(ErrorCode::InvalidArgument)?;
         let device = session.model.devices.get(index).ok_or(ErrorCode::InvalidArgument)?;
         let now = apply_faults(&session, function, Some(index))?;
+        if !device.listed.contains(&now) {
+            return Err(ErrorCode::GpuIsLost);
+        }
         let existing = |place: usize| device.instances.get(place).filter(|it| it.exists(now));
         let instance = place.map(|place| existing(place).ok_or(ErrorCode::InvalidArgument));
         let instance = instance.transpose()?;
@@ -77,10 +85,11 @@ pub(super) fn find_device(
     wanted: impl Fn(usize, &Device) -> bool,
 ) -> Result<nvmlDevice_t, ErrorCode> {
     let session = session::current()?;
-    let mut devices = session.model.devices.iter().enumerate();
-    let index = devices.find(|(index, device)| wanted(*index, device)).map(|(index, _)| index);
-    apply_faults(&session, function, index)?;
-    index.map(handle_of).ok_or(ErrorCode::NotFound)
+    let mut listed = session.model.listed(session.now()).enumerate();
+    let found = listed.find(|(index, (_, device))| wanted(*index, device));
+    let place = found.map(|(_, (place, _))| place);
+    apply_faults(&session, function, place)?;
+    place.map(handle_of).ok_or(ErrorCode::NotFound)
 }
 
 /// Applies the faults to a call. If it succeeds, returns the time after any delay.

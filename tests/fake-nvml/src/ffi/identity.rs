@@ -86,9 +86,9 @@ fn is_at(device: &Device, text: &str) -> bool {
 
 system_functions! {
     fn nvmlDeviceGetCount(session, count: Out<'_, u32>)
-        put(count, number(session.model.devices.len()));
+        put(count, number(session.model.listed(session.now()).count()));
     fn nvmlDeviceGetCount_v2(session, count: Out<'_, u32>)
-        put(count, number(session.model.devices.len()));
+        put(count, number(session.model.listed(session.now()).count()));
 }
 
 device_functions! {
@@ -96,8 +96,8 @@ device_functions! {
         serial.put(length, &call.device.identity.serial);
     fn nvmlDeviceGetVbiosVersion(call, version: Buffer, length: u32)
         version.put(length, &call.device.identity.vbios);
-    fn nvmlDeviceGetIndex(call, index: Out<'_, u32>) put(index, number(call.index));
-    fn nvmlDeviceGetMinorNumber(call, minor: Out<'_, u32>) put(minor, number(call.index));
+    fn nvmlDeviceGetIndex(call, index: Out<'_, u32>) put(index, number(call.listed_index()));
+    fn nvmlDeviceGetMinorNumber(call, minor: Out<'_, u32>) put(minor, number(call.listed_index()));
     fn nvmlDeviceGetBrand(_call, brand: Out<'_, u32>)
         put(brand, nvmlBrandType_enum_NVML_BRAND_NVIDIA);
     fn nvmlDeviceGetArchitecture(call, architecture: Out<'_, u32>)

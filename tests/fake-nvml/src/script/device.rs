@@ -70,6 +70,8 @@ impl DriverText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct DeviceText {
+    listed_from_ms: u64,
+    listed_for_ms: Option<Millis>,
     name: String,
     uuid: Option<String>,
     serial: Option<String>,
@@ -99,6 +101,8 @@ pub(super) struct DeviceText {
 impl Default for DeviceText {
     fn default() -> Self {
         Self {
+            listed_from_ms: 0,
+            listed_for_ms: None,
             name: "NVIDIA H100 80GB HBM3".to_owned(),
             uuid: None,
             serial: None,
@@ -169,6 +173,7 @@ impl DeviceText {
         };
         let instances = (0..).zip(self.instance).map(|(place, it)| it.into_instance(index, place));
         Ok(Device {
+            listed: period(self.listed_from_ms, self.listed_for_ms),
             identity,
             driver: self.driver.as_ref().unwrap_or(driver).to_driver(),
             instances: instances.collect(),

@@ -24,6 +24,7 @@ impl Exporter {
             EventKind::Xid(code) => gpu.device_metrics.count_xid(code),
             EventKind::Recovered => gpu.device_metrics.recover(),
             EventKind::Lost
+            | EventKind::Joined
             | EventKind::CallHung
             | EventKind::CallRecovered
             | EventKind::Gap(_)
