@@ -182,7 +182,7 @@ fn notes_name_a_gpu_by_the_word_and_its_index() {
     for (index, gpu) in window.gpus.iter_mut().enumerate() {
         gpu.id = index.to_string();
         gpu.model = String::new();
-        gpu.sensors.tensor_activity = Some(0.0);
+        gpu.sensors.tensor_activity = Some(0.02);
     }
     let mut logged = Vec::new();
     for policy in &recommenders() {
