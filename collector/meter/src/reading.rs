@@ -315,7 +315,7 @@ impl GpuIdentity {
         before.as_deref() != Some(mode)
     }
 
-    /// Whether the GPU is in MIG mode, as far as the source knows.
+    /// Whether the GPU is in MIG mode, as far as its source reports it.
     #[must_use]
     pub fn is_in_mig_mode(&self) -> bool {
         self.attributes.get(MIG_MODE).is_some_and(|mode| mode == MIG_ENABLED)

@@ -277,7 +277,8 @@ pub mod event {
     /// Time of the GPU that is not billed, since a gateway had no readings, or since the meter was
     /// restarted.
     pub const GPU_GAP: &str = "phasemeter.gpu.gap";
-    /// The driver lists the GPU for the first time, after the run began. It is metered from here on.
+    /// The driver lists the GPU for the first time, after the run began. It is metered from here
+    /// on.
     pub const GPU_JOINED: &str = "phasemeter.gpu.joined";
     /// The GPU is lost.
     pub const GPU_LOST: &str = "phasemeter.gpu.lost";

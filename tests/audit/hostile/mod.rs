@@ -91,8 +91,16 @@ fn check_error(case: &Case, line: &str) {
     };
     assert!(line.len() < 1_000, "{}: {line}", case.what);
     // These errors concern the whole file.
-    let whole_file =
-        ["no rows", "rows look like", "rows do not match", "too few rows", "no known column"];
+    let whole_file = [
+        "no rows",
+        "rows look like",
+        "rows do not match",
+        "too few rows",
+        "no known column",
+        "a web page",
+        "a zip archive",
+        "the table of nvidia-smi",
+    ];
     let names_line = rest.starts_with(", line ") || rest.contains("(line ");
     assert!(
         names_line || whole_file.iter().any(|what| rest.contains(what)),

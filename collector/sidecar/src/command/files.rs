@@ -131,8 +131,8 @@ impl ReplacedFile {
     }
 }
 
-/// The name of the new file until it is complete. Of a long name it has the beginning, so that it is no
-/// longer than a name may be.
+/// The name of the new file until it is complete. It has the beginning of a long name, so that it does
+/// not exceed the maximum length of a name.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let begin: String = name.chars().take(40).collect();

@@ -64,13 +64,13 @@ pub(super) struct ArrivedGpu {
     pub(super) identity: GpuIdentity,
     /// The open driver.
     pub(super) nvml: Arc<Nvml>,
-    /// From when on it belongs to the run.
-    pub(super) since: Arrival,
+    /// From when on it is billed.
+    pub(super) billed_from: BilledFrom,
 }
 
-/// From when on a GPU belongs to a run.
+/// From when on a GPU is billed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum BilledFrom {
     /// From its start: it was listed then, or the user names it.
     Start,
     /// From now on: the driver has not listed it before.
@@ -225,12 +225,17 @@ impl GpuArrivals {
         for index in selected {
             match answer(search, index) {
                 Some(GpuAnswer::Found(found)) => {
-                    let Some(since) = self.arrive(index, &found.identity, &all, is_first) else {
+                    let Some(billed_from) = self.arrive(index, &found.identity, &all, is_first)
+                    else {
                         continue;
                     };
                     log_missing(found);
                     let nvml = Arc::clone(&driver.nvml);
-                    arrived.push(ArrivedGpu { identity: found.identity.clone(), nvml, since });
+                    arrived.push(ArrivedGpu {
+                        identity: found.identity.clone(),
+                        nvml,
+                        billed_from,
+                    });
                 }
                 Some(GpuAnswer::Failed(error)) if self.is_new_failure(index) => {
                     warn!(gpu = index, "GPU {index} does not respond; it is unobserved: {error}");
@@ -251,7 +256,7 @@ impl GpuArrivals {
         gpu: &GpuIdentity,
         all: &[GpuIdentity],
         is_first: bool,
-    ) -> Option<Arrival> {
+    ) -> Option<BilledFrom> {
         let uuid = gpu.uuid.as_ref()?;
         let first = all.iter().find(|it| it.uuid.as_ref() == Some(uuid));
         if let Some(other) = first.and_then(|first| first.index).filter(|first| *first != index) {
@@ -277,7 +282,7 @@ impl GpuArrivals {
             None if is_awaited => info!(gpu = index, "GPU {index} responds; observed from now on"),
             None => info!(gpu = index, "GPU {index} ({uuid}) is new; metered from now on"),
         }
-        Some(if is_awaited { Arrival::Start } else { Arrival::Now })
+        Some(if is_awaited { BilledFrom::Start } else { BilledFrom::Now })
     }
 
     /// Whether this is the first warning about a GPU that has not arrived.

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use super::claims::Claims;
 use super::clock_notes::ClockNotes;
 use super::delivery::Delivery;
-use super::gpus::{Arrival, ArrivedGpu};
+use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
@@ -128,14 +128,14 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Meters one more GPU, which is billed from when on it belongs to the run.
+    /// Meters one more GPU.
     pub(super) fn join(&mut self, gpu: ArrivedGpu) {
-        let ArrivedGpu { identity, nvml, since } = gpu;
-        let since = match since {
-            Arrival::Start => self.start,
-            Arrival::Now => self.clock.now(),
+        let ArrivedGpu { identity, nvml, billed_from } = gpu;
+        let start = match billed_from {
+            BilledFrom::Start => self.start,
+            BilledFrom::Now => self.clock.now(),
         };
-        self.pipeline.add(&identity, since);
+        self.pipeline.add(&identity, start);
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&name(&identity), identity.index, true);
@@ -149,14 +149,16 @@ impl<'a> Live<'a> {
 
     /// Meters one more GPU while the run lasts, and reports it as an event.
     pub(super) fn join_late(&mut self, gpu: ArrivedGpu) -> Result<(), PipelineError> {
-        let (since, at) = (gpu.since, self.clock.now());
+        let (billed_from, at) = (gpu.billed_from, self.clock.now());
         self.join(gpu);
         let gpu = self.gpus.len() - 1;
-        let (kind, body) = match since {
-            Arrival::Start => (EventKind::Recovered, "GPU responds; unobserved until now"),
-            Arrival::Now => (EventKind::Joined, "GPU is listed by the driver for the first time"),
+        let (kind, body) = match billed_from {
+            BilledFrom::Start => (EventKind::Recovered, "GPU responds; unobserved until now"),
+            BilledFrom::Now => {
+                (EventKind::Joined, "GPU is listed by the driver for the first time")
+            }
         };
-        if since == Arrival::Now {
+        if billed_from == BilledFrom::Now {
             let passed = at.since(self.start).as_secs_f64();
             let name = self.name(gpu);
             self.notes.push(format!("{name} was added {passed:.0} s after the start"));

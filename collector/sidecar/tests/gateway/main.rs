@@ -316,5 +316,5 @@ fn gateway_without_backend_or_before_itself_is_rejected() {
     let mapping = mapping.to_str().unwrap();
     let (code, text) = error(&socket, &["--listen", "127.0.0.1:0", "--mapping", mapping]);
     assert_eq!(code, Some(78), "{text}");
-    assert!(text.contains("identity.uuid: names no label"), "{text}");
+    assert!(text.contains("identity: names no label of uuid"), "{text}");
 }

@@ -8,7 +8,7 @@ use crate::run::{
 use crate::{Rig, unless_stalled};
 
 /// The names of the events of a GPU, and the seconds of its span that were observed and in all.
-fn of_gpu(report: &Value, events: &[Value], uuid: &str) -> (Vec<String>, f64, f64) {
+fn gpu_result(report: &Value, events: &[Value], uuid: &str) -> (Vec<String>, f64, f64) {
     let gpus = report["gpus"].as_array().unwrap();
     let gpu = gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap();
     assert_billed(gpu);
@@ -50,7 +50,7 @@ fn gpus_that_fail_at_start_or_are_listed_later_are_metered() {
         let (output, report) = run_with_report(&rig, &arguments, |_| {});
         let log = stderr(&output);
         let events = elements(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
-        let of_gpu = |uuid| of_gpu(&report, &events, uuid);
+        let of_gpu = |uuid| gpu_result(&report, &events, uuid);
         let (names, observed, span) = of_gpu("GPU-stays");
         assert!(names.is_empty() && observed > 8.0 && span > 8.9, "{names:?} {observed} {span}");
         let (names, observed, of_all) = of_gpu("GPU-fails-at-start");

@@ -14,7 +14,8 @@ use crate::telemetry::{Received, received};
 use crate::work::connect;
 use crate::{Rig, otlp, unless_stalled};
 
-/// Scenario: a GPU with everything that a driver can report, which is lost, returns and hangs.
+/// Scenario: a GPU with everything that a driver can report, which is lost, returns and hangs, and one that
+/// is added.
 /// Guarantee: each metric, span and event is defined as it is sent, and each defined one is sent.
 #[test]
 fn run_sends_what_the_registry_defines() {
@@ -41,6 +42,8 @@ fn run_sends_what_the_registry_defines() {
         [[device.phase]]
         utilization = 95
         [[device]]
+        [[device]]
+        listed_from_ms = 3000
         [[fault]]
         device = 0
         at_ms = 1600

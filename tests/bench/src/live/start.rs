@@ -17,7 +17,7 @@ const RUNS: usize = 15;
 const BUDGET: Duration = Duration::from_millis(100);
 
 /// The command starts once all GPUs are known; by then each was due, at 10 Hz.
-const ROUND: Duration = Duration::from_millis(120);
+const FIRST_ROUND: Duration = Duration::from_millis(120);
 
 /// How long the command takes to start at most.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ fn start(paths: &Paths) -> Result<Duration, BenchError> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    thread::sleep(ROUND);
+    thread::sleep(FIRST_ROUND);
     let cpu = run.cpu()?;
     // Its own end is not measured; the command would live on.
     for child in fs::read_to_string(&children).unwrap_or_default().split_whitespace() {

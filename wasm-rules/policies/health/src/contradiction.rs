@@ -27,11 +27,11 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let contradicted = groups(found, |a, b| sources(&a.1) == sources(&b.1));
     let unpowered = window.gpus.iter().filter_map(|gpu| Some((gpu, unpowered_work(gpu)?)));
     let unpowered = groups(unpowered, |a: &(&Gpu, (f64, f64)), b| a.1.1 == b.1.1);
-    let sources = contradicted.iter().filter_map(|group| of_sources(group));
-    sources.chain(unpowered.iter().filter_map(|group| of_power(group))).collect()
+    let sources = contradicted.iter().filter_map(|group| contradicting_sources(group));
+    sources.chain(unpowered.iter().filter_map(|group| contradicting_power(group))).collect()
 }
 
-fn of_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
+fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
     let (first, all) = group.first()?;
     let longest = all.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
     // Each source once, with what it reported.
@@ -105,7 +105,7 @@ fn of_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation
     })
 }
 
-fn of_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
+fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
     let (first, (watts, limit)) = group.first()?;
     let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity?);
     let draw = [&*decimal(*watts, 0), " of ", &decimal(*limit, 0), " W"].concat();

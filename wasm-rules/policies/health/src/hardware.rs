@@ -59,7 +59,7 @@ pub(crate) fn vanished(window: &Window) -> Vec<Recommendation> {
     groups.iter().filter_map(|group| find(group, window)).collect()
 }
 
-/// Time since the source of a GPU lists it no more, if that is no delay of a reading.
+/// Time since the source of a GPU stopped listing it, if that is longer than a delay of a reading.
 fn unlisted_seconds(gpu: &Gpu) -> Option<f64> {
     gpu.metric("vanished.seconds").filter(|seconds| *seconds >= SAME_TIME)
 }

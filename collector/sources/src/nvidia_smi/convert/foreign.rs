@@ -77,7 +77,7 @@ const SIGNS: [Sign; 16] = [
     (
         |text| has_all(text, &["ROCm System Management"]) || has_cell(text, &["GPU use (%)"]),
         "output of rocm-smi",
-        "record metrics of amd-device-metrics-exporter, as phasemeter gateway reads them",
+        "record the metrics of amd-device-metrics-exporter, with a mapping of them (--mapping)",
     ),
     (|text| text.head.starts_with("PK\u{3}\u{4}"), "a zip archive", "unpack it"),
     (|text| text.head.starts_with("PAR1"), "a Parquet file", "export it as CSV"),
