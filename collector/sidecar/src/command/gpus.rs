@@ -29,7 +29,7 @@ const REQUIRED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The delay of the next search after one that found a GPU. It doubles after each that did not.
 const REPEAT_FIRST: Duration = Duration::from_secs(5);
 
-/// The maximum delay between searches. One takes the driver's lock for a few milliseconds per GPU.
+/// The maximum delay between searches, which ask every GPU for its identity under the driver's lock.
 const REPEAT_MAX: Duration = Duration::from_secs(300);
 
 /// The GPUs of a run. Those that respond late, or are listed late, are found while it runs.
@@ -71,7 +71,7 @@ pub(super) struct ArrivedGpu {
 /// From when on a GPU is billed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BilledFrom {
-    /// From its start: it was listed then, or the user names it.
+    /// From the start of the run: it was listed then, or the user names it.
     Start,
     /// From now on: the driver has not listed it before.
     Now,
