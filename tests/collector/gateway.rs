@@ -111,7 +111,8 @@ fn points(captured: &Captured) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// Nanoseconds of each phase, by the definition: the phase of a second is that of its mean.
+/// Nanoseconds of each phase, by the definition: the phase of a second is that of its mean. The page names a
+/// pod, so that idle time is held.
 fn phases(points: &BTreeMap<u64, u64>) -> BTreeMap<&'static str, u64> {
     // By second: observed time, and percent × time.
     let mut seconds: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
@@ -128,7 +129,7 @@ fn phases(points: &BTreeMap<u64, u64>) -> BTreeMap<&'static str, u64> {
     let mut phases = BTreeMap::new();
     for (time, weighted) in seconds.into_values() {
         let phase = match weighted {
-            it if it < 10 * time => "idle_free",
+            it if it < 10 * time => "idle_held",
             it if it < 70 * time => "underutilized",
             it if it < 90 * time => "productive",
             _ => "compute_bound",
