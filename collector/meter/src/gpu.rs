@@ -16,7 +16,7 @@ use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
 use crate::distribution::MemoryDistribution;
-use crate::energy::EnergyMeter;
+use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;

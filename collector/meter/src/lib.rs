@@ -47,6 +47,7 @@ pub mod alert;
 pub mod contradiction;
 pub mod distribution;
 pub mod energy;
+pub mod energy_meter;
 pub mod histogram;
 pub mod median;
 pub mod pattern;
