@@ -101,10 +101,10 @@ impl Traffic {
 }
 
 impl Totals {
-    fn count(&mut self, xid: u64) {
+    fn count(&mut self, xid: u64, count: u32) {
         if self.xids.len() < MAX_CODES || self.xids.contains_key(&xid) {
-            let count = self.xids.entry(xid).or_default();
-            *count = count.saturating_add(1);
+            let sum = self.xids.entry(xid).or_default();
+            *sum = sum.saturating_add(count);
         }
     }
 
@@ -190,9 +190,10 @@ impl DeviceTotals {
         &self.all
     }
 
-    /// Counts an error that the driver reported.
-    pub fn count_xid(&mut self, at: Timestamp, code: u64) {
-        self.each(at, |totals| totals.count(code));
+    /// Counts errors that the driver reported.
+    pub fn count_xids(&mut self, at: Timestamp, code: u64, count: u64) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.each(at, |totals| totals.count(code, count));
     }
 
     /// The totals of the whole run, or of the hours since the one of `from`.
@@ -274,12 +275,12 @@ mod tests {
     fn recent_totals_leave_out_earlier_hours_and_stay_bounded() {
         let mut totals = DeviceTotals::default();
         for hour in 0..40 {
-            totals.count_xid(at(hour * 3_600), 79);
+            totals.count_xids(at(hour * 3_600), 79, 1);
         }
         assert_eq!(totals.since(None).xids, BTreeMap::from([(79, 40)]));
         assert_eq!(totals.since(Some(at(38 * 3_600 + 60))).xids, BTreeMap::from([(79, 2)]));
         assert_eq!(totals.hours.len(), HOURS);
-        (0..1_000).for_each(|code| totals.count_xid(at(0), code));
+        (0..1_000).for_each(|code| totals.count_xids(at(0), code, 1));
         assert_eq!(totals.since(None).xids.len(), MAX_CODES);
     }
 }

@@ -55,6 +55,9 @@ pub mod attribute {
     pub const GPU_NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
     /// The code of an XID error.
     pub const GPU_XID_CODE: &str = "phasemeter.gpu.xid.code";
+    /// The number of XID errors that an event is about. The events of a GPU and code sum to the
+    /// metric.
+    pub const GPU_XID_COUNT: &str = "phasemeter.gpu.xid.count";
     /// Whether the work may be interrupted, as declared by its resource.
     pub const INTERRUPTIBLE: &str = "phasemeter.interruptible";
     /// What the cloud announces.
@@ -287,7 +290,8 @@ pub mod event {
     pub const GPU_METERING_STARTED: &str = "phasemeter.gpu.metering_started";
     /// The GPU is available again.
     pub const GPU_RECOVERED: &str = "phasemeter.gpu.recovered";
-    /// The driver reported an XID error.
+    /// The driver reported XID errors. The first of a code per GPU and minute is an event at once,
+    /// the others together.
     pub const GPU_XID: &str = "phasemeter.gpu.xid";
     /// The cloud announces that it will interrupt the machine.
     pub const INTERRUPTION: &str = "phasemeter.interruption";

@@ -74,10 +74,11 @@ impl DeviceMetrics {
         }
     }
 
-    /// Counts an error reported by the driver at once: the last one can follow the last reading,
-    /// and none may be lost. Its event carries the time.
-    pub(super) fn count_xid(&mut self, code: u64) {
-        *self.xids.entry(code).or_default() += 1;
+    /// Counts errors reported by the driver at once: the last one can follow the last reading,
+    /// and none may be lost. Their event carries the time.
+    pub(super) fn count_xids(&mut self, code: u64, count: u64) {
+        let sum = self.xids.entry(code).or_default();
+        *sum = sum.saturating_add(count);
         self.health.record_xid(code);
     }
 

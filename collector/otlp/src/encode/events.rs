@@ -31,7 +31,8 @@ impl GpuEvent {
     /// The event of an XID error that another program has reported.
     #[must_use]
     pub fn xid(at: Timestamp, code: u64) -> Self {
-        Self { at, kind: EventKind::Xid(code), body: format!("XID error {code}") }
+        let body = format!("XID error {code}");
+        Self { at, kind: EventKind::Xid { code, count: 1 }, body }
     }
 }
 
@@ -47,8 +48,13 @@ pub struct ClockStep {
 /// Kinds of GPU events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The driver reported this XID error.
-    Xid(u64),
+    /// The driver reported XID errors that no earlier event is about.
+    Xid {
+        /// Their code.
+        code: u64,
+        /// Their number.
+        count: u64,
+    },
     /// The GPU is lost.
     Lost,
     /// The GPU is available again.
@@ -70,7 +76,7 @@ impl EventKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Xid(_) => event::GPU_XID,
+            Self::Xid { .. } => event::GPU_XID,
             Self::Lost => event::GPU_LOST,
             Self::Recovered => event::GPU_RECOVERED,
             Self::Joined => event::GPU_JOINED,
@@ -83,7 +89,7 @@ impl EventKind {
 
     const fn severity(self) -> Severity {
         match self {
-            Self::Xid(_) | Self::Lost | Self::CallHung => Severity::Error,
+            Self::Xid { .. } | Self::Lost | Self::CallHung => Severity::Error,
             Self::Gap(_) => Severity::Warn,
             Self::Recovered | Self::Joined | Self::CallRecovered | Self::MeteringStarted => {
                 Severity::Info
@@ -124,7 +130,10 @@ impl Event {
     pub(super) fn from_gpu_event(event: &GpuEvent, gpu: KeyValue) -> Self {
         let mut attributes = vec![gpu];
         match event.kind {
-            EventKind::Xid(code) => attributes.push(whole(attribute::GPU_XID_CODE, code)),
+            EventKind::Xid { code, count } => {
+                attributes.push(whole(attribute::GPU_XID_CODE, code));
+                attributes.push(whole(attribute::GPU_XID_COUNT, count));
+            }
             EventKind::Gap(length) => {
                 attributes.push(number(attribute::GPU_GAP_DURATION, length.as_secs_f64()));
             }

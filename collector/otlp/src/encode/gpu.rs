@@ -85,6 +85,11 @@ impl GpuExport {
         self.device_metrics.take(metric);
     }
 
+    /// Counts errors that the driver reported under this code.
+    pub fn count_xids(&mut self, code: u64, count: u64) {
+        self.device_metrics.count_xids(code, count);
+    }
+
     /// Changes the price from `at` on; no later time has been exported.
     pub fn change_price(&mut self, at: Timestamp, price: &Price) {
         self.attributes.change_price(at, price);

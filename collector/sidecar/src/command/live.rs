@@ -6,25 +6,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "gateway")]
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::LogLimiter;
 use phasemeter_otlp::encode::{
     CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
 };
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
-use phasemeter_sources::nvml::{Event, Observation, Observed};
+use phasemeter_sources::nvml::{Observation, Observed};
 use phasemeter_workload::interruption::{Cloud, Notice};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
-use tracing::level_filters::LevelFilter;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::claims::Claims;
 use super::clock_notes::ClockNotes;
 use super::delivery::Delivery;
+use super::event_log::EventLog;
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
@@ -66,8 +65,7 @@ pub(super) struct Live<'a> {
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
     observations: Vec<Observation>,
-    /// By GPU and kind of event.
-    log_limiter: LogLimiter<(usize, &'static str)>,
+    events: EventLog,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
     /// GPUs that were added, each a sentence without its full stop.
@@ -122,7 +120,7 @@ impl<'a> Live<'a> {
             loading,
             start,
             observations,
-            log_limiter: LogLimiter::default(),
+            events: EventLog::default(),
             late,
             notes: Vec::new(),
         }
@@ -138,7 +136,7 @@ impl<'a> Live<'a> {
         self.pipeline.add(&identity, start);
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
-            live_event::log_mig_mode(&name(&identity), identity.index, true);
+            live_event::log_mig_mode(&identity, true);
         }
         self.gpus.push(identity);
         if let Err(error) = self.sampler.add(uuid, nvml) {
@@ -213,7 +211,9 @@ impl<'a> Live<'a> {
             self.process(observation)?;
         }
         self.observations = observations;
-        self.pipeline.advance_experiments(self.clock.now())
+        let now = self.clock.now();
+        self.events.step(&mut self.pipeline, &self.gpus, now)?;
+        self.pipeline.advance_experiments(now)
     }
 
     /// Follows a step of the wall clock; time while suspended has no readings.
@@ -297,10 +297,7 @@ impl<'a> Live<'a> {
             let name = self.name(self.gpus.len() - 1);
             sampling.push(format!("{name} did not respond; it is unobserved"));
         }
-        match self.log_limiter.suppressed() {
-            0 => {}
-            some => info!(suppressed = some, "{some} more messages of the same kinds suppressed"),
-        }
+        self.events.finish(&mut self.pipeline, &self.gpus, end)?;
         let late = self.late.load(Ordering::Relaxed);
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
@@ -378,37 +375,18 @@ impl<'a> Live<'a> {
                 if let Some(gpu) = self.gpus.get_mut(gpu)
                     && gpu.set_mig_mode(enabled)
                 {
-                    live_event::log_mig_mode(&name(gpu), gpu.index, enabled);
+                    live_event::log_mig_mode(gpu, enabled);
                 }
             }
             Observed::Event(event) => {
-                self.log_event(gpu, event);
-                if let Some(kind) = live_event::exported(event) {
-                    let event = GpuEvent { at: self.clock.now(), kind, body: event.to_string() };
-                    self.pipeline.emit_event(gpu, &event)?;
-                }
+                let at = self.clock.now();
+                self.events.record(&mut self.pipeline, &self.gpus, gpu, event, at)?;
             }
         }
         Ok(())
     }
 
-    fn log_event(&mut self, gpu: usize, event: Event) {
-        // A message below the level is not suppressed.
-        if live_event::level(event) > LevelFilter::current() {
-            return;
-        }
-        let permit = self.log_limiter.permit((gpu, event.kind()), Instant::now());
-        let Some(suppressed) = permit else { return };
-        let index = self.gpus.get(gpu).and_then(|gpu| gpu.index);
-        live_event::log(event, &self.name(gpu), index, suppressed);
-    }
-
     fn name(&self, gpu: usize) -> String {
-        self.gpus.get(gpu).map(name).unwrap_or_default()
+        live_event::name(self.gpus.get(gpu))
     }
-}
-
-/// The name of a GPU in messages.
-fn name(gpu: &GpuIdentity) -> String {
-    gpu.index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on how often an event is logged.
 
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_otlp::encode::EventKind;
 use phasemeter_sources::nvml::Event;
 use tracing::{Level, debug, info, warn};
@@ -9,7 +10,7 @@ use tracing::{Level, debug, info, warn};
 /// The events that are exported: those of a GPU, not of polling.
 pub(super) const fn exported(event: Event) -> Option<EventKind> {
     match event {
-        Event::Xid(code) => Some(EventKind::Xid(code)),
+        Event::Xid { code, count } => Some(EventKind::Xid { code, count }),
         Event::Lost(_) => Some(EventKind::Lost),
         Event::Recovered => Some(EventKind::Recovered),
         Event::CallHung(_) => Some(EventKind::CallHung),
@@ -21,8 +22,15 @@ pub(super) const fn exported(event: Event) -> Option<EventKind> {
     }
 }
 
+/// The name of a GPU in messages.
+pub(super) fn name(gpu: Option<&GpuIdentity>) -> String {
+    let index = gpu.and_then(|gpu| gpu.index);
+    index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
+}
+
 /// Logs a change of a GPU's MIG mode, and what it means for metering.
-pub(super) fn log_mig_mode(name: &str, index: Option<u32>, enabled: bool) {
+pub(super) fn log_mig_mode(gpu: &GpuIdentity, enabled: bool) {
+    let (name, index) = (name(Some(gpu)), gpu.index);
     if enabled {
         warn!(
             gpu = index,
@@ -43,12 +51,24 @@ pub(super) const fn level(event: Event) -> Level {
         | Event::Recovered
         | Event::CallRecovered(_)
         | Event::PollPeriod(..) => Level::INFO,
-        Event::Xid(_) | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => Level::WARN,
+        Event::Xid { .. } | Event::Lost(_) | Event::Refused(..) | Event::CallHung(_) => Level::WARN,
     }
 }
 
+/// Logs that a GPU has reported more errors of a code, and returns the message.
+pub(super) fn log_more_xids(gpu: Option<&GpuIdentity>, code: u64, count: u64) -> String {
+    let more = match count {
+        1 => "1 more error".to_owned(),
+        more => format!("{more} more errors"),
+    };
+    let (name, text) = (name(gpu), format!("driver reported XID {code} ({more})"));
+    warn!(gpu = gpu.and_then(|gpu| gpu.index), suppressed = count, "{name}: {text}");
+    text
+}
+
 /// Logs an event of a GPU. `suppressed`: messages of its kind that were not logged before it.
-pub(super) fn log(event: Event, name: &str, index: Option<u32>, suppressed: u64) {
+pub(super) fn log(event: Event, gpu: Option<&GpuIdentity>, suppressed: u64) {
+    let (name, index) = (name(gpu), gpu.and_then(|gpu| gpu.index));
     let event_text = match suppressed {
         0 => event.to_string(),
         more => format!("{event} ({more} messages of this kind suppressed)"),

@@ -20,6 +20,8 @@ mod delivery_report;
 mod demo;
 mod dump;
 mod error;
+#[cfg(feature = "live")]
+mod event_log;
 #[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
 mod exit_status;
 mod files;

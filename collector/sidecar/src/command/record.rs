@@ -1,6 +1,6 @@
 //! `phasemeter record`: writes readings of the driver as a log for a later audit.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -66,6 +66,10 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     }
     let (rows, gpus, file) = (log.written, log.gpus.len(), display(&args.file));
     info!(rows, gpus, "wrote {rows} readings of {gpus} GPUs to {}", file.display());
+    let left: u64 = log.states.iter().flat_map(|state| state.xids.values()).sum();
+    if left > 0 {
+        warn!(left, "{left} XID errors are not in the log: a reading has one at most");
+    }
     match sampler.stats().dropped() {
         0 => {}
         lost => warn!(lost, "{lost} observations dropped: the log is written too slowly"),
@@ -128,8 +132,8 @@ struct GpuState {
     totals: DeviceTotals,
     /// The times of the measurements of traffic that are recorded, over PCIe and NVLink.
     recorded: [Timestamp; 2],
-    /// Errors that are not recorded yet.
-    xids: VecDeque<u64>,
+    /// Numbers of errors by code that are not recorded yet: a row has one.
+    xids: BTreeMap<u64, u64>,
 }
 
 impl GpuState {
@@ -143,9 +147,20 @@ impl GpuState {
                 Some(bytes)
             });
         let [pcie, nvlink] = [(); 2].map(|()| bytes.next().flatten());
-        let xid = self.xids.pop_front().and_then(|code| u32::try_from(code).ok());
+        let xid = take_one(&mut self.xids).and_then(|code| u32::try_from(code).ok());
         Counts { xid, pcie, nvlink }
     }
+}
+
+/// Takes one error of those left.
+fn take_one(xids: &mut BTreeMap<u64, u64>) -> Option<u64> {
+    let mut first = xids.first_entry()?;
+    let code = *first.key();
+    match first.get() {
+        0 | 1 => drop(first.remove()),
+        _ => *first.get_mut() -= 1,
+    }
+    Some(code)
 }
 
 impl Log {
@@ -175,7 +190,9 @@ impl Log {
                 state.tracker.record(&metric);
                 state.totals.record(&metric);
             }
-            Observed::Event(Event::Xid(code)) => state.xids.push_back(code),
+            Observed::Event(Event::Xid { code, count }) => {
+                *state.xids.entry(code).or_default() += count;
+            }
             Observed::MigMode(enabled) => {
                 if let Some(identity) = self.gpus.get_mut(gpu) {
                     identity.set_mig_mode(enabled);

@@ -98,7 +98,7 @@ impl GatewayBilling {
         self.summary.late += u64::from(accepted.is_err());
         pipeline.record_rates(index, reading.at, rates);
         match *xid {
-            Some(code) => pipeline.emit_event(index, &GpuEvent::xid(reading.at, code)),
+            Some(code) => pipeline.emit_xid(index, reading.at, code),
             None => Ok(()),
         }
     }

@@ -7,9 +7,7 @@ use std::io;
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{
-    CommandExit, EventKind, ExportSettings, Exporter, GpuEvent, Outgoing,
-};
+use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent, Outgoing};
 
 use super::{Pipeline, PipelineError};
 use crate::policies::PolicyResults;
@@ -32,14 +30,28 @@ impl Pipeline<'_> {
     /// Returns an error if a request cannot be written.
     pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
         if let Some(gpu) = self.gpus.get_mut(gpu) {
-            if let EventKind::Xid(code) = event.kind {
-                gpu.totals.count_xid(event.at, code);
-            }
             if let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export) {
                 exporter.event(export, event, gpu.meter.begins_at());
             }
         }
         self.send()
+    }
+
+    /// Counts XID errors of a GPU. Their events may follow later.
+    pub fn count_xids(&mut self, gpu: usize, at: Timestamp, code: u64, count: u64) {
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.totals.count_xids(at, code, count);
+            gpu.export.iter_mut().for_each(|export| export.count_xids(code, count));
+        }
+    }
+
+    /// Counts an XID error of a GPU, and exports it as an event.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn emit_xid(&mut self, gpu: usize, at: Timestamp, code: u64) -> Result<(), PipelineError> {
+        self.count_xids(gpu, at, code, 1);
+        self.emit_event(gpu, &GpuEvent::xid(at, code))
     }
 
     /// Exports recommendations and errors of policies.

@@ -40,7 +40,7 @@ use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, LateReading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
-use phasemeter_otlp::encode::{ExportSettings, Exporter, GpuEvent};
+use phasemeter_otlp::encode::{ExportSettings, Exporter};
 use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Counts, Source, SourceError};
@@ -225,7 +225,7 @@ impl<'a> Pipeline<'a> {
             gpu.totals.record_traffic(at, Component::NvLink(0), counts.nvlink);
         }
         match counts.xid {
-            Some(code) => self.emit_event(gpu, &GpuEvent::xid(at, code.into())),
+            Some(code) => self.emit_xid(gpu, at, code.into()),
             None => Ok(()),
         }
     }

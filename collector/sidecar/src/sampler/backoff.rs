@@ -110,6 +110,12 @@ impl PollBackoff {
         self.slowed != slowed
     }
 
+    /// Makes it due at the next tick, once: a call at `tick` has left work.
+    pub(crate) const fn repeat(&mut self, tick: u64) {
+        self.answered = true;
+        self.next = tick + 1;
+    }
+
     /// Records that the metric is not supported. One that has never answered is polled again after a
     /// minute; one that has, at the next ticks, and then less and less often, up to its maximum period.
     pub(crate) fn refuse(&mut self, tick: u64, limits: PeriodLimits) {

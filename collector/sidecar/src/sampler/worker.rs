@@ -30,6 +30,9 @@ pub(super) const VALUE_LIFETIME: Nanos = Nanos::from_secs(10);
 /// while others are answered.
 const LOSSES: u32 = 3;
 
+/// How long events are drained for before the driver is closed.
+const MAX_DRAIN: Nanos = Nanos::from_millis(100);
+
 /// After this many ticks in a row in which no query was answered, all basic queries decide whether the
 /// GPU is lost, whatever the errors.
 const UNANSWERED_TICKS: u32 = 3;
@@ -128,6 +131,8 @@ impl Worker {
             self.stats.tick(tick);
             let due = |metric: &MetricState| metric.backoff.due(tick.number);
             if let Err(loss) = self.poll(&mut gpu, state, due, tick.number) {
+                // What has happened to it is often the cause.
+                self.drain_events(&mut gpu, state);
                 return Some(loss);
             }
         }
@@ -135,6 +140,7 @@ impl Worker {
             |metric: &MetricState| metric.unsupported.is_none() && !metric.backoff.is_slowed();
         // A loss at the end is not reported.
         let _ = self.poll(&mut gpu, state, cheap, 0);
+        self.drain_events(&mut gpu, state);
         if state.metrics[Metric::Utilization as usize].backoff.is_slowed() {
             // The last reading covers no time, but has the energy until the end.
             let utilization = Err(MissingReason::NotCollected);
@@ -142,6 +148,20 @@ impl Worker {
             self.emit(Observed::Reading(last));
         }
         None
+    }
+
+    /// Queries the events that have not been read yet: none are after the driver is closed.
+    fn drain_events(&self, gpu: &mut Gpu<'_>, state: &mut State) {
+        let State { values, metrics, .. } = state;
+        let events = &mut metrics[Metric::Events as usize];
+        let until = self.clock.awake() + MAX_DRAIN;
+        while events.unsupported.is_none() {
+            let result = self.call(events, gpu, values, 0);
+            if result.is_err() || !gpu.is_incomplete(Metric::Events) || self.clock.awake() >= until
+            {
+                return;
+            }
+        }
     }
 
     /// Emits a reading of a lost GPU at each tick until the retry delay has passed.
@@ -256,7 +276,12 @@ impl Worker {
                 emit(event(metric, unsupported));
             }
         } else {
-            let changed = state.backoff.record(tick, cost, limits);
+            let is_incomplete = gpu.is_incomplete(metric);
+            // Its cost is not that of one call.
+            let changed = !is_incomplete && state.backoff.record(tick, cost, limits);
+            if is_incomplete {
+                state.backoff.repeat(tick);
+            }
             if state.unsupported.is_some() {
                 emit(Event::Supported(metric));
             }

@@ -21,7 +21,7 @@ use crate::{Rig, otlp, unless_stalled};
 
 /// The streams of a metric: attribute values as one string, and the highest value. A test may cross a
 /// minute, so that there are two exports.
-fn points(file: &Path, name: &str) -> BTreeMap<String, f64> {
+pub(crate) fn points(file: &Path, name: &str) -> BTreeMap<String, f64> {
     let metrics = elements(file, ["resourceMetrics", "scopeMetrics", "metrics"]);
     let own = metrics.iter().filter(|metric| metric["name"] == name);
     let data = own.map(|metric| metric.get("sum").unwrap_or(&metric["gauge"]));

@@ -319,15 +319,3 @@ fn function_missing_in_driver_is_reported_once() {
     assert_eq!(run.stats.gpus[0].metrics[Metric::Energy as usize].calls, 1);
     assert_unaffected(&run, &[1, 2]);
 }
-
-#[test]
-fn xid_is_reported_by_its_gpu() {
-    let rig = three("device = 2\nat_ms = 1200\nxid = 79");
-    let mut sampling = rig.sample();
-    sampling.until(|run| have_readings(run, &[0, 1, 2], 3));
-    rig.set_time(1_200);
-    sampling.until(|run| !run.faults(2).is_empty());
-    let run = sampling.stop();
-    assert_eq!(run.faults(2), [Event::Xid(79)]);
-    assert_unaffected(&run, &[0, 1]);
-}

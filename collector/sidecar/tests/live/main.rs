@@ -60,6 +60,7 @@ mod values;
 mod wall_clock;
 mod wire_registry;
 mod work;
+mod xids;
 
 /// Deadline for conditions that hold soon on an idle machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);

@@ -3,11 +3,9 @@
 //! It queries and translates; the sampler decides when. A GPU holds handles of one generation of
 //! the driver: it is dropped if the GPU or the driver is lost, and found again by UUID.
 
-use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, TemperatureSensor};
-use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device, EventSet, Nvml};
+use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::quantity::Quantity;
@@ -20,17 +18,12 @@ use super::metric::Metric;
 use super::mig::MigInstances;
 use super::observation::{Event, Observed};
 use super::processes::Processes;
-use super::query_error::{LossReason, QueryError, UnsupportedReason};
+use super::query_error::{LossReason, QueryError};
 use super::ring::{Sample, SampleRing};
 use super::value::{from_percent, whole};
+use super::xids::Xids;
 use super::{fans, fields, nvlink, video};
 use crate::clock::Clock;
-
-/// Maximum number of XIDs read per poll, to bound its duration.
-const MAX_XIDS_PER_POLL: usize = 16;
-
-/// The code for an XID that the wrapper does not know.
-const UNKNOWN_XID: u64 = 999;
 
 /// The columns of the PCIe link.
 const PCIE_LINK: [DeviceColumn; 3] =
@@ -41,7 +34,7 @@ const PCIE_LINK: [DeviceColumn; 3] =
 pub struct Gpu<'d> {
     nvml: &'d Nvml,
     device: Device<'d>,
-    events: Option<EventSet<'d>>,
+    xids: Xids<'d>,
     ring: SampleRing,
     gpm: Gpm<'d>,
     mig: MigInstances<'d>,
@@ -58,7 +51,7 @@ impl<'d> Gpu<'d> {
         let gpu = Self {
             nvml,
             device,
-            events: None,
+            xids: Xids::default(),
             ring: SampleRing::new(stale_after),
             gpm: Gpm::default(),
             mig: MigInstances::default(),
@@ -99,6 +92,12 @@ impl<'d> Gpu<'d> {
             Metric::Samples => self.ring.drain_interval(),
             other => other.period(),
         }
+    }
+
+    /// Whether the last query of a metric has left some of it in the driver, for the next tick.
+    #[must_use]
+    pub fn is_incomplete(&self, metric: Metric) -> bool {
+        metric == Metric::Events && self.xids.are_waiting()
     }
 
     /// Queries one metric. Values of a reading are stored in `values`, all others are emitted.
@@ -169,7 +168,10 @@ impl<'d> Gpu<'d> {
                 let emit = |pid| emit(Observed::Process(pid));
                 values.compute_processes = Some(self.processes.query(device, at, emit)?);
             }
-            Metric::Events => self.drain_events(|event| emit(Observed::Event(event)))?,
+            Metric::Events => {
+                let emit = |code, count| emit(Observed::Event(Event::Xid { code, count }));
+                self.xids.query(self.nvml, device, clock, emit)?;
+            }
             Metric::Samples => {
                 let mut samples = self.samples()?;
                 let emit = |interval| emit(Observed::Interval(interval));
@@ -209,26 +211,6 @@ impl<'d> Gpu<'d> {
         });
         Ok(plain.collect())
     }
-
-    /// Emits the XIDs since the last poll without waiting (`nvmlEventSetWait`).
-    fn drain_events(&mut self, mut emit: impl FnMut(Event)) -> Result<(), QueryError> {
-        let events = match &mut self.events {
-            Some(events) => events,
-            none => none.insert(register(self.nvml, &self.device)?),
-        };
-        for _ in 0..MAX_XIDS_PER_POLL {
-            match events.wait(0) {
-                Ok(event) => match event.event_data {
-                    Some(XidError::Value(code)) => emit(Event::Xid(code)),
-                    Some(XidError::Unknown) => emit(Event::Xid(UNKNOWN_XID)),
-                    None => {}
-                },
-                Err(NvmlError::Timeout) => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Clears a metric's values in a reading.
@@ -259,16 +241,4 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
         | Metric::NvLinks
         | Metric::Mig => {}
     }
-}
-
-/// Creates one event set per GPU, because the driver frees a set if registering fails. A set must
-/// not be created if it cannot be freed: the wrapper would panic.
-fn register<'d>(nvml: &'d Nvml, device: &Device<'d>) -> Result<EventSet<'d>, QueryError> {
-    if nvml.lib().nvmlEventSetFree.is_err() {
-        return Err(QueryError::Unsupported(UnsupportedReason::Driver));
-    }
-    let set = nvml.create_event_set()?;
-    device
-        .register_events(EventTypes::CRITICAL_XID_ERROR, set)
-        .map_err(|failed| failed.error.into())
 }

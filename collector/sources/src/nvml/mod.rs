@@ -28,6 +28,7 @@ mod search;
 pub mod select;
 mod value;
 mod video;
+mod xids;
 
 pub use error::DriverError;
 pub use gpu::{Gpu, clear_metric};

@@ -105,9 +105,14 @@ impl fmt::Display for DriverCall {
 /// An event of a GPU, or of querying it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The driver reported an XID error. Of several since the last poll, only the last one is
-    /// reported.
-    Xid(u64),
+    /// The driver reported this many XID errors since the last observation. For errors that waited together,
+    /// drivers return the code of the last one.
+    Xid {
+        /// The code.
+        code: u64,
+        /// The number of errors.
+        count: u64,
+    },
     /// The GPU is lost; its readings are missing until [`Event::Recovered`].
     Lost(LossReason),
     /// The GPU responds again, with the same index.
@@ -131,7 +136,7 @@ impl Event {
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
-            Self::Xid(_) => "xid",
+            Self::Xid { .. } => "xid",
             Self::Lost(_) => "lost",
             Self::Recovered => "recovered",
             Self::Unsupported(..) => "unsupported",
@@ -148,7 +153,8 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Xid(code) => write!(f, "driver reported XID {code}"),
+            Self::Xid { code, count: 1 } => write!(f, "driver reported XID {code}"),
+            Self::Xid { code, count } => write!(f, "driver reported XID {code} ({count} errors)"),
             Self::Lost(loss) => write!(f, "{loss}; unobserved until it recovers"),
             Self::Recovered => f.write_str("GPU recovered"),
             Self::Unsupported(metric, reason) => write!(f, "metric {}: {reason}", metric.name()),

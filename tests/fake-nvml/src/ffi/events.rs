@@ -27,7 +27,7 @@ device_functions! {
             return Err(ErrorCode::NotSupported);
         }
         if types & XID != 0 {
-            registrations.push(Registration { device: call.index, since: call.now, delivered: 0 });
+            registrations.push(Registration { device: call.index, since: call.now, passed: 0 });
         }
         Ok(())
     };
@@ -67,16 +67,16 @@ fn wait(session: &Session, set: usize, timeout: Duration) -> Result<(usize, u64)
             let EventSet(registrations) = handles.event_sets.get(set)?;
             let now = session.now();
             let waiting = registrations.iter_mut().filter_map(|registration| {
-                let at = registration.outstanding(xids).next()?.at;
-                Some((at, registration))
+                let (number, xid) = registration.next(xids)?;
+                Some((xid.at, number, registration))
             });
-            let next = match waiting.min_by_key(|(at, _)| *at) {
-                Some((at, registration)) if at <= now => {
-                    registration.delivered += 1;
+            let next = match waiting.min_by_key(|(at, ..)| *at) {
+                Some((at, number, registration)) if at <= now => {
+                    registration.passed = number;
                     let seen = xids.iter().rev().find(|xid| xid.at <= now);
                     return Ok((registration.device, seen.map_or(0, |xid| xid.code)));
                 }
-                next => next.map(|(at, _)| at),
+                next => next.map(|(at, ..)| at),
             };
             if registrations.iter().any(|registration| is_lost(session, registration.device, now)) {
                 return Err(ErrorCode::GpuIsLost);

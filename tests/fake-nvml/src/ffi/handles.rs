@@ -34,17 +34,17 @@ pub(super) struct Registration {
     pub(super) device: usize,
     /// Registration time: earlier XIDs are not delivered.
     pub(super) since: Nanos,
-    /// XIDs delivered so far.
-    pub(super) delivered: usize,
+    /// The number of XIDs of all devices up to the last one that was delivered.
+    pub(super) passed: usize,
 }
 
 impl Registration {
-    /// XIDs not yet delivered to this registration, earliest first.
-    pub(super) fn outstanding<'a>(&self, xids: &'a [Xid]) -> impl Iterator<Item = &'a Xid> {
+    /// The next XID that was not delivered to this registration, and the number of XIDs up to it.
+    pub(super) fn next(&self, xids: &[Xid]) -> Option<(usize, Xid)> {
         let (device, since) = (self.device, self.since);
-        xids.iter()
-            .filter(move |xid| xid.at >= since && xid.device.is_none_or(|named| named == device))
-            .skip(self.delivered)
+        let mut others = (1..).zip(xids).skip(self.passed);
+        let is_own = |xid: &Xid| xid.at >= since && xid.device.is_none_or(|named| named == device);
+        others.find(|(_, xid)| is_own(xid)).map(|(number, xid)| (number, *xid))
     }
 }
 

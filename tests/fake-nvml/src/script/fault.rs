@@ -22,13 +22,20 @@ pub(super) struct FaultText {
     #[serde(default)]
     hang: bool,
     xid: Option<u64>,
+    #[serde(default = "once")]
+    count: usize,
     shift_stamps_ms: Option<i64>,
+}
+
+const fn once() -> usize {
+    1
 }
 
 /// A validated `[[fault]]`.
 pub(super) enum ScriptedFault {
     Fault(Fault),
-    Xid(Xid),
+    /// As often.
+    Xid(Xid, usize),
 }
 
 impl FaultText {
@@ -52,7 +59,7 @@ impl FaultText {
             (None, None, true, None, None) => Effect::Hang,
             (None, None, false, None, Some(millis)) => Effect::ShiftStamps(millis),
             (None, None, false, Some(code), None) => {
-                return Ok(ScriptedFault::Xid(Xid { at, device: self.device, code }));
+                return Ok(ScriptedFault::Xid(Xid { at, device: self.device, code }, self.count));
             }
             _ => {
                 let effects = "error, delay_ms, hang, xid and shift_stamps_ms";

@@ -132,7 +132,7 @@ impl ScriptText {
             let invalid = |problem| ScriptError::Fault { path: path.to_owned(), number, problem };
             match fault.validate(length, devices.len()).map_err(invalid)? {
                 ScriptedFault::Fault(fault) => faults.push(fault),
-                ScriptedFault::Xid(xid) => xids.push(xid),
+                ScriptedFault::Xid(xid, count) => xids.extend(std::iter::repeat_n(xid, count)),
             }
         }
         xids.sort_by_key(|xid| xid.at);

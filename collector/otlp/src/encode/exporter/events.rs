@@ -20,15 +20,8 @@ impl Exporter {
     /// Exports an event of a GPU at once: in its open session, else in the one that will start at
     /// `begins`, whose readings still wait for older ones.
     pub fn event(&mut self, gpu: &mut GpuExport, event: &GpuEvent, begins: Option<Timestamp>) {
-        match event.kind {
-            EventKind::Xid(code) => gpu.device_metrics.count_xid(code),
-            EventKind::Recovered => gpu.device_metrics.recover(),
-            EventKind::Lost
-            | EventKind::Joined
-            | EventKind::CallHung
-            | EventKind::CallRecovered
-            | EventKind::Gap(_)
-            | EventKind::MeteringStarted => {}
+        if event.kind == EventKind::Recovered {
+            gpu.device_metrics.recover();
         }
         let claims = match event.kind {
             EventKind::Gap(length) => {
