@@ -247,3 +247,55 @@ fn allocated_gpu_is_held_and_named_by_its_holder() {
     assert_eq!(gpu["attributes"]["phasemeter.gpu.holders"], "ml/a");
     assert_eq!(gpu["attributes"]["phasemeter.gpu.never_touched_by"], "ml/a");
 }
+
+/// Scenario: two GPUs under one UUID, on one page or on pages of their own, in either order, beside a GPU of its own
+/// and a time-sliced one, of which a page has the share of a pod twice.
+/// Guarantee: the points that contradict each other are refused, in each order alike, and named with what
+/// distinguishes them; every other value counts.
+#[test]
+fn points_of_two_gpus_under_one_id_are_refused_alone() {
+    const SHARED: &str = "GPU-5a9a3bc4-7a6b-4e5b-9d3e-1f2a3b4c5d60";
+    let of = |uuid: &str, index: u32, percent: u32| {
+        let labels = format!("{{gpu=\"{index}\",UUID=\"{uuid}\",Hostname=\"node-1\"}}");
+        format!("DCGM_FI_DEV_GPU_UTIL{labels} {percent}\nDCGM_FI_DEV_POWER_USAGE{labels} 70\n")
+    };
+    let pod = |name: &str, percent: u32| {
+        format!("DCGM_FI_DEV_GPU_UTIL{} {percent}\n", dcgm(&format!(",pod=\"{name}\"")))
+    };
+    // From the 20th page on, a second GPU has the ID of the first.
+    let page = |tick: u64, is_first: bool| {
+        let mut parts = vec![of("GPU-a", 0, 95), of("GPU-b", 1, 50), pod("x", 30), pod("y", 40)];
+        if tick >= 20 {
+            let at = if is_first { 0 } else { parts.len() };
+            parts.insert(at, of("GPU-a", 4, 5));
+        }
+        if tick == 30 {
+            parts.extend([pod("y", 41), of("GPU-b", 1, 50)]);
+        }
+        parts.concat()
+    };
+    for is_first in [true, false] {
+        let report = audit(&log(|tick| page(tick, is_first)), &["--price", "3.6"]);
+        let gpu = |uuid: &str| {
+            list(&report["gpus"]).iter().find(|gpu| gpu["uuid"] == uuid).unwrap().clone()
+        };
+        let (a, b, shared) = (gpu("GPU-a"), gpu("GPU-b"), gpu(SHARED));
+        assert_eq!(
+            (&a["unobserved_seconds"], &a["effective_seconds"]),
+            (&300.0.into(), &285.0.into())
+        );
+        assert_eq!(a["energy_joules"], 70.0 * 600.0, "equal powers agree");
+        assert_eq!(
+            (&b["unobserved_seconds"], &b["effective_seconds"]),
+            (&0.0.into(), &300.0.into())
+        );
+        assert_eq!(shared["unobserved_seconds"], 15.0);
+        assert_eq!(shared["utilization"]["mean"], 70.0);
+        // 21 pages with one contradiction each, and one share; the first point of each has no line of its own.
+        assert_eq!(report["rejected_total"], 22);
+        let note = "44 points refused: node-1: points of GPU GPU-a at one instant differ in utilization and are \
+                    refused: they differ in index, too; name such a label in [identity] of a mapping, or record \
+                    times with decimals";
+        assert!(list(&report["assumptions"]).contains(&note.into()), "{}", report["assumptions"]);
+    }
+}

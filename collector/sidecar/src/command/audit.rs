@@ -69,8 +69,8 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
             outputs()?;
             return audit.run(&mut source, MetricLogs::progress, |source| {
                 let models = model_contradictions(gpu_model.as_ref(), source.logged_models());
-                let shares = mappings::added_up(source.added_up());
-                (source.rejected().clone(), models.into_iter().chain(shares).collect())
+                let notes = mappings::notes(source.added_up(), source.refused());
+                (source.rejected().clone(), models.into_iter().chain(notes).collect())
             });
         }
     };

@@ -138,7 +138,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     })?;
     let is_cut = signals.cut();
     receiving.stop();
-    let Metering { run, billing, spans, work_by_hour, dropped, ahead, added_up } =
+    let Metering { run, billing, spans, work_by_hour, dropped, ahead, notes } =
         gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
@@ -155,7 +155,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         interruptions: None,
         rejected_rows: Vec::new(),
         rejected_total: 0,
-        assumptions: assumptions.into_iter().chain(added_up).collect(),
+        assumptions: assumptions.into_iter().chain(notes).collect(),
         sampling: [
             sentences(&billing.summary(), dropped, ahead),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
@@ -198,8 +198,8 @@ struct Metering {
     dropped: u64,
     /// Values that were far ahead of the clock.
     ahead: u64,
-    /// A note on GPUs of which only shares are known.
-    added_up: Option<String>,
+    /// Notes on what the mappings made of points.
+    notes: Vec<String>,
 }
 
 /// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
@@ -334,9 +334,9 @@ impl Gateway<'_> {
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let dropped = buffer.dropped() + counters.dropped();
         let ahead = intake.ahead() + counters.ahead();
-        let added_up = mappings::added_up(buffer.added_up());
+        let notes = mappings::notes(buffer.added_up(), buffer.refused());
         let work_by_hour = by_hour(&ledger);
-        Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, added_up })
+        Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, notes })
     }
 }
 

@@ -6,16 +6,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::mapping::{MappingFile, Mappings};
+use phasemeter_sources::mapping::{MappingFile, Mappings, Refusal};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
 
-/// Maximum number of GPUs that a note names.
+/// Maximum number of GPUs, or of senders, that notes name.
 const MAX_NAMES: usize = 4;
 
+/// Notes on GPUs of which only the shares of pods are known, and on points that were refused.
+pub(super) fn notes<'a>(
+    added: impl Iterator<Item = &'a GpuIdentity>,
+    refused: impl Iterator<Item = (u64, &'a Refusal)>,
+) -> Vec<String> {
+    let refused: Vec<_> = refused.collect();
+    let rest = refused.get(MAX_NAMES..).unwrap_or_default();
+    let named = refused.iter().take(MAX_NAMES);
+    let named = named.map(|(count, refusal)| match count {
+        1 => format!("1 point refused: {refusal}"),
+        _ => format!("{count} points refused: {refusal}"),
+    });
+    let more = (!rest.is_empty()).then(|| {
+        let points: u64 = rest.iter().map(|(count, _)| count).sum();
+        format!("{points} points of {} more senders refused for the same reason", rest.len())
+    });
+    added_up(added).into_iter().chain(named).chain(more).collect()
+}
+
 /// A note on GPUs of which only the shares of pods are known.
-pub(super) fn added_up<'a>(gpus: impl Iterator<Item = &'a GpuIdentity>) -> Option<String> {
+fn added_up<'a>(gpus: impl Iterator<Item = &'a GpuIdentity>) -> Option<String> {
     let names: Vec<&str> = gpus.map(|gpu| gpu.name.as_str()).collect();
     let more = match names.len().saturating_sub(MAX_NAMES) {
         0 => String::new(),

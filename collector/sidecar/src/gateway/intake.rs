@@ -4,15 +4,17 @@
 //! depend on what is done with readings.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
 
 use phasemeter_attribution::directory::Pod;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_otlp::Request;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
+use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    GpuId, GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, UnitChecks, UnitNotice,
+    GpuId, GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks,
+    UnitNotice,
 };
 use tracing::{info, warn};
 
@@ -48,6 +50,8 @@ pub struct Intake {
     /// The instance ID of the gateway's own metrics, which may come back.
     own_instance: String,
     clock: ClockCheck,
+    /// Limits messages about refused points.
+    refusals: LogLimiter<()>,
     pods: Pods,
 }
 
@@ -70,6 +74,7 @@ impl Intake {
             exclusions,
             own_instance,
             clock: ClockCheck::default(),
+            refusals: LogLimiter::default(),
             pods: Pods::default(),
         }
     }
@@ -95,7 +100,7 @@ impl Intake {
         buffer: &mut ReadingBuffer,
     ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, units, exclusions, own_instance, clock, pods } = self;
+        let Self { mappings, units, exclusions, own_instance, clock, refusals, pods } = self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
             false => mappings.has(metric),
@@ -128,7 +133,9 @@ impl Intake {
                 || host.is_some_and(|host| exclusions.hosts.contains(host));
             if !is_excluded {
                 pods.note(&value.gpu);
-                buffer.insert(value, arrived);
+                if let Some(refusal) = buffer.insert(value, arrived).refusal {
+                    log_refusal(&refusal, refusals);
+                }
             }
         }
     }
@@ -146,6 +153,16 @@ impl Pods {
         self.last.insert(key.clone(), pod.clone());
         let PodLabels { uid, namespace, name } = pod.clone();
         self.changed.push((key, Pod { uid, namespace, name }));
+    }
+}
+
+/// Logs the first refusal of each sender, and some of the others.
+fn log_refusal(refusal: &Refusal, limiter: &mut LogLimiter<()>) {
+    let suppressed = limiter.permit((), Instant::now());
+    match suppressed.or(refusal.is_first.then_some(0)) {
+        Some(0) => warn!("{refusal}"),
+        Some(suppressed) => warn!("{refusal} ({suppressed} messages like this suppressed)"),
+        None => {}
     }
 }
 

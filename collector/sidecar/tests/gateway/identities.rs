@@ -1,6 +1,6 @@
 //! GPUs without a UUID: an ID is unique on its host only.
 
-use crate::dcgm::{START, cost_of, hardware_of, usd};
+use crate::dcgm::{START, cost_of, hardware_of, page_of_host, usd};
 use crate::mock_backend::MockBackend;
 use crate::process::{Gateway, client};
 use crate::{NANO_USD, SOON};
@@ -30,4 +30,45 @@ fn id_is_a_gpu_of_its_host_and_so_is_what_an_agent_bills() {
     for id in ["node-1:0", "node-3:0"] {
         assert!(!captured.last("phasemeter.gpu.cost", id).is_empty(), "{id}");
     }
+}
+
+/// Scenario: a second GPU has the UUID of a first one for half of the time, from another host; two Collectors send
+/// all pages of a third GPU, which are equal. The requests arrive in either order.
+/// Guarantee: the points that contradict each other are unobserved and named in log and report, by sender; all others
+/// are billed once.
+#[test]
+fn points_of_two_gpus_under_one_id_are_refused_and_named() {
+    let mut bills = Vec::new();
+    for is_reversed in [false, true] {
+        let backend = MockBackend::start([]);
+        let gateway = Gateway::start(&backend, &[]);
+        let client = client(&gateway.endpoint());
+        let mut pages = Vec::new();
+        for at in (START..=START + 300).step_by(15) {
+            pages.push(page_of_host("GPU-a", "node-1", at, 95.0));
+            if at >= START + 150 {
+                pages.push(page_of_host("GPU-a", "node-2", at, 5.0));
+            }
+            pages.extend([0, 1].map(|_| page_of_host("GPU-b", "node-1", at, 50.0)));
+        }
+        if is_reversed {
+            pages.reverse();
+        }
+        pages.into_iter().for_each(|page| client.enqueue(page));
+        assert!(client.flush(SOON).all_sent());
+        let (_, report, log) = gateway.stop_with_log();
+        let mut gpus = report["gpus"].as_array().unwrap().clone();
+        gpus.sort_by_key(|gpu| gpu["uuid"].to_string());
+        assert_eq!(gpus[0]["unobserved_seconds"], 150.0, "{:#}", gpus[0]);
+        assert_eq!(gpus[1]["unobserved_seconds"], 0.0, "{:#}", gpus[1]);
+        assert_eq!(gpus[1]["cost_usd"], usd(300 * NANO_USD));
+        let refused = "points of GPU GPU-a at one instant differ in utilization and are refused: they differ in host, \
+                       too; name such a label in [identity] of a mapping";
+        let notes = report["assumptions"].to_string();
+        assert!(notes.contains("22 points refused: ") && notes.contains(refused), "{notes}");
+        let logged = log.matches(refused).count();
+        assert!((1..=6).contains(&logged), "{logged} of 21: {log}");
+        bills.push(gpus.iter().map(|gpu| gpu["phases"].clone()).collect::<Vec<_>>());
+    }
+    assert_eq!(bills[0], bills[1], "in either order");
 }

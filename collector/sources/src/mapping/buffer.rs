@@ -15,13 +15,14 @@ use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason}
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use super::agreed::Origin;
 use super::coverage::Coverage;
 use super::held_gpu::{HeldGpu, HeldReading};
 use super::identity::{GpuLabels, MigInstance};
 use super::instant::Instant;
 use super::point::PodLabels;
+use super::refusal::{Refusal, RefusedPoints};
 use super::rule::GpuValue;
-use super::value::Value;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
 const MAX_GPUS: usize = 4_096;
@@ -48,7 +49,17 @@ pub struct ReadingBuffer {
     identities: Vec<GpuIdentity>,
     gpus: Vec<HeldGpu>,
     coverage: HashMap<String, Coverage>,
+    refused: RefusedPoints,
     dropped: u64,
+}
+
+/// What became of a value.
+#[derive(Debug, Default)]
+pub struct Inserted {
+    /// The index of its GPU; `None` if it has none.
+    pub gpu: Option<usize>,
+    /// That it contradicts another one of its instant; then neither counts.
+    pub refusal: Option<Refusal>,
 }
 
 impl ReadingBuffer {
@@ -86,19 +97,28 @@ impl ReadingBuffer {
         gpus.filter(|(gpu, _)| gpu.shares.are_added).map(|(_, identity)| identity)
     }
 
+    /// The points that were refused so far, since others of their instant contradict them: their number and the
+    /// first one of each sender.
+    pub fn refused(&self) -> impl Iterator<Item = (u64, &Refusal)> {
+        self.refused.by_sender()
+    }
+
     /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
-    /// standing still if it does for one. Returns the index of its GPU; `None` if it has none.
-    pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Option<usize> {
-        let GpuValue { gpu: mut labels, at, quantity, basis, value } = value;
-        let (instance, pod) = (labels.instance.take(), labels.pod.take());
-        let holder = labels.holder.take();
-        let details = std::mem::take(&mut labels.details);
-        let is_instance = instance.is_some();
-        let Some(index) = self.index(labels) else {
+    /// standing still if it does for one.
+    pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Inserted {
+        let GpuValue { gpu: labels, at, quantity, rank, basis, value } = value;
+        let Some(index) = self.index(&labels) else {
             self.dropped += 1;
-            return None;
+            return Inserted::default();
         };
-        let Some(quantity) = quantity else { return Some(index) };
+        let inserted = Inserted { gpu: Some(index), refusal: None };
+        let Some(quantity) = quantity else { return inserted };
+        if let Some(gpu) = self.gpus.get_mut(index) {
+            gpu.labels.note(&labels);
+        }
+        let sender = labels.sender().map(str::to_owned);
+        let GpuLabels { instance, pod, holder, details, .. } = labels;
+        let is_instance = instance.is_some();
         if let Some(instance) = instance {
             self.note_instance(index, instance);
         }
@@ -109,41 +129,43 @@ impl ReadingBuffer {
         if let Some(pod) = pod {
             self.note_pod(index, pod);
         }
-        if let (Ok(Value::MemoryTotal(total)), Some(identity), false) =
-            (value, self.identities.get_mut(index), is_instance)
-        {
-            identity.memory_total = Some(total);
-        }
-        let gpu = self.gpus.get_mut(index)?;
+        let Some(gpu) = self.gpus.get_mut(index) else { return inserted };
         gpu.arrived = gpu.arrived.max(arrived);
         if gpu.last.is_some_and(|last| at <= last) {
             self.dropped += 1;
-            return Some(index);
+            return inserted;
         }
         // Jobs and claims have the GPU as a whole, each with a copy of its values.
         let share = holder.as_ref().filter(|_| is_of_pod);
         let measured = basis.map(|basis| value.is_ok().then_some(basis));
-        let at = gpu.instant(at, gpu.arrived, share, measured);
-        let HeldGpu { instants, shares, .. } = gpu;
-        let Some(instant) = instants.get_mut(&at) else { return Some(index) };
+        let key = gpu.instant(at, gpu.arrived, share, measured);
+        let HeldGpu { instants, shares, labels, .. } = gpu;
+        let Some(instant) = instants.get_mut(&key) else { return inserted };
         if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {
             instant.add_holder(holder);
         }
+        let mut refused = 0;
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
             _ if is_instance => instant.set_missing(None, MissingReason::NotSupported, None),
             Ok(value) => {
-                instant.set(value, share);
+                refused = instant.add((quantity, value), Origin { rank, at }, share);
                 shares.compare(instant);
             }
             Err(reason) if basis.is_some() => instant.set_missing(basis, reason, share),
             Err(_) => {}
         }
+        let differing = if refused > 0 { labels.differing() } else { Vec::new() };
         if gpu.instants.len() > MAX_INSTANTS {
             gpu.instants.pop_first();
             self.dropped += 1;
         }
-        Some(index)
+        let refusal = self.identities.get(index).filter(|_| refused > 0).map(|identity| {
+            let gpu = identity.name.clone();
+            let refusal = Refusal { sender, gpu, quantity, at, differing, is_first: false };
+            self.refused.add(refused, refusal)
+        });
+        Inserted { refusal, ..inserted }
     }
 
     /// Releases the readings that have been held long enough, those of one GPU in time order.
@@ -299,7 +321,7 @@ impl ReadingBuffer {
     }
 
     /// The index of a GPU, which is added if it is new; `None` if there are too many.
-    fn index(&mut self, labels: GpuLabels) -> Option<usize> {
+    fn index(&mut self, labels: &GpuLabels) -> Option<usize> {
         let GpuLabels { id, index, bus_id, model, host, .. } = labels;
         let name = id.name();
         let place = match self.indices.get(&name) {
@@ -318,16 +340,18 @@ impl ReadingBuffer {
             }
         };
         let identity = self.identities.get_mut(place)?;
-        identity.bus_id = identity.bus_id.take().or(bus_id);
+        if identity.bus_id.is_none() {
+            identity.bus_id.clone_from(bus_id);
+        }
         let own_index = || id.as_uuid().map_or_else(|| id.id().parse().ok(), |_| None);
-        identity.index = identity.index.or(index).or_else(own_index);
+        identity.index = identity.index.or(*index).or_else(own_index);
         if identity.model.is_none() {
             identity.model = model.as_deref().map(driver_name).map(str::to_owned);
         }
         if let Some(host) = host
             && !identity.attributes.contains_key(HOST)
         {
-            identity.attributes.insert(HOST.to_owned(), host);
+            identity.attributes.insert(HOST.to_owned(), host.clone());
         }
         Some(place)
     }

@@ -175,6 +175,7 @@ impl MappingFile {
         let info = file.identity.info.into_iter().map(|metric| {
             let rule = Rule {
                 quantity: None,
+                rank: 0,
                 unit: Unit::Code,
                 basis: Basis::NvmlGpu,
                 scale: one(),
@@ -210,7 +211,8 @@ fn rule(
     }
     let (quantity, identity) = (Some(quantity), identity.clone());
     let filter = LabelFilter::new(required, &without);
-    Ok((metric, Rule { quantity, unit, basis, scale, filter, missing_from, identity }))
+    let rank = 0;
+    Ok((metric, Rule { quantity, rank, unit, basis, scale, filter, missing_from, identity }))
 }
 
 /// The message and the line of a TOML error.

@@ -13,7 +13,9 @@ use super::coverage::Coverage;
 use super::holder::Holder;
 use super::instant::Instant;
 use super::point::PodLabels;
+use super::point_labels::PointLabels;
 use super::shares::Shares;
+use super::value::Value;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
 pub(crate) const SAME_INSTANT: Nanos = Nanos::from_millis(500);
@@ -90,6 +92,8 @@ pub(super) struct HeldGpu {
     pub(super) last_pod: Option<PodLabels>,
     /// The shares of its holders.
     pub(super) shares: Shares,
+    /// The labels of its points.
+    pub(super) labels: PointLabels,
     /// Its allocations to holders.
     allocations: Allocations,
 }
@@ -128,8 +132,13 @@ impl HeldGpu {
         let Some(instant) = self.instants.get(&near) else { return at };
         let key = match basis {
             _ if instant.utilization.is_empty() => at,
-            Some(basis) if !instant.has(basis, holder) => at.min(near),
-            _ => return at,
+            Some(basis) => match instant.measured_at(basis, holder) {
+                None => at.min(near),
+                // Another point of the same value.
+                Some(known) if known == at => return near,
+                Some(_) => return at,
+            },
+            None => return at,
         };
         if let Some(instant) = self.instants.remove(&near) {
             self.instants.insert(key, instant.moved_to(key));
@@ -155,6 +164,11 @@ impl HeldGpu {
         let chosen = self.basis.filter(|basis| {
             instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
         });
+        for value in instant.values() {
+            if let Value::MemoryTotal(total) = value {
+                identity.memory_total = Some(total);
+            }
+        }
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
         let utilization = match basis.map(|basis| self.shares.utilization(&instant, basis)) {
             Some(Some(utilization)) => Ok(utilization),
@@ -171,15 +185,19 @@ impl HeldGpu {
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let exempt = self.last.map(|last| exempt(last, at, stale_after, coverage));
         self.last = Some(at);
-        let xid = self.new_xid(instant.xid);
+        let reported = instant.values().find_map(|value| match value {
+            Value::Xid(code) => Some(code),
+            _ => None,
+        });
+        let xid = self.new_xid(reported);
         Some(HeldReading {
             gpu,
-            reading: Reading { utilization, memory_used, allocation, ..instant.reading },
+            reading: Reading { utilization, memory_used, allocation, ..instant.reading() },
             basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
             stale_after,
             exempt: exempt.unwrap_or_default(),
             xid,
-            rates: instant.rates,
+            rates: instant.rates(),
         })
     }
 

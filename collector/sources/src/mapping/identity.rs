@@ -22,6 +22,8 @@ pub struct GpuLabels {
     pub model: Option<String>,
     /// Its host.
     pub host: Option<String>,
+    /// What names its sender, if its host is unknown.
+    pub sender: Option<String>,
     /// The MIG instance that it is a value of.
     pub instance: Option<MigInstance>,
     /// The pod that it is assigned to.
@@ -39,6 +41,14 @@ pub struct MigInstance {
     pub id: String,
     /// Its profile, like `1g.10gb`.
     pub profile: Option<String>,
+}
+
+impl GpuLabels {
+    /// Its host, else what names its sender.
+    #[must_use]
+    pub fn sender(&self) -> Option<&str> {
+        self.host.as_deref().or(self.sender.as_deref())
+    }
 }
 
 /// The labels that identify a GPU, each the first that a point has.
@@ -80,6 +90,10 @@ const HOSTS: [&str; 7] = [
     "instance",
 ];
 
+/// Labels that tell senders from one another, beside the host, best names first.
+pub(super) const SENDER: [&str; 6] =
+    ["host.name", "instance", "service.instance.id", "server.address", "job", "service.name"];
+
 impl Identity {
     /// Whether any label identifies GPUs.
     pub(super) fn is_identifying(&self) -> bool {
@@ -104,6 +118,7 @@ impl Identity {
             index: first(point, &self.index).and_then(|index| index.parse().ok()),
             bus_id: owned(&self.bus_id),
             model: owned(&self.model),
+            sender: if host.is_none() { sender(point).map(str::to_owned) } else { None },
             host,
             instance: owned(&self.instance)
                 .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
@@ -156,6 +171,15 @@ impl Identity {
         let name = claim.map(|claim| format!("claim {claim}")).or_else(job)?;
         Some(Holder { name, ..Holder::default() })
     }
+}
+
+/// The name of a sender in messages.
+fn sender<'a>(point: &Point<'a>) -> Option<&'a str> {
+    let labels = SENDER.iter().filter_map(|label| (point.label)(label));
+    let is_printable = |name: &&str| {
+        !name.is_empty() && name.len() <= MAX_LABEL && !name.contains(char::is_control)
+    };
+    labels.into_iter().find(is_printable)
 }
 
 /// The value of the first of these labels that has one of usual length.

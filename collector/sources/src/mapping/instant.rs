@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
+use super::agreed::{Agreed, Origin};
 use super::holder::Holder;
 use super::shared::{MAX_SHARES, Shared};
 use super::value::Value;
@@ -16,6 +18,7 @@ use super::value::Value;
 /// The values of one instant.
 #[derive(Clone, Debug)]
 pub(super) struct Instant {
+    at: Timestamp,
     pub(super) arrived: Nanos,
     pub(super) utilization: Vec<(Basis, Shared<Utilization>)>,
     pub(super) memory_used: Shared<Bytes>,
@@ -23,39 +26,33 @@ pub(super) struct Instant {
     missing: Vec<(Option<Basis>, MissingReason)>,
     /// The shares with a utilization that cannot be read.
     pub(super) missing_shares: BTreeSet<Holder>,
-    pub(super) xid: Option<u64>,
-    pub(super) rates: LinkRates,
-    /// Memory that is not in use.
-    pub(super) free: Option<Bytes>,
     /// What has the GPU or a share of it.
     pub(super) holders: BTreeSet<Holder>,
-    /// The other values.
-    pub(super) reading: Reading,
+    /// The other values, which are those of the GPU whatever holder they are labeled with.
+    values: Vec<(Quantity, Agreed<Value>)>,
 }
 
 impl Instant {
     pub(super) fn new(at: Timestamp, arrived: Nanos) -> Self {
         Self {
+            at,
             arrived,
             utilization: Vec::new(),
             memory_used: Shared::default(),
             missing: Vec::new(),
             missing_shares: BTreeSet::new(),
-            xid: None,
-            rates: LinkRates::NONE,
-            free: None,
             holders: BTreeSet::new(),
-            reading: Reading::at(at),
+            values: Vec::new(),
         }
     }
 
     pub(super) fn moved_to(self, at: Timestamp) -> Self {
-        Self { reading: Reading { at, ..self.reading }, ..self }
+        Self { at, ..self }
     }
 
-    /// Whether it has this utilization, of this holder's share if there is one.
-    pub(super) fn has(&self, basis: Basis, holder: Option<&Holder>) -> bool {
-        self.of(basis).is_some_and(|shared| shared.has(holder.filter(|_| is_divisible(basis))))
+    /// When this utilization was measured, of this holder's share if there is one; `None` if it has none.
+    pub(super) fn measured_at(&self, basis: Basis, holder: Option<&Holder>) -> Option<Timestamp> {
+        self.of(basis)?.measured_at(holder.filter(|_| is_divisible(basis)))
     }
 
     /// Whether it has this utilization, of anything.
@@ -98,43 +95,85 @@ impl Instant {
         }
     }
 
-    /// Sets a value of the GPU, or of the share of a holder. Values that are not measured by process are those of
-    /// the GPU, whatever holder they are labeled with.
-    pub(super) fn set(&mut self, value: Value, holder: Option<&Holder>) {
-        let reading = &mut self.reading;
+    /// Adds a value of the GPU, or of the share of a holder. Values that are not measured by process are those of
+    /// the GPU, whatever holder they are labeled with. Returns how many points are refused, since they differ.
+    pub(super) fn add(
+        &mut self,
+        (quantity, value): (Quantity, Value),
+        origin: Origin,
+        holder: Option<&Holder>,
+    ) -> u32 {
         match value {
             Value::Utilization(basis, utilization) => {
-                let column = match basis {
-                    Basis::DcgmSm => Some(DeviceColumn::Sm),
-                    Basis::DcgmGrEngine => Some(DeviceColumn::GrEngine),
-                    _ => None,
-                };
-                if let Some(column) = column {
-                    reading.device.set_share(column, Some(utilization));
-                }
+                let share = holder.filter(|_| is_divisible(basis));
                 let known = self.utilization.iter().position(|(known, _)| *known == basis);
                 let place = known.unwrap_or_else(|| {
                     self.utilization.push((basis, Shared::default()));
                     self.utilization.len() - 1
                 });
-                if let Some((_, shared)) = self.utilization.get_mut(place) {
-                    shared.set(holder.filter(|_| is_divisible(basis)), utilization);
+                let Some((_, shared)) = self.utilization.get_mut(place) else { return 0 };
+                let refused = shared.add(share, origin, utilization);
+                if refused > 0 {
+                    self.set_missing(Some(basis), MissingReason::Unreadable, share);
                 }
+                refused
             }
-            Value::MemoryUsed(used) => self.memory_used.set(holder, used),
-            Value::MemoryFree(free) => self.free = Some(free),
-            Value::MemoryTotal(_) => {}
-            Value::Power(power) => reading.power = Some(power),
-            Value::Energy(energy) => reading.energy = Some(energy),
-            Value::Temperature(temperature) => reading.temperature = Some(temperature),
-            Value::SmClock(clock) => reading.sm_clock = Some(clock),
-            Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
-            Value::Xid(code) => self.xid = Some(code),
-            Value::Device(column, share) => reading.device.set_share(column, Some(share)),
-            Value::Number(column, number) => reading.device.set_number(column, Some(number)),
-            Value::Rate(link, rate) => self.rates.set(link, rate),
-            Value::EventReasons(active) => reading.device.set_event_reasons(active),
+            Value::MemoryUsed(used) => self.memory_used.add(holder, origin, used),
+            value => match self.values.iter_mut().find(|(known, _)| *known == quantity) {
+                Some((_, agreed)) => agreed.add(origin, value),
+                None => {
+                    self.values.push((quantity, Agreed::new(origin, value)));
+                    0
+                }
+            },
         }
+    }
+
+    /// Values that are not divided, without those whose points differ.
+    pub(super) fn values(&self) -> impl Iterator<Item = Value> {
+        self.values.iter().filter_map(|(_, agreed)| agreed.get())
+    }
+
+    /// The reading, without utilization and memory in use.
+    pub(super) fn reading(&self) -> Reading {
+        let mut reading = Reading::at(self.at);
+        for value in self.values() {
+            match value {
+                Value::Power(power) => reading.power = Some(power),
+                Value::Energy(energy) => reading.energy = Some(energy),
+                Value::Temperature(temperature) => reading.temperature = Some(temperature),
+                Value::SmClock(clock) => reading.sm_clock = Some(clock),
+                Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
+                Value::Device(column, share) => reading.device.set_share(column, Some(share)),
+                Value::Number(column, number) => reading.device.set_number(column, Some(number)),
+                Value::EventReasons(active) => reading.device.set_event_reasons(active),
+                Value::Utilization(..)
+                | Value::MemoryUsed(_)
+                | Value::MemoryFree(_)
+                | Value::MemoryTotal(_)
+                | Value::Xid(_)
+                | Value::Rate(..) => {}
+            }
+        }
+        for (basis, column) in
+            [(Basis::DcgmSm, DeviceColumn::Sm), (Basis::DcgmGrEngine, DeviceColumn::GrEngine)]
+        {
+            if let Some(activity) = self.of(basis).and_then(Shared::undivided) {
+                reading.device.set_share(column, Some(activity));
+            }
+        }
+        reading
+    }
+
+    /// The rates of the links of the GPU.
+    pub(super) fn rates(&self) -> LinkRates {
+        let mut rates = LinkRates::NONE;
+        for value in self.values() {
+            if let Value::Rate(link, rate) = value {
+                rates.set(link, rate);
+            }
+        }
+        rates
     }
 }
 

@@ -8,6 +8,7 @@
 //! Mappings are data: `otel-config/mappings/*.toml`, and files of the user. Must not depend on how
 //! metrics arrive: as OTLP, or as a page of an exporter.
 
+mod agreed;
 mod allocations;
 mod buffer;
 mod coverage;
@@ -19,6 +20,8 @@ mod holder;
 mod identity;
 mod instant;
 mod point;
+mod point_labels;
+mod refusal;
 mod rule;
 mod set;
 mod shared;
@@ -27,7 +30,7 @@ mod unit;
 mod unit_check;
 mod value;
 
-pub use self::buffer::ReadingBuffer;
+pub use self::buffer::{Inserted, ReadingBuffer};
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub use self::gpu_id::GpuId;
@@ -36,6 +39,7 @@ pub use self::held_gpu::{Exemption, ExemptionReason, HeldReading};
 pub use self::holder::Holder;
 pub use self::identity::{GpuLabels, MigInstance};
 pub use self::point::{PodLabels, Point};
+pub use self::refusal::Refusal;
 pub use self::rule::GpuValue;
 pub use self::set::{Mapped, Mappings};
 pub use self::unit::Unit;

@@ -7,8 +7,8 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
-use super::identity::{GpuLabels, Identity};
-use super::point::{MAX_LABEL, Point};
+use super::identity::{GpuLabels, Identity, SENDER};
+use super::point::Point;
 use super::unit::Unit;
 use super::unit_check::{Checked, UnitChecks, UnitNotice};
 use super::value::Value;
@@ -22,21 +22,21 @@ pub struct GpuValue {
     pub at: Timestamp,
     /// What it is a value of; `None` if the point has none, and its labels describe the GPU.
     pub quantity: Option<Quantity>,
+    /// The rank of its metric: of several metrics of one value, the one with the lowest counts.
+    pub rank: i32,
     /// The source of a utilization, also of one that is missing; `None` if it is another value.
     pub basis: Option<Basis>,
     /// The value, or why it is missing.
     pub value: Result<Value, MissingReason>,
 }
 
-/// Labels that tell senders from one another, beside the host, best names first.
-const SENDER: [&str; 6] =
-    ["host.name", "instance", "service.instance.id", "server.address", "job", "service.name"];
-
 /// Which points of a metric are which value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
     /// `None` if points have no value, and their labels describe GPUs.
     pub(super) quantity: Option<Quantity>,
+    /// Of several metrics of one value, the one with the lowest rank counts.
+    pub(super) rank: i32,
     pub(super) unit: Unit,
     pub(super) basis: Basis,
     /// Factor from the sender's numbers to the unit.
@@ -64,7 +64,7 @@ impl Rule {
         let Some(quantity) = self.quantity else {
             let value = Err(MissingReason::NotCollected);
             return Some((
-                GpuValue { gpu, at: point.at, quantity: None, basis: None, value },
+                GpuValue { gpu, at: point.at, quantity: None, rank: self.rank, basis: None, value },
                 None,
             ));
         };
@@ -84,7 +84,8 @@ impl Rule {
             (false, false) => Err(MissingReason::Unreadable),
         };
         let basis = (quantity == Quantity::Utilization).then_some(self.basis);
-        Some((GpuValue { gpu, at: point.at, quantity: self.quantity, basis, value }, notice))
+        let (at, rank) = (point.at, self.rank);
+        Some((GpuValue { gpu, at, quantity: Some(quantity), rank, basis, value }, notice))
     }
 
     /// Whether a number is of the declared unit. Points of MIG instances prove nothing about GPUs.
@@ -110,7 +111,7 @@ impl Rule {
         }
         let sender = || sender(point, gpu);
         let Checked { is_readable, change } = units.check(declared, number, sender, &gpu.id.name());
-        let subject = || match name(point, gpu) {
+        let subject = || match gpu.sender() {
             Some(sender) => format!("{metric} of {sender}"),
             None => metric.to_owned(),
         };
@@ -127,13 +128,4 @@ fn sender<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Vec<&'a str> {
     let labels = SENDER.iter().map(|label| (point.label)(label).unwrap_or_default());
     let host = gpu.host.as_deref().unwrap_or_default();
     [point.metric, host].into_iter().chain(labels).collect()
-}
-
-/// The name of a sender in messages.
-fn name<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Option<&'a str> {
-    let labels = SENDER.iter().filter_map(|label| (point.label)(label));
-    let is_printable = |name: &&str| {
-        !name.is_empty() && name.len() <= MAX_LABEL && !name.contains(char::is_control)
-    };
-    gpu.host.as_deref().into_iter().chain(labels).find(is_printable)
 }

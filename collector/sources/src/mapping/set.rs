@@ -22,6 +22,8 @@ const BUILT_IN: [&str; 5] = [
 #[derive(Clone, Debug, Default)]
 pub struct Mappings {
     rules: BTreeMap<String, Vec<Rule>>,
+    /// The lowest rank of a rule.
+    lowest: i32,
 }
 
 /// What a point is.
@@ -40,10 +42,8 @@ impl Mappings {
     /// Never returns an error: a test parses them.
     pub fn built_in() -> Result<Self, MappingError> {
         let mut mappings = Self::default();
-        for text in BUILT_IN {
-            for (metric, rule) in MappingFile::parse(text)?.rules {
-                mappings.rules.entry(metric).or_default().push(rule);
-            }
+        for text in BUILT_IN.into_iter().rev() {
+            mappings.put_first(MappingFile::parse(text)?);
         }
         Ok(mappings)
     }
@@ -52,8 +52,15 @@ impl Mappings {
     pub fn replace(&mut self, file: MappingFile) {
         let metrics: BTreeSet<_> = file.rules.iter().map(|(metric, _)| metric.clone()).collect();
         metrics.iter().for_each(|metric| drop(self.rules.remove(metric)));
-        for (metric, rule) in file.rules {
-            self.rules.entry(metric).or_default().push(rule);
+        self.put_first(file);
+    }
+
+    /// Adds a file, whose rules precede those before, and keep their order.
+    fn put_first(&mut self, file: MappingFile) {
+        for (metric, mut rule) in file.rules.into_iter().rev() {
+            self.lowest = self.lowest.saturating_sub(1);
+            rule.rank = self.lowest;
+            self.rules.entry(metric).or_default().insert(0, rule);
         }
     }
 

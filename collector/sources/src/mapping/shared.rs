@@ -5,6 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::units::Timestamp;
+
+use super::agreed::{Agreed, Origin};
 use super::holder::Holder;
 
 /// Maximum number of holders of a GPU at an instant. Labels come from anywhere.
@@ -13,8 +16,8 @@ pub(super) const MAX_SHARES: usize = 64;
 /// A value of a GPU at an instant.
 #[derive(Clone, Debug)]
 pub(super) struct Shared<T> {
-    whole: Option<T>,
-    shares: BTreeMap<Holder, T>,
+    whole: Option<Agreed<T>>,
+    shares: BTreeMap<Holder, Agreed<T>>,
 }
 
 /// Whether several holders have the same value.
@@ -35,37 +38,53 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T: Copy + PartialEq> Shared<T> {
-    /// Sets the share of a holder; without one, the value of the GPU.
-    pub(super) fn set(&mut self, holder: Option<&Holder>, value: T) {
+    /// Adds the share of a holder; without one, the value of the GPU. Returns how many points are refused, since
+    /// they differ.
+    pub(super) fn add(&mut self, holder: Option<&Holder>, origin: Origin, value: T) -> u32 {
+        let known = match holder {
+            Some(holder) => self.shares.get_mut(holder),
+            None => self.whole.as_mut(),
+        };
+        if let Some(known) = known {
+            return known.add(origin, value);
+        }
+        let first = Agreed::new(origin, value);
         match holder {
-            Some(holder) if self.shares.len() < MAX_SHARES || self.has(Some(holder)) => {
-                self.shares.insert(holder.clone(), value);
+            Some(holder) if self.shares.len() < MAX_SHARES => {
+                self.shares.insert(holder.clone(), first);
             }
             Some(_) => {}
-            None => self.whole = Some(value),
+            None => self.whole = Some(first),
         }
+        0
     }
 
-    /// Whether it has the share of this holder; without one, the value of the GPU.
-    pub(super) fn has(&self, holder: Option<&Holder>) -> bool {
-        holder.map_or(self.whole.is_some(), |holder| self.shares.contains_key(holder))
+    /// When the share of this holder was measured; without one, the value of the GPU. `None` if there is none.
+    pub(super) fn measured_at(&self, holder: Option<&Holder>) -> Option<Timestamp> {
+        self.of(holder).map(Agreed::at)
+    }
+
+    fn of(&self, holder: Option<&Holder>) -> Option<&Agreed<T>> {
+        holder.map_or(self.whole.as_ref(), |holder| self.shares.get(holder))
     }
 
     /// Whether only shares are known, and not all of these.
     pub(super) fn lacks_any(&self, holders: &BTreeSet<Holder>) -> bool {
-        self.whole.is_none() && holders.iter().any(|holder| !self.has(Some(holder)))
+        let is_known = |holder| self.of(Some(holder)).and_then(Agreed::get).is_some();
+        self.whole.is_none() && !holders.iter().all(is_known)
     }
 
-    /// The value of the GPU, else that of its only holder.
+    /// The value of the GPU, else that of its only holder; `None` if its points differ.
     pub(super) fn undivided(&self) -> Option<T> {
         let only = || if self.shares.len() == 1 { self.shares.values().next() } else { None };
-        self.whole.or_else(|| only().copied())
+        self.whole.as_ref().or_else(only).and_then(Agreed::get)
     }
 
-    /// The shares, if they are all that is known.
+    /// The shares, if they are all that is known, and no points of any differ.
     pub(super) fn divided(&self) -> Option<impl Iterator<Item = T>> {
-        let is_divided = self.whole.is_none() && self.shares.len() > 1;
-        is_divided.then(|| self.shares.values().copied())
+        let is_known = || self.shares.values().all(|share| share.get().is_some());
+        let is_divided = self.whole.is_none() && self.shares.len() > 1 && is_known();
+        is_divided.then(|| self.shares.values().filter_map(Agreed::get))
     }
 
     pub(super) fn compare(&self) -> Comparison<T> {

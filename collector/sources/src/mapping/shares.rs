@@ -10,6 +10,7 @@ use phasemeter_meter::units::{Bytes, Utilization};
 
 use super::instant::{Instant, is_divisible};
 use super::shared::{Comparison, Shared};
+use super::value::Value;
 
 /// Number of different values that all holders have had at once, from which on they are copies, unless holders
 /// have ever had different ones.
@@ -74,7 +75,11 @@ impl Shares {
         // It is unknown yet whether equal values are one.
         let is_certain = instant.memory_used.divided().is_none() || self.have_differed;
         if total.is_none() && is_certain {
-            let free = instant.free;
+            let mut values = instant.values();
+            let free = values.find_map(|value| match value {
+                Value::MemoryFree(free) => Some(free),
+                _ => None,
+            });
             *total = free.and_then(|free| Bytes::new(used.get().saturating_add(free.get())));
         }
         Some(total.map_or(used, |total| used.min(total)))

@@ -15,7 +15,7 @@ use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
 use super::format::{self, Format};
 use super::log::MetricLog;
-use crate::mapping::{HeldReading, Mappings, ReadingBuffer};
+use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer, Refusal};
 use crate::nvidia_smi::GivenModel;
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
@@ -176,6 +176,12 @@ impl MetricLogs {
         self.buffer.added_up()
     }
 
+    /// The points that were refused, since others of their instant contradict them: their number and the first one
+    /// of each sender.
+    pub fn refused(&self) -> impl Iterator<Item = (u64, &Refusal)> {
+        self.buffer.refused()
+    }
+
     /// Bytes read so far and in total; the total is `None` if a log is piped.
     #[must_use]
     pub fn progress(&self) -> (u64, Option<u64>) {
@@ -200,12 +206,14 @@ impl MetricLogs {
         };
         let dropped = self.buffer.dropped();
         // Each GPU has a time of its own, so that a wrong one costs no other.
-        let gpu = self.buffer.insert(value, Nanos(at.as_nanos()));
+        let Inserted { gpu, refusal } = self.buffer.insert(value, Nanos(at.as_nanos()));
         self.released.extend(gpu.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
-        if self.buffer.dropped() > dropped
-            && let Some(log) = self.logs.get(index)
-        {
+        let Some(log) = self.logs.get(index) else { return Ok(()) };
+        if self.buffer.dropped() > dropped {
             self.rejected.record(log.name(), line, &LineError::Late);
+        }
+        if let Some(refusal) = refusal {
+            self.rejected.record(log.name(), line, &refusal);
         }
         Ok(())
     }

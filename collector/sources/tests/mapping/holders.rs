@@ -3,7 +3,7 @@
 use super::*;
 
 /// The same value with the labels of a pod, none if its name is empty.
-fn labeled(value: GpuValue, pod: &str) -> GpuValue {
+pub(crate) fn labeled(value: GpuValue, pod: &str) -> GpuValue {
     if pod.is_empty() {
         return value;
     }
@@ -14,12 +14,13 @@ fn labeled(value: GpuValue, pod: &str) -> GpuValue {
 }
 
 /// The memory of `GPU-a` in use.
-fn memory(seconds: u64, mebibytes: u64) -> GpuValue {
+pub(crate) fn memory(seconds: u64, mebibytes: u64) -> GpuValue {
     let value = Ok(Value::MemoryUsed(Bytes::from_mebibytes(mebibytes).unwrap()));
     GpuValue {
         gpu: labels("GPU-a"),
         at: at(seconds),
         quantity: Some(Quantity::MemoryUsed),
+        rank: 0,
         basis: None,
         value,
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod holders;
+mod refusals;
 
 use std::collections::BTreeMap;
 
@@ -34,6 +35,7 @@ fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
         gpu: labels(uuid),
         at: at(seconds),
         quantity: Some(Quantity::Utilization),
+        rank: 0,
         basis: Some(basis),
         value: Ok(Value::Utilization(basis, percent(value))),
     }
@@ -41,7 +43,7 @@ fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
 
 fn power(uuid: &str, at: Timestamp, watts: u32) -> GpuValue {
     let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap()));
-    GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), basis: None, value }
+    GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), rank: 0, basis: None, value }
 }
 
 fn arrival(seconds: u64) -> Nanos {
@@ -98,6 +100,7 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
             gpu: labels("GPU-a"),
             at: at(seconds),
             quantity: Some(quantity),
+            rank: 0,
             basis: None,
             value,
         };
@@ -109,7 +112,8 @@ fn memory_is_what_is_used_and_free_unless_it_is_measured() {
     assert_eq!(insert(15, Quantity::MemoryFree, Value::MemoryFree, 77_000), None);
     assert_eq!(insert(15, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), None, "it is held");
     assert_eq!(insert(105, Quantity::MemoryFree, Value::MemoryFree, 77_000), Some(80_000));
-    assert_eq!(insert(120, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(81_559));
+    assert_eq!(insert(120, Quantity::MemoryTotal, Value::MemoryTotal, 81_559), Some(80_000));
+    assert_eq!(insert(210, Quantity::MemoryUsed, Value::MemoryUsed, 3_000), Some(81_559));
 }
 
 /// Guarantee: a point that only describes a GPU completes its identity, whenever it arrives, and adds no reading.
@@ -121,6 +125,7 @@ fn info_completes_the_identity_only() {
         gpu,
         at: at(0),
         quantity: None,
+        rank: 0,
         basis: None,
         value: Err(MissingReason::NotCollected),
     };
