@@ -5,6 +5,7 @@ mod fleet;
 mod idle_baseline;
 mod nvitop;
 mod otelcol;
+mod pairs;
 mod process;
 mod received;
 mod relay;
@@ -56,7 +57,12 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     );
     println!("Load average before the run: {load}\n");
     match Otelcol::start(paths)? {
-        Some(otelcol) => measure(paths, otelcol)?.print(),
+        Some(otelcol) => {
+            measure(paths, otelcol)?.print();
+            if let Some(otelcol) = Otelcol::start(paths)? {
+                pairs::bench(paths, &otelcol)?;
+            }
+        }
         None => println!("SKIPPED: no Collector; run `make collector`\n"),
     }
     Ok(())
