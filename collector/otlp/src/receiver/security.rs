@@ -20,12 +20,18 @@ use tokio_rustls::rustls;
 
 use crate::rotation::Rotating;
 
-/// A token that every request must have. It follows its file.
+/// A token that every request must have.
 #[derive(Clone, Debug)]
-pub struct BearerToken(
-    /// Digests are compared, so the time taken depends on no token.
-    Arc<Rotating<[u8; 32]>>,
-);
+pub struct BearerToken(TokenSource);
+
+/// Where a token comes from. Digests are compared, so the time taken depends on no token.
+#[derive(Clone, Debug)]
+enum TokenSource {
+    /// A file, which it follows.
+    File(Arc<Rotating<[u8; 32]>>),
+    /// This process.
+    Generated([u8; 32]),
+}
 
 /// Why TLS or the token cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -56,9 +62,24 @@ pub enum SecurityError {
         #[source]
         source: rustls::Error,
     },
+    /// The system gives no random bytes.
+    #[error("cannot generate a token: the system gives no random bytes; name a file with a token")]
+    Random,
 }
 
 impl BearerToken {
+    /// A new token and its text, 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// Returns an error if the system gives no random bytes.
+    pub fn generate() -> Result<(Self, String), SecurityError> {
+        let mut bytes = [0_u8; 32];
+        let random = ring::default_provider().secure_random;
+        random.fill(&mut bytes).map_err(|_| SecurityError::Random)?;
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((Self(TokenSource::Generated(Sha256::digest(&text).into())), text))
+    }
+
     /// The token in a file, without surrounding white space.
     ///
     /// # Errors
@@ -74,7 +95,7 @@ impl BearerToken {
             Ok(Sha256::digest(text).into())
         };
         let token = Rotating::new("tokens", vec![path.to_owned()], digest)?;
-        Ok(Self(Arc::new(token)))
+        Ok(Self(TokenSource::File(Arc::new(token))))
     }
 
     /// Whether a request has the token.
@@ -82,7 +103,11 @@ impl BearerToken {
         let value = headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes).unwrap_or_default();
         let (scheme, token) = value.split_at_checked(7).unwrap_or_default();
         let given: [u8; 32] = Sha256::digest(token).into();
-        scheme.eq_ignore_ascii_case(b"bearer ") && given == *self.0.current()
+        let expected = match &self.0 {
+            TokenSource::File(file) => *file.current(),
+            TokenSource::Generated(digest) => *digest,
+        };
+        scheme.eq_ignore_ascii_case(b"bearer ") && given == expected
     }
 }
 
@@ -171,5 +196,17 @@ mod tests {
         assert!(permits(Some("Bearer another")) && !permits(Some("Bearer s3cret")));
         std::fs::write(&file, "").unwrap();
         assert!(permits(Some("Bearer another")), "kept");
+    }
+
+    #[test]
+    fn generated_tokens_differ_and_permit_themselves_only() {
+        let [(token, text), (_, other)] = [(); 2].map(|()| BearerToken::generate().unwrap());
+        assert_eq!(text.len(), 64);
+        let permits = |text: &str| {
+            let value = format!("Bearer {text}").parse().unwrap();
+            token.permits(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+        };
+        assert!(permits(&text) && !permits(&other));
+        assert!(!format!("{token:?}").contains(&text));
     }
 }

@@ -72,7 +72,8 @@ pub struct RunArgs {
     pub duration: Option<Nanos>,
 
     /// Receive the command's telemetry and forward it to OTEL_EXPORTER_OTLP_ENDPOINT. The command's
-    /// variable of that name is this address: a free port of the loopback address, or the given one.
+    /// variable of that name is this address: a free port of the loopback address, for the command only,
+    /// or the given one, for everyone who can connect.
     #[cfg(feature = "gateway")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
     pub receive: Option<Option<ListenAddress>>,

@@ -23,12 +23,14 @@ use super::live_sink::Divert;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, SpanCosts};
 
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+
 /// Variables of the backend that a command does not inherit.
-const REMOVED: [&str; 7] = [
+const REMOVED: [&str; 6] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
     "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
@@ -39,6 +41,8 @@ pub(super) struct Receiving {
     receiver: Receiver,
     forwarder: Forwarder,
     targets: BySignal<Option<String>>,
+    /// The text of the token for the command, if only the command may send.
+    command_token: Option<String>,
 }
 
 impl Receiving {
@@ -53,6 +57,7 @@ impl Receiving {
         let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
         // It must never drop what was accepted: requests in flight and spans that wait are limited.
         upstream.queue_bytes = u64::MAX;
+        let has_token = config.token.is_some();
         let (receiver, received) = Receiver::start(config).map_err(LiveError::from)?;
         for signal in Signal::ALL {
             let target = upstream.target(signal);
@@ -67,17 +72,19 @@ impl Receiving {
         let (forwarder, metered) =
             Forwarder::start(received, client, spans.filter()).map_err(failed)?;
         for address in receiver.addresses() {
-            info!(%address, "receiving OTLP on {address}");
+            info!(%address, "receiving OTLP on {address} from {}", senders(address, has_token));
         }
-        Ok((Self { receiver, forwarder, targets }, metered))
+        Ok((Self { receiver, forwarder, targets, command_token: None }, metered))
     }
 
     /// The variables of a command whose telemetry is received. One without a value is removed: its
     /// credentials are for the backend, and its endpoint would be preferred.
     pub(super) fn command_env(&self) -> Vec<(&'static str, Option<String>)> {
         let endpoint = self.receiver.addresses().first().map(ListenAddress::endpoint);
-        let removed = REMOVED.map(|variable| (variable, None));
-        [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)].into_iter().chain(removed).collect()
+        // Values are percent-encoded, as in W3C Baggage.
+        let headers = self.command_token.as_ref().map(|it| format!("authorization=Bearer%20{it}"));
+        let own = [(ENDPOINT, endpoint), (HEADERS, headers)];
+        own.into_iter().chain(REMOVED.map(|variable| (variable, None))).collect()
     }
 
     /// What prices the spans of the options, if there are any. They leave behind what is forwarded, and so
@@ -157,16 +164,32 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
     Ok(mappings)
 }
 
-/// Receives the telemetry of a command, on a free port of the loopback address unless an address is
-/// given.
+/// Receives the telemetry of a command: on a free port of the loopback address, where only who has the
+/// command's token may send, or on a given address.
 pub(super) fn for_command(
     listen: Option<&ListenAddress>,
     spans: &SpanArgs,
 ) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
-    let free = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-    let listen = listen.cloned().unwrap_or(ListenAddress::Tcp(free));
-    let config = ReceiverConfig { listen: vec![listen], ..ReceiverConfig::default() };
-    Receiving::start(config, spans)
+    if let Some(listen) = listen {
+        let config = ReceiverConfig { listen: vec![listen.clone()], ..ReceiverConfig::default() };
+        return Receiving::start(config, spans);
+    }
+    let free = ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+    let (token, text) = BearerToken::generate().map_err(LiveError::from)?;
+    let config =
+        ReceiverConfig { listen: vec![free], token: Some(token), ..ReceiverConfig::default() };
+    let (receiving, metered) = Receiving::start(config, spans)?;
+    Ok((Receiving { command_token: Some(text), ..receiving }, metered))
+}
+
+/// Who may send to an address.
+fn senders(address: &ListenAddress, has_token: bool) -> &'static str {
+    match address {
+        _ if has_token => "senders with the token",
+        ListenAddress::Unix(_) => "this user",
+        ListenAddress::Tcp(_) if address.is_remote() => "everyone who can connect",
+        ListenAddress::Tcp(_) => "every user of this machine",
+    }
 }
 
 /// Whether an endpoint is this address: what is forwarded would arrive again.

@@ -6,17 +6,19 @@ use fake_nvml::Fake;
 use phasemeter_otlp::Signal;
 use serde_json::Value;
 
-use crate::mock_backend::MockBackend;
+use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::{body, process, span_requests};
 
-/// A command of bash that posts this JSON to the receiver of the sidecar, and prints the response.
+/// A command of bash that posts this JSON to the receiver of the sidecar, with the headers of its environment,
+/// and prints the response.
 fn post(path: &str, json: &str) -> String {
     format!(
         "address=${{OTEL_EXPORTER_OTLP_ENDPOINT#http://}}; json={json}; \
+         header=${{OTEL_EXPORTER_OTLP_HEADERS/=/: }}; header=${{header/\\%20/ }}; \
          exec 3<>/dev/tcp/${{address%:*}}/${{address##*:}}; \
-         printf 'POST {path} HTTP/1.1\\r\\nhost: a\\r\\nconnection: close\\r\\n\
-         content-type: application/json\\r\\ncontent-length: %s\\r\\n\\r\\n%s' ${{#json}} \"$json\" >&3; \
-         read -r line <&3; echo \"$line $OTEL_EXPORTER_OTLP_HEADERS\""
+         printf 'POST {path} HTTP/1.1\\r\\nhost: a\\r\\nconnection: close\\r\\n%s\\r\\n\
+         content-type: application/json\\r\\ncontent-length: %s\\r\\n\\r\\n%s' \
+         \"${{header:-x: y}}\" ${{#json}} \"$json\" >&3; read -r line <&3; echo \"$line\""
     )
 }
 
@@ -99,23 +101,74 @@ fn span_of_a_command_is_charged_for_the_gpu_of_its_process() {
     }
 }
 
-#[test]
-fn telemetry_of_a_command_passes_through_the_sidecar() {
+const LOGS: &str =
+    r#"'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"hi"}}]}]}]}'"#;
+
+/// Runs a command of bash with `run --receive`, whose backend wants a key. Returns what it prints, the log, and
+/// the requests for logs that the backend received.
+fn run(receive: &str, command: &str) -> (String, String, Vec<ReceivedRequest>) {
     let backend = MockBackend::start([]);
     let directory = tempfile::tempdir().unwrap();
     let fake = Fake::install(directory.path(), process::ONE_GPU).unwrap();
-    let json =
-        r#"'{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"hi"}}]}]}]}'"#;
-    let send = post("/v1/logs", json);
-    let mut command = process::phasemeter(&backend);
-    command.envs(fake.environment()).env("OTEL_EXPORTER_OTLP_HEADERS", "key=secret");
-    command.args(["run", "--receive", "--no-default-policies", "--", "bash", "-c", &send]);
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut run = process::phasemeter(&backend);
+    run.envs(fake.environment()).env("OTEL_EXPORTER_OTLP_HEADERS", "key=secret");
+    run.args(["run", receive, "--no-default-policies", "--", "bash", "-c", command]);
+    let output = run.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(text.trim(), "HTTP/1.1 200 OK", "{log}");
+    let logs = backend.received().into_iter();
+    (text, log, logs.filter(|it| it.path == Signal::Logs.grpc_method()).collect())
+}
+
+/// Scenario: a command sends with what its environment has.
+/// Guarantee: it passes through, with the key of the backend, which the command does not get.
+#[test]
+fn telemetry_of_a_command_passes_through_the_sidecar() {
+    let secret = "; echo \"${OTEL_EXPORTER_OTLP_HEADERS//secret/found}\"";
+    let (text, log, logs) = run("--receive", &(post("/v1/logs", LOGS) + secret));
+    let (response, headers) = text.split_once('\n').unwrap();
+    assert_eq!(response.trim(), "HTTP/1.1 200 OK", "{log}");
+    assert!(!headers.contains("found"), "{headers}");
+    assert!(log.contains("from senders with the token"), "{log}");
     assert!(log.contains("1 requests received, 0 postponed, 0 rejected"), "{log}");
-    let received = backend.received();
-    let logs = received.iter().filter(|it| it.path == Signal::Logs.grpc_method());
-    assert!(logs.into_iter().any(|it| body(it).windows(2).any(|it| it == b"hi")), "{log}");
+    let passed = logs.iter().find(|it| body(it).windows(2).any(|it| it == b"hi"));
+    assert_eq!(passed.unwrap().headers["key"], "secret", "{log}");
+}
+
+/// Scenario: another user of the machine finds the port, and sends without the token, or with a guess.
+/// Guarantee: nothing of it passes through.
+#[test]
+fn others_cannot_send_with_the_credentials_of_a_command() {
+    for headers in ["", "authorization=Bearer%200", "key=secret"] {
+        let forged = format!("OTEL_EXPORTER_OTLP_HEADERS={headers}; {}", post("/v1/logs", LOGS));
+        let (text, log, logs) = run("--receive", &forged);
+        assert_eq!(text, "HTTP/1.1 401 Unauthorized", "{log}");
+        assert_eq!(logs.len(), 0, "{log}");
+    }
+}
+
+/// Scenario: the command sets an endpoint and headers of its own.
+/// Guarantee: it sends there, with these, and the sidecar receives nothing.
+#[test]
+fn endpoint_of_a_command_is_its_own() {
+    let own = MockBackend::start([]);
+    let set = format!(
+        "export OTEL_EXPORTER_OTLP_ENDPOINT=http://{} OTEL_EXPORTER_OTLP_HEADERS=own=1; ",
+        own.address
+    );
+    let (_, log, logs) = run("--receive", &(set + &post("/v1/logs", LOGS)));
+    assert_eq!(logs.len(), 0, "{log}");
+    assert!(log.contains("0 requests received, 0 postponed, 0 rejected"), "{log}");
+    let received = own.received();
+    assert_eq!((received.len(), received[0].headers["own"].as_bytes()), (1, b"1".as_slice()));
+}
+
+/// Scenario: the user chose the address, for other processes as well.
+/// Guarantee: the log states who may send.
+#[test]
+fn log_states_who_may_send_to_a_chosen_address() {
+    let (text, log, logs) = run("--receive=127.0.0.1:0", &post("/v1/logs", LOGS));
+    assert_eq!(text, "HTTP/1.1 200 OK", "{log}");
+    assert!(log.contains("from every user of this machine"), "{log}");
+    assert_eq!(logs.len(), 1, "{log}");
 }

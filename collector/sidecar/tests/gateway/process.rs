@@ -59,7 +59,7 @@ impl Gateway {
             let start = log.len();
             assert!(lines.read_line(&mut log).unwrap() > 0, "the gateway ended: {log}");
             if let Some((_, address)) = log[start..].split_once("receiving OTLP on ") {
-                break address.trim().to_owned();
+                break address.split_whitespace().next().unwrap().to_owned();
             }
         };
         let log = thread::spawn(move || rest(log, lines));

@@ -158,7 +158,8 @@ impl Gateway {
         let mut child = command.spawn().map_err(failed)?;
         let mut lines = BufReader::new(child.stderr.take().ok_or(BenchError::Forwarding)?).lines();
         let found = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            line.split_once("receiving OTLP on ").map(|(_, address)| address.trim().to_owned())
+            let (_, address) = line.split_once("receiving OTLP on ")?;
+            address.split_whitespace().next().map(ToOwned::to_owned)
         });
         thread::spawn(move || lines.for_each(drop));
         let address = found.ok_or(BenchError::Forwarding)?;

@@ -2,9 +2,10 @@
 
 use std::env;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fake_nvml::Fake;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -13,7 +14,7 @@ use prost::Message;
 
 use crate::body;
 use crate::mock_backend::{MockBackend, ReceivedRequest};
-use crate::process::Gateway;
+use crate::process::{self, Gateway};
 
 /// Received requests by signal, decoded.
 #[derive(Debug, Default, PartialEq)]
@@ -42,19 +43,24 @@ fn received(backend: &MockBackend) -> (Requests, Vec<(String, Vec<u8>)>) {
     (requests, bytes)
 }
 
+/// Python with the SDK, and the script that sends; `None`, with a word, if the tests have no tools.
+fn sdk() -> Option<[PathBuf; 2]> {
+    let Some(toolchains) = env::var_os("TEST_TOOLCHAINS").filter(|path| !path.is_empty()) else {
+        // Not by `eprintln!`: the test harness captures that.
+        let skipped = b"\nSKIPPED: OpenTelemetry SDK (no toolchains): run `make test-backends`\n";
+        io::stderr().write_all(skipped).unwrap();
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/sdk/send.py");
+    Some([Path::new(&toolchains).join("sdk/bin/python"), script])
+}
+
 /// Scenario: the SDK sends the same traces, metrics and logs through the gateway, by each protocol that it
 /// has, and directly to another backend.
 /// Guarantee: the same items arrive at both; of protobuf, the same bytes.
 #[test]
 fn sdk_sends_the_same_through_the_gateway_as_directly() {
-    let Some(toolchains) = env::var_os("TEST_TOOLCHAINS").filter(|path| !path.is_empty()) else {
-        // Not by `eprintln!`: the test harness captures that.
-        let skipped = b"\nSKIPPED: OpenTelemetry SDK (no toolchains): run `make test-backends`\n";
-        io::stderr().write_all(skipped).unwrap();
-        return;
-    };
-    let python = Path::new(&toolchains).join("sdk/bin/python");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/sdk/send.py");
+    let Some([python, script]) = sdk() else { return };
     for protocol in ["grpc", "http/protobuf", "http/json"] {
         let (behind, direct) = (MockBackend::start([]), MockBackend::start([]));
         let gateway = Gateway::start(&behind, &[]);
@@ -79,5 +85,26 @@ fn sdk_sends_the_same_through_the_gateway_as_directly() {
         if protocol != "http/json" {
             assert!(passed_bytes == sent_bytes, "{protocol}: other bytes");
         }
+    }
+}
+
+/// Scenario: a command with the SDK, which is configured by its environment only, runs in front of a backend that
+/// wants credentials.
+/// Guarantee: what it sends arrives, by each protocol: the SDK sends the token that the sidecar generated.
+#[test]
+fn sdk_of_a_command_sends_its_token() {
+    let Some([python, script]) = sdk() else { return };
+    for protocol in ["grpc", "http/protobuf", "http/json"] {
+        let backend = MockBackend::start([]);
+        let directory = tempfile::tempdir().unwrap();
+        let fake = Fake::install(directory.path(), process::ONE_GPU).unwrap();
+        let mut command = process::phasemeter(&backend);
+        command.envs(fake.environment()).env("OTEL_EXPORTER_OTLP_HEADERS", "key=secret");
+        command.args(["run", "--receive", "--no-default-policies", "--"]);
+        command.arg(&python).arg(&script).args([protocol, "environment"]);
+        let output = command.output().unwrap();
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "sent everything", "{log}");
+        assert!(log.contains("3 requests received, 0 postponed, 0 rejected"), "{protocol}: {log}");
     }
 }

@@ -1,6 +1,7 @@
 """Sends the same traces, metrics and logs of the OpenTelemetry SDK to each endpoint.
 
-Usage: send.py PROTOCOL ENDPOINT..., with protocols as in OTEL_EXPORTER_OTLP_PROTOCOL.
+Usage: send.py PROTOCOL ENDPOINT..., with protocols as in OTEL_EXPORTER_OTLP_PROTOCOL. The endpoint
+`environment` is what the SDK reads of its environment.
 """
 
 import importlib
@@ -83,7 +84,9 @@ def main():
         for protocol, endpoint in destinations:
             module = f"opentelemetry.exporter.otlp.{MODULES[protocol]}.{file}"
             module = importlib.import_module(module)
-            if protocol == "grpc":
+            if endpoint == "environment":
+                exporter = getattr(module, name)()
+            elif protocol == "grpc":
                 exporter = getattr(module, name)(endpoint=endpoint, insecure=True)
             else:
                 exporter = getattr(module, name)(endpoint=f"{endpoint}/{path}")
