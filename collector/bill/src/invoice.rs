@@ -11,6 +11,7 @@ use phasemeter_meter::money::NanoUsd;
 
 use crate::amount::parse_usd;
 use crate::bill::{Bill, Payer};
+use crate::csv;
 use crate::dimension::Dimension;
 use crate::error::BillError;
 
@@ -91,7 +92,7 @@ impl Invoice {
                 wrong(format!("{BILLED}: {amount:?}: expected dollars like 1234.56"))
             })?;
             let key = key.iter().map(|column| cell(*column).filter(|it| !it.is_empty()));
-            let key = key.map(|value| value.map(str::to_owned)).collect();
+            let key = key.map(|value| value.map(|it| csv::read_text(it).into_owned())).collect();
             *lines.entry(Payer::Group(key)).or_default() += billed;
         }
         match columns {

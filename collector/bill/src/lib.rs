@@ -32,7 +32,7 @@ pub mod compare;
 // Output.
 pub mod bill_json;
 pub mod bill_text;
-mod csv;
+pub mod csv;
 pub mod focus;
 mod format;
 pub mod printed_bill;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use phasemeter_bill::csv::read_text;
 use phasemeter_bill::focus::{FocusWriter, ParquetRows, TagFormat};
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
@@ -51,6 +52,7 @@ fn rows(reader: &SerializedFileReader<File>) -> Vec<Row> {
 fn expected(json: &Value) -> Vec<Row> {
     let mut rows = export(json).0;
     for (name, value) in rows.iter_mut().flatten() {
+        *value = read_text(value).into_owned();
         if name.ends_with("PeriodStart") || name.ends_with("PeriodEnd") {
             let Instant(at) = value.parse().unwrap();
             *value = format!("{} µs", at.as_nanos() / 1_000);
