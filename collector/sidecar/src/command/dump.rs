@@ -1,6 +1,5 @@
 //! Dumps the windows that policies evaluate, for testing other policies.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use phasemeter_rules::fixture;
 use phasemeter_rules::window::Window;
 
 use super::error::CommandError;
+use super::files;
 
 /// Writes windows to a path.
 pub(super) struct Dump {
@@ -31,7 +31,7 @@ impl Dump {
             self.path.clone()
         };
         let write = || {
-            let mut file = BufWriter::new(File::create(&path)?);
+            let mut file = BufWriter::new(files::open_empty(&path, files::PUBLIC)?);
             fixture::write_window(window, &mut file)?;
             file.flush()
         };

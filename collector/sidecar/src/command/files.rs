@@ -1,27 +1,37 @@
 //! Output files.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
 use phasemeter_otlp::OtlpFile;
-use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, memfd_create};
 use rustix::io::Errno;
 
 use super::error::CommandError;
+use super::output_place::{OutputPlace, Present};
 
-/// Creates a file that only its owner can access: it describes what runs here. An existing file keeps
-/// its permissions.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+/// The mode of files that describe what runs here: only their owner can access them.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// The mode of other files, less what the user masks.
+pub(super) const PUBLIC: Mode = Mode::from_raw_mode(0o666);
+
+/// Opens a file to be written from its beginning, and creates it with this mode if there is none.
+///
+/// # Errors
+/// Returns an error if it cannot be written, or is a pipe that nothing reads.
+pub(super) fn open_empty(path: &Path, mode: Mode) -> io::Result<File> {
+    OutputPlace::find(path)?.open_empty(mode)
 }
 
-/// Creates a file for OTLP JSON.
+/// Creates a file for OTLP JSON. An existing file of this user keeps its permissions.
 pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, CommandError> {
-    let file = create(path).map_err(|source| write_error(path, source))?;
-    Ok(OtlpFile::new(BufWriter::new(file)))
+    let file = OutputPlace::find(path).and_then(|place| place.open_empty(PRIVATE));
+    Ok(OtlpFile::new(BufWriter::new(file.map_err(|source| write_error(path, source))?)))
 }
 
 /// Rejects pipes and sockets: a run must not wait for their readers.
@@ -35,11 +45,14 @@ pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
 }
 
 /// A file that has either its old contents or all of the new ones.
-#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "authoring", feature = "bill", feature = "live")), allow(dead_code))]
 #[derive(Clone, Debug)]
-pub(super) struct ReplacedFile(PathBuf);
+pub(super) struct ReplacedFile {
+    path: PathBuf,
+    mode: Mode,
+}
 
-#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "authoring", feature = "bill", feature = "live")), allow(dead_code))]
 impl ReplacedFile {
     /// Checks that the file can be written, without changing it.
     pub(super) fn at(path: &Path) -> Result<Self, CommandError> {
@@ -51,20 +64,28 @@ impl ReplacedFile {
     /// Rejects only what can never be such a file.
     pub(super) fn unchecked(path: &Path) -> Result<Self, CommandError> {
         reject_pipe(path)?;
-        Ok(Self(path.to_owned()))
+        Ok(Self { path: path.to_owned(), mode: PRIVATE })
+    }
+
+    /// A file that other users may read.
+    pub(super) fn public(path: &Path) -> Self {
+        Self { path: path.to_owned(), mode: PUBLIC }
     }
 
     /// Checks that it can be written now, without changing it.
     pub(super) fn check(&self) -> Result<(), CommandError> {
-        let Self(path) = self;
-        let checked = match OpenOptions::new().write(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let beside = beside(path);
-                create_new(&beside).and_then(|_| fs::remove_file(&beside))
+        let check = || {
+            let place = OutputPlace::find(&self.path)?;
+            match place.present()? {
+                Present::Nothing => {
+                    let beside = beside(&place);
+                    place.create(&beside, self.mode).and_then(|_| place.remove(&beside))
+                }
+                Present::ForeignFile => place.check_replaceable(),
+                Present::OwnFile | Present::Other => place.open().map(drop),
             }
-            opened => opened.map(drop),
         };
-        checked.map_err(|source| self.error(source))
+        check().map_err(|source| self.error(source))
     }
 
     /// Replaces the contents.
@@ -77,6 +98,7 @@ impl ReplacedFile {
         &self,
         write: impl FnOnce(&File) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
+        let create_new = |place: &OutputPlace, name: &OsString| place.create(name, self.mode);
         self.write_beside(create_new, write)
     }
 
@@ -85,31 +107,30 @@ impl ReplacedFile {
     /// is overwritten. `create_new` creates the file beside it.
     fn write_beside<T>(
         &self,
-        create_new: impl FnOnce(&Path) -> io::Result<File>,
+        create_new: impl FnOnce(&OutputPlace, &OsString) -> io::Result<File>,
         write: impl FnOnce(&File) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         let failed = |source| self.error(source);
-        let path = fs::canonicalize(&self.0).unwrap_or_else(|_| self.0.clone());
-        if fs::metadata(&path).is_ok_and(|file| !file.is_file()) {
-            return write(&create(&path).map_err(failed)?);
+        let place = OutputPlace::find(&self.path).map_err(failed)?;
+        if place.present().map_err(failed)? == Present::Other {
+            return write(&place.open().map_err(failed)?);
         }
-        let beside = beside(&path);
+        let beside = beside(&place);
         // Left by a process that had the same ID and was killed.
-        let _ = fs::remove_file(&beside);
-        match create_new(&beside) {
-            Ok(file) => {
+        let _ = place.remove(&beside);
+        match create_new(&place, &beside) {
+            Ok(mut file) => {
                 let written = write(&file).and_then(|result| {
                     let moved = file.sync_all().and_then(|()| {
                         // A mounted file, for example, cannot be renamed over.
-                        fs::rename(&beside, &path)
-                            .or_else(|_| overwrite(&path, &mut File::open(&beside)?))
+                        place.rename_from(&beside).or_else(|_| overwrite(&place, &mut file))
                     });
                     // A crash of the machine must not lose the name.
-                    sync_directory(&path);
+                    place.sync();
                     moved.map(|()| result).map_err(failed)
                 });
                 // Left only if it was not renamed.
-                let _ = fs::remove_file(&beside);
+                let _ = place.remove(&beside);
                 written
             }
             Err(error) if is_denied(&error) => {
@@ -117,7 +138,7 @@ impl ReplacedFile {
                 let memory = memfd_create(env!("CARGO_PKG_NAME"), flags).map_err(io::Error::from);
                 let mut memory = File::from(memory.map_err(failed)?);
                 let result = write(&memory)?;
-                overwrite(&path, &mut memory).map_err(failed)?;
+                overwrite(&place, &mut memory).map_err(failed)?;
                 Ok(result)
             }
             // A full disk, for example.
@@ -127,16 +148,15 @@ impl ReplacedFile {
 
     /// That writing failed.
     pub(super) fn error(&self, source: io::Error) -> CommandError {
-        write_error(&self.0, source)
+        write_error(&self.path, source)
     }
 }
 
 /// The name of the new file until it is complete. It has the beginning of a long name, so that it does
 /// not exceed the maximum length of a name.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let begin: String = name.chars().take(40).collect();
-    path.with_file_name(format!(".{begin}.{}.tmp", process::id()))
+fn beside(place: &OutputPlace) -> OsString {
+    let begin: String = place.name().to_string_lossy().chars().take(40).collect();
+    format!(".{begin}.{}.tmp", process::id()).into()
 }
 
 /// Whether a directory allows no new file, though one in it may be writable.
@@ -144,18 +164,10 @@ fn is_denied(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Stores the names in the directory of a file, if its file system does that: not all do.
-fn sync_directory(path: &Path) {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = File::open(directory.unwrap_or(Path::new(".")));
-    let _ = directory.and_then(|directory| directory.sync_all());
-}
-
 /// Overwrites a file with another one. Its space is reserved before, so that a full disk changes
 /// nothing.
-fn overwrite(path: &Path, with: &mut File) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+fn overwrite(place: &OutputPlace, with: &mut File) -> io::Result<()> {
+    let mut file = place.open_own()?;
     let length = with.seek(SeekFrom::End(0))?;
     with.rewind()?;
     if length > 0 {
@@ -168,11 +180,6 @@ fn overwrite(path: &Path, with: &mut File) -> io::Result<()> {
     io::copy(with, &mut file)?;
     file.set_len(length)?;
     file.sync_all()
-}
-
-/// Like [`create`], for a file that does not exist. Follows no link.
-fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn write_error(path: &Path, source: io::Error) -> CommandError {
@@ -225,11 +232,11 @@ mod tests {
         // Neither a disk without space nor one without inodes.
         let error = report.write_with(failing).map(|(): ()| ()).unwrap_err();
         assert!(error.to_string().contains("cannot be written"), "{error}");
-        let no_inode = |_: &Path| Err(io::Error::from_raw_os_error(28));
+        let no_inode = |_: &OutputPlace, _: &OsString| Err(io::Error::from_raw_os_error(28));
         report.write_beside(no_inode, |_| Ok(())).unwrap_err();
         assert_eq!(contents(), b"old");
         // In a directory that allows no other file it is overwritten, whole or not at all.
-        let denied = |_: &Path| Err(io::Error::from_raw_os_error(13));
+        let denied = |_: &OutputPlace, _: &OsString| Err(io::Error::from_raw_os_error(13));
         report.write_beside(denied, failing).map(|(): ()| ()).unwrap_err();
         assert_eq!(contents(), b"old");
         let new = |mut file: &File| {
@@ -239,7 +246,8 @@ mod tests {
         report.write_beside(denied, new).unwrap();
         assert_eq!(contents(), b"new, and longer");
         // What a killed process with the same ID left.
-        fs::write(beside(&path), "left").unwrap();
+        let left = beside(&OutputPlace::find(&path).unwrap());
+        fs::write(dir.path().join(left), "left").unwrap();
         report.write(b"newer").unwrap();
         assert_eq!((contents(), fs::read_dir(dir.path()).unwrap().count()), (b"newer".to_vec(), 1));
     }

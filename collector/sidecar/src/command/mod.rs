@@ -49,6 +49,7 @@ mod local_zone;
 mod mappings;
 mod metering;
 mod output_files;
+mod output_place;
 #[cfg(feature = "plan")]
 mod plan;
 mod policies;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 use tracing::{info, warn};
 
 use super::error::CommandError;
+use super::files;
 use super::gpus;
 use super::live_error::LiveError;
 use super::output_files::OutputFiles;
@@ -246,7 +248,7 @@ impl Output {
     fn create(path: &Path) -> io::Result<Self> {
         let file = match path.as_os_str() == "-" {
             true => File::from(io::stdout().as_fd().try_clone_to_owned()?),
-            false => File::create(path)?,
+            false => open(path)?,
         };
         let (out, status) = (file.try_clone()?, file.metadata()?);
         let format = match path.extension() {
@@ -288,6 +290,15 @@ impl Output {
         if let Some(Err(error)) = file.map(|file| file.set_len(complete)) {
             warn!("the last row of the log may be incomplete: {error}");
         }
+    }
+}
+
+/// Opens a file, or waits for the reader of a pipe.
+fn open(path: &Path) -> io::Result<File> {
+    let is_fifo = std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo());
+    match is_fifo {
+        true => File::options().write(true).open(path),
+        false => files::open_empty(path, files::PUBLIC),
     }
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use super::error::PolicyCommandError;
 use crate::command::error::CommandError;
+use crate::command::files::ReplacedFile;
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, PolicyCommandError> {
     fs::read(path).map_err(|source| PolicyCommandError::Read { path: path.to_owned(), source })
 }
 
-/// Writes a file.
+/// Replaces a file.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
-    fs::write(path, bytes).map_err(|source| CommandError::Write { path: path.to_owned(), source })
+    ReplacedFile::public(path).write(bytes)
 }
