@@ -31,6 +31,8 @@ mod request;
 #[cfg(feature = "delivery")]
 mod rotation;
 mod signal;
+#[cfg(feature = "delivery")]
+pub mod unix_socket;
 
 pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;

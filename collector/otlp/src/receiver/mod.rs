@@ -33,7 +33,7 @@ mod take_spans;
 mod wire;
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,6 +64,7 @@ pub use self::span_view::SpanView;
 pub use self::stats::{ReceiverCounts, ReceiverStats};
 pub use self::take_spans::{TakenSpans, take_spans};
 use crate::signal::Signal;
+use crate::unix_socket::listen_privately;
 
 /// Number of accepted requests that may wait to be taken. Their bytes are limited by
 /// [`Limits::bytes_in_flight`].
@@ -218,8 +219,9 @@ async fn bind(address: &ListenAddress) -> io::Result<(ListenAddress, Socket)> {
         }
         ListenAddress::Unix(path) => {
             remove_stale(path);
-            let listener = UnixListener::bind(path)?;
-            std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+            let listener = listen_privately(path)?;
+            listener.set_nonblocking(true)?;
+            let listener = UnixListener::from_std(listener)?;
             Ok((ListenAddress::Unix(path.clone()), Socket::Unix(listener)))
         }
     }

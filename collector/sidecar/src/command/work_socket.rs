@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::unix_socket::listen_privately;
 use phasemeter_sources::clock::Clock;
 use phasemeter_workload::message::{LineBuffer, Message, MessageError};
 use phasemeter_workload::unit::Unit;
@@ -128,7 +129,7 @@ impl WorkSocket {
                 (dir.join("work.sock"), Some(dir))
             }
         };
-        let listener = UnixListener::bind(&path).inspect_err(|_| {
+        let listener = listen_privately(&path).inspect_err(|_| {
             // The error of the socket is the one to report.
             let _ = dir.as_ref().map(fs::remove_dir);
         })?;
