@@ -37,3 +37,4 @@ pub mod slurm;
 pub mod standard_error;
 #[cfg(feature = "live")]
 pub mod telemetry;
+pub mod usage;

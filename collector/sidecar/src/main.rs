@@ -8,14 +8,17 @@ use std::time::Duration;
 use clap::Parser;
 use phasemeter::cli::Cli;
 use phasemeter::command;
-use phasemeter::{log, standard_error};
+use phasemeter::{log, standard_error, usage};
 use tracing::error;
 
 /// How long the end waits for the reader of standard error.
 const FLUSH: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::report(&error),
+    };
     log::start(cli.log, |name| std::env::var(name).ok());
     let status = match command::run(cli.command) {
         Ok(status) => status,

@@ -1,0 +1,59 @@
+//! Errors of the command line, and help.
+//!
+//! Arguments may come from others: a job system fills in names that users choose. Must not depend on what an
+//! option means.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Error;
+use phasemeter_rules::text::clean;
+
+use crate::standard_error;
+
+/// How long the end waits for the reader of standard error.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// Prints an error or help, as clap does, but no control characters of arguments.
+#[must_use]
+pub fn report(error: &Error) -> ExitCode {
+    let status = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX));
+    let text = error.render().to_string();
+    let cleaned = clean_lines(&text);
+    if cleaned == text {
+        // With colors, on a terminal. A closed pipe is not an error.
+        let _ = error.print();
+        return status;
+    }
+    standard_error::write(cleaned.as_bytes());
+    let _ = standard_error::flush(FLUSH, || false);
+    status
+}
+
+/// The lines of a text, each of which has no control characters.
+fn clean_lines(text: &str) -> String {
+    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn help_is_printed_as_it_is() {
+        for command in Cli::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert_eq!(clean_lines(&help), help, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn arguments_are_cleaned() {
+        let text = "error: unexpected argument '--\u{1b}[2J\u{202e}' found\n\nUsage\n";
+        let cleaned = "error: unexpected argument '--\u{fffd}[2J\u{fffd}' found\n\nUsage\n";
+        assert_eq!(clean_lines(text), cleaned);
+    }
+}
