@@ -13,8 +13,10 @@ use rustix::fs::{Mode, OFlags, openat};
 
 /// Whether a symbolic link is followed if it is the last part of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
+pub enum Links {
+    /// It is followed.
     Follow,
+    /// It is an error.
     Reject,
 }
 
@@ -22,7 +24,7 @@ pub(crate) enum Links {
 ///
 /// # Errors
 /// Returns an error if it cannot be opened or is not a regular file.
-pub(crate) fn open(dir: BorrowedFd<'_>, path: &Path, links: Links) -> io::Result<File> {
+pub fn open(dir: BorrowedFd<'_>, path: &Path, links: Links) -> io::Result<File> {
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     flags.set(OFlags::NOFOLLOW, links == Links::Reject);
     let file = File::from(openat(dir, path, flags, Mode::empty())?);
@@ -37,7 +39,7 @@ pub(crate) fn open(dir: BorrowedFd<'_>, path: &Path, links: Links) -> io::Result
 ///
 /// # Errors
 /// Returns an error if it cannot be read or has more than `max` bytes.
-pub(crate) fn read(file: File, max: u64) -> io::Result<Vec<u8>> {
+pub fn read(file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max {

@@ -88,6 +88,8 @@ fn command_runs_without_driver() {
         assert_unmetered(&rig, "", why, |_| ());
     }
     assert_unmetered(&Rig::new("length_ms = 3600000"), "", "no responding GPU", |_| ());
+    let many = format!("length_ms = 3600000\n{}", "[[device]]\n".repeat(300));
+    assert_unmetered(&Rig::new(&many), "", "reports 300 GPUs, more than 256", |_| ());
 }
 
 /// What each value means for metering is another matter: none of these names a GPU of the driver.
@@ -170,6 +172,34 @@ fn command_runs_whatever_the_system_refuses() {
     }
 }
 
+/// Scenario: neither /proc nor /sys is mounted.
+#[test]
+fn command_runs_without_proc() {
+    let rig = Rig::new(TWO);
+    let run = with_command(&rig, NO_POLICIES, SCRIPT);
+    let mut command = Command::new("unshare");
+    // Without the privileges of root, in a namespace that has them.
+    let namespaces: &[&str] = match getuid().is_root() {
+        true => &["--mount"],
+        false => &["--user", "--map-root-user", "--mount"],
+    };
+    let script = "mount -t tmpfs none /proc && mount -t tmpfs none /sys && exec \"$0\" \"$@\"";
+    command.args(namespaces).args(["sh", "-c", script]);
+    command.arg(run.get_program()).args(run.get_args()).stdin(Stdio::null());
+    copy_environment(&run, &mut command);
+    assert_ran(&command.output().unwrap());
+}
+
+/// Gives a command the environment of another one.
+fn copy_environment(from: &Command, to: &mut Command) {
+    for (name, value) in from.get_envs() {
+        match value {
+            Some(value) => to.env(name, value),
+            None => to.env_remove(name),
+        };
+    }
+}
+
 /// Starts a command with a limit of a user without other processes.
 fn limited(command: &Command, limit: &str) -> Command {
     let mut limited = match getuid().is_root() {
@@ -189,12 +219,7 @@ fn limited(command: &Command, limit: &str) -> Command {
     };
     limited.args(["prlimit", limit, "--"]);
     limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
+    copy_environment(command, &mut limited);
     limited
 }
 

@@ -1,5 +1,6 @@
 //! Output files of `phasemeter run`.
 
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::{fs, io};
 
@@ -49,7 +50,7 @@ fn pipes_are_rejected_as_files_before_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for option in ["--otlp-file", "--report"] {
+    for option in ["--otlp-file", "--report", "--state"] {
         let arguments = format!("{option} {}", pipe.display());
         let output = with_command(&rig, &arguments, "echo ran").output().unwrap();
         assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
@@ -95,4 +96,24 @@ fn report_on_full_disk_leaves_the_old_one() {
     assert!(stderr(&output).contains("report.json: cannot be written"), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(&report).unwrap(), "old");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Scenario: what is to be the state is a device, by a link.
+/// Guarantee: it is neither read nor renamed, and the command runs.
+#[test]
+fn state_that_is_no_file_is_left_alone() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    for device in ["/dev/null", "/dev/zero", "/"] {
+        let link = dir.path().join("state");
+        symlink(device, &link).unwrap();
+        let arguments = format!("--state {}", link.display());
+        let output = with_command(&rig, &arguments, "echo ran; exit 7").output().unwrap();
+        let log = stderr(&output);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(7), &b"ran\n"[..]), "{log}");
+        assert!(log.contains("; the command runs anyway"), "{log}");
+        assert_eq!(fs::read_link(&link).unwrap().to_str(), Some(device));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{log}");
+        fs::remove_file(link).unwrap();
+    }
 }

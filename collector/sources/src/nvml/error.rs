@@ -37,6 +37,14 @@ pub enum DriverError {
         #[source]
         unresponsive: Option<UnresponsiveGpu>,
     },
+    /// No machine has so many: the number cannot be true.
+    #[error("NVIDIA driver: reports {count} GPUs, more than {max}; check `nvidia-smi --list-gpus`")]
+    TooMany {
+        /// The number.
+        count: u32,
+        /// The maximum.
+        max: u32,
+    },
     /// The call hangs.
     #[error(
         "NVIDIA driver: no response within {} s; check `dmesg`, a GPU may need a reset",

@@ -16,6 +16,9 @@ use super::error::DriverError;
 use super::identity::identify;
 use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu, nvlink};
 
+/// Maximum number of GPUs of a machine: each takes threads and memory.
+const MAX_GPUS: u32 = 256;
+
 /// A search in progress. What hangs in the driver blocks a thread for good, but never the caller.
 #[derive(Debug)]
 pub struct Search {
@@ -191,6 +194,9 @@ fn search(driver: &Driver, sender: &Sender<Response>) {
 fn open(driver: &Driver) -> Result<OpenDriver, DriverError> {
     let nvml = driver.open()?;
     let (version, count) = (nvml.sys_driver_version().ok(), nvml.device_count()?);
+    if count > MAX_GPUS {
+        return Err(DriverError::TooMany { count, max: MAX_GPUS });
+    }
     Ok(OpenDriver { nvml: Arc::new(nvml), version, count })
 }
 

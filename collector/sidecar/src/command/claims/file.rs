@@ -14,7 +14,9 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::{Claim, ClaimKind};
 use phasemeter_otlp::{EncodedRequest, Signal};
+use phasemeter_rules::regular_file::{self, Links};
 use phasemeter_sources::clock::Clock;
+use rustix::fs::CWD;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
@@ -24,6 +26,9 @@ use crate::command::files::ReplacedFile;
 
 /// The value of `schema`.
 const SCHEMA: &str = "phasemeter.claims/0.1";
+
+/// The maximum size of the file: a thousand claims of a large fleet.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The file.
 #[derive(Debug)]
@@ -117,7 +122,9 @@ impl StateFile {
     /// Opens the file, which is created later if it does not exist, and reads what is left. One that cannot
     /// be read is kept under another name.
     pub(super) fn open(path: &Path) -> Result<(Self, Left), CommandError> {
-        let left = match fs::read(path) {
+        let file = ReplacedFile::at(path)?;
+        let text = regular_file::open(CWD, path, Links::Follow);
+        let left = match text.and_then(|file| regular_file::read(file, MAX_BYTES)) {
             Ok(text) => match Content::parse(&text) {
                 Some(content) => Left::Content(Box::new(content)),
                 None => set_aside(path),
@@ -128,7 +135,7 @@ impl StateFile {
                 return Err(CommandError::System { what, source });
             }
         };
-        let (path, file) = (path.to_owned(), ReplacedFile::at(path)?);
+        let path = path.to_owned();
         Ok((Self { path, file, written: None, has_failed: false }, left))
     }
 
