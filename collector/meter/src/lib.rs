@@ -18,6 +18,7 @@ pub mod device_state;
 pub mod device_totals;
 pub mod device_tracker;
 pub mod instant;
+pub mod instrument;
 pub mod label_filter;
 pub mod money;
 pub mod quantity;

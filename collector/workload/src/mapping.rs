@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::label_filter::LabelFilter;
 use serde::Deserialize;
 
@@ -30,6 +31,28 @@ pub struct MappedCounter {
     pub is_histogram: bool,
     /// Which side reports it.
     pub reported_by: Reporter,
+}
+
+impl MappedCounter {
+    /// Over which time points sum that are declared as this; `None` if they cannot be counted.
+    #[must_use]
+    pub const fn temporality(&self, instrument: Instrument) -> Option<Temporality> {
+        match (self.is_histogram, instrument) {
+            (false, Instrument::Sum { is_monotonic: true, temporality })
+            | (true, Instrument::Histogram { temporality }) => temporality,
+            _ => None,
+        }
+    }
+
+    /// What points should be declared as.
+    #[must_use]
+    pub const fn expected(&self) -> &'static str {
+        if self.is_histogram {
+            "a histogram, cumulative or delta"
+        } else {
+            "a monotonic sum, cumulative or delta"
+        }
+    }
 }
 
 /// Streams of one sender that may count the same work: each model of an ensemble counts its requests.
@@ -64,7 +87,7 @@ pub enum Reporter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Instrument {
+enum InstrumentName {
     #[default]
     Counter,
     Histogram,
@@ -98,7 +121,7 @@ struct CounterTable {
     name: String,
     unit: String,
     #[serde(default)]
-    instrument: Instrument,
+    instrument: InstrumentName,
     #[serde(default, rename = "where")]
     required: BTreeMap<String, String>,
     #[serde(default)]
@@ -138,7 +161,7 @@ impl WorkMappings {
             let Some(unit) = Unit::from_name(&unit) else {
                 return Err(WorkMappingError::Unit { counter: name });
             };
-            let is_histogram = instrument == Instrument::Histogram;
+            let is_histogram = instrument == InstrumentName::Histogram;
             let counter = MappedCounter { unit, is_histogram, reported_by };
             let filter = LabelFilter::new(required, &without);
             let rules = mappings.0.entry(base(&name).to_owned()).or_default();
@@ -179,6 +202,23 @@ mod tests {
     /// What a point without labels counts.
     fn find(mappings: &WorkMappings, metric: &str) -> Option<MappedCounter> {
         mappings.find(metric, |_| None).map(|rule| rule.counter)
+    }
+
+    /// Guarantee: only what sums over a declared time is counted, as what its mapping declares.
+    #[test]
+    fn instrument_is_counted_or_refused() {
+        let counter = |is_histogram| MappedCounter {
+            unit: Unit::Tokens,
+            is_histogram,
+            reported_by: Reporter::Server,
+        };
+        let counted = |is_histogram| {
+            let all = Instrument::all();
+            let all = all.filter(|it| counter(is_histogram).temporality(*it).is_some());
+            all.map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(counted(false), ["a delta monotonic sum", "a cumulative monotonic sum"]);
+        assert_eq!(counted(true), ["a delta histogram", "a cumulative histogram"]);
     }
 
     #[test]

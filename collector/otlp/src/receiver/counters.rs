@@ -4,36 +4,31 @@
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::metrics::v1::metric::Data;
-use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use phasemeter_meter::instrument::Instrument;
 use phasemeter_meter::units::Timestamp;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
 use super::attributes::find_text;
-use super::points::number;
-
-/// Set if a point has no value (`DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`).
-const NO_VALUE: u32 = 1;
+use super::points::{AnyPoint, any_points};
 
 /// The attributes that identify a resource, if it has the last one. Others may be added to it later, by
 /// a Collector for example.
 const IDENTITY: [&str; 3] = ["service.namespace", "service.name", "service.instance.id"];
 
-/// A point of a monotonic sum, or the sum of a histogram.
+/// A point of a metric that counts, if it is declared as something that does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterView<'a> {
     /// The name of the metric.
     pub metric: &'a str,
-    /// Whether it is of a histogram.
-    pub is_histogram: bool,
-    /// Whether the value is that since `start`, and not a total.
-    pub is_delta: bool,
+    /// What it is declared as.
+    pub instrument: Instrument,
     /// Since when it counts, if known.
     pub start: Option<Timestamp>,
     /// When it was measured.
     pub at: Timestamp,
-    /// The value.
+    /// The number, or the sum of a histogram.
     pub value: f64,
     /// What identifies its stream.
     pub stream: [u8; 16],
@@ -56,7 +51,7 @@ impl<'a> CounterView<'a> {
     }
 }
 
-/// Visits the points of the counters and histograms that `is_wanted`, by the name of the metric.
+/// Visits the points of the metrics that `is_wanted`, by name.
 pub fn counter_points<'a>(
     request: &'a ExportMetricsServiceRequest,
     is_wanted: impl Fn(&str) -> bool,
@@ -79,27 +74,14 @@ fn points<'a>(
     resource: &'a [KeyValue],
     visit: &mut impl FnMut(CounterView<'a>),
 ) {
-    let mut point = |is_histogram: bool,
-                     temporality: i32,
-                     flags: u32,
-                     times: (u64, u64),
-                     value: Option<f64>,
-                     attributes: &'a [KeyValue]| {
-        let is_delta = match AggregationTemporality::try_from(temporality) {
-            Ok(AggregationTemporality::Delta) => true,
-            Ok(AggregationTemporality::Cumulative) => false,
-            Ok(AggregationTemporality::Unspecified) | Err(_) => return,
-        };
-        let (start, at) = times;
-        let (Some(value), Some(at)) = (value, Timestamp::from_nanos(at)) else { return };
-        if flags & NO_VALUE == 0 && at > Timestamp::EPOCH {
-            let start = Timestamp::from_nanos(start).filter(|start| *start > Timestamp::EPOCH);
-            let metric = metric.name.as_str();
-            let stream = stream_id(resource, scope, metric, attributes);
+    let name = metric.name.as_str();
+    any_points(metric, |point| {
+        let AnyPoint { instrument, attributes, start, at, is_recorded, value } = point;
+        if let (true, Some(at), Some(value)) = (is_recorded, at, value) {
+            let stream = stream_id(resource, scope, name, attributes);
             visit(CounterView {
-                metric,
-                is_histogram,
-                is_delta,
+                metric: name,
+                instrument,
                 start,
                 at,
                 value,
@@ -109,31 +91,7 @@ fn points<'a>(
                 resource,
             });
         }
-    };
-    match &metric.data {
-        Some(Data::Sum(sum)) if sum.is_monotonic => {
-            for it in &sum.data_points {
-                let times = (it.start_time_unix_nano, it.time_unix_nano);
-                let temporality = sum.aggregation_temporality;
-                point(false, temporality, it.flags, times, number(it), &it.attributes);
-            }
-        }
-        Some(Data::Histogram(histogram)) => {
-            for it in &histogram.data_points {
-                let times = (it.start_time_unix_nano, it.time_unix_nano);
-                let temporality = histogram.aggregation_temporality;
-                point(true, temporality, it.flags, times, it.sum, &it.attributes);
-            }
-        }
-        Some(Data::ExponentialHistogram(histogram)) => {
-            for it in &histogram.data_points {
-                let times = (it.start_time_unix_nano, it.time_unix_nano);
-                let temporality = histogram.aggregation_temporality;
-                point(true, temporality, it.flags, times, it.sum, &it.attributes);
-            }
-        }
-        _ => {}
-    }
+    });
 }
 
 /// A digest of what identifies a stream, whatever the order of attributes.

@@ -117,11 +117,12 @@ impl Intake {
                 continue;
             }
             let label = |name: &str| point.label(name);
-            let NumberPoint { metric, at, number, .. } = point;
+            let NumberPoint { metric, instrument, start, at, number, .. } = point;
             if !clock.admits(metric, at, now) {
                 continue;
             }
-            let point = Point { metric, label: &label, at, number };
+            let start = Some(start).filter(|start| *start > Timestamp::EPOCH);
+            let point = Point { metric, label: &label, instrument, start, at, number };
             let Some(Mapped { value, notice }) = mappings.read(&point, units) else { continue };
             match notice {
                 Some(lifted @ UnitNotice::Lifted { .. }) => info!("{lifted}"),

@@ -2,6 +2,9 @@
 //!
 //! Must not depend on what is done with work.
 
+use std::collections::BTreeSet;
+
+use phasemeter_meter::instrument::Temporality;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::receiver::{CounterView, counter_points};
@@ -19,39 +22,54 @@ pub struct CounterIntake {
     mappings: WorkMappings,
     counters: WorkCounters,
     clock: ClockCheck,
+    /// The metrics that cannot be counted as they are declared, and were logged.
+    refused: BTreeSet<String>,
 }
 
 impl CounterIntake {
     /// Counts what `mappings` know, in a run that began at this instant.
     #[must_use]
     pub fn new(mappings: WorkMappings, run: Timestamp) -> Self {
-        Self { mappings, counters: WorkCounters::new(run), clock: ClockCheck::default() }
+        let (counters, clock) = (WorkCounters::new(run), ClockCheck::default());
+        Self { mappings, counters, clock, refused: BTreeSet::new() }
     }
 
     /// The work by which the counters of a request increase, which arrived `now` by the wall clock.
     pub fn take(&mut self, request: &Request, now: Timestamp) -> Vec<WorkDone> {
         let Request::Metrics(request) = request else { return Vec::new() };
-        let Self { mappings, counters, clock } = self;
+        let Self { mappings, counters, clock, refused } = self;
         let mut done = Vec::new();
         counter_points(
             request,
             |metric| mappings.has(metric),
             |view| {
-                let CounterView {
-                    metric, is_histogram, is_delta, start, at, value, stream, ..
-                } = view;
+                let CounterView { metric, instrument, start, at, value, stream, .. } = view;
                 let label = |name: &str| view.label(name);
                 let Some(CounterRule { counter, nesting, .. }) = mappings.find(metric, label)
                 else {
                     return;
                 };
-                if counter.is_histogram != is_histogram || !clock.admits(metric, at, now) {
+                let Some(temporality) = counter.temporality(instrument) else {
+                    if !refused.contains(metric) && refused.insert(metric.to_owned()) {
+                        let expected = counter.expected();
+                        warn!(
+                            "{metric}: is {instrument}, from which work cannot be counted; its points are refused: \
+                             send {expected}, or map its instrument"
+                        );
+                    }
+                    return;
+                };
+                if !clock.admits(metric, at, now) {
                     return;
                 }
-                let point = match (is_delta, start) {
-                    (false, _) => CounterPoint::Cumulative(CumulativePoint { start, at, value }),
-                    (true, Some(start)) => CounterPoint::Delta(DeltaPoint { start, at, value }),
-                    (true, None) => return,
+                let point = match (temporality, start) {
+                    (Temporality::Cumulative, _) => {
+                        CounterPoint::Cumulative(CumulativePoint { start, at, value })
+                    }
+                    (Temporality::Delta, Some(start)) => {
+                        CounterPoint::Delta(DeltaPoint { start, at, value })
+                    }
+                    (Temporality::Delta, None) => return,
                 };
                 let nested = nesting.as_ref().map(|it| NestedStream {
                     streams: view.streams_of_sender(),

@@ -11,6 +11,7 @@
 mod command;
 mod dcgm;
 mod identities;
+mod instruments;
 #[path = "../../../../tests/llm/mod.rs"]
 mod llm;
 mod load;

@@ -88,13 +88,16 @@ fn is_same_pod<'a>(pod: &PodLabels, text: impl Fn(&str) -> Option<&'a str>) -> b
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::instrument::Instrument;
     use phasemeter_meter::units::Timestamp;
 
     use super::*;
 
     fn read(labels: &[(&str, &str)], host: Option<&str>, pod: Option<&str>) -> String {
         let find = |name: &str| labels.iter().find(|(key, _)| *key == name).map(|it| it.1);
-        let point = Point { metric: "m", label: &find, at: Timestamp::default(), number: 1.0 };
+        let at = Timestamp::default();
+        let instrument = Instrument::Undeclared;
+        let point = Point { metric: "m", label: &find, instrument, start: None, at, number: 1.0 };
         let pod = pod.map(|name| PodLabels {
             name: Some(name.to_owned()),
             namespace: Some("vision".to_owned()),

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
 
 use super::allocations::Allocations;
 use super::coverage::Coverage;
 use super::holder::Holder;
+use super::increases::Increases;
 use super::instant::Instant;
 use super::point::PodLabels;
 use super::point_labels::PointLabels;
@@ -96,6 +97,8 @@ pub(super) struct HeldGpu {
     pub(super) labels: PointLabels,
     /// Its allocations to holders.
     allocations: Allocations,
+    /// Its energy, if its sender reports increases.
+    energy: Increases,
 }
 
 impl HeldGpu {
@@ -185,6 +188,10 @@ impl HeldGpu {
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let exempt = self.last.map(|last| exempt(last, at, stale_after, coverage));
         self.last = Some(at);
+        let mut reading = Reading { utilization, memory_used, allocation, ..instant.reading() };
+        if let Some((increase, start)) = instant.values().find_map(energy_increase) {
+            reading.energy = self.energy.add(start, at, increase.0).map(Millijoules);
+        }
         let reported = instant.values().find_map(|value| match value {
             Value::Xid(code) => Some(code),
             _ => None,
@@ -192,7 +199,7 @@ impl HeldGpu {
         let xid = self.new_xid(reported);
         Some(HeldReading {
             gpu,
-            reading: Reading { utilization, memory_used, allocation, ..instant.reading() },
+            reading,
             basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
             stale_after,
             exempt: exempt.unwrap_or_default(),
@@ -206,6 +213,13 @@ impl HeldGpu {
         let reported = reported?;
         let before = self.last_xid.replace(reported)?;
         (reported != before && reported > 0).then_some(reported)
+    }
+}
+
+const fn energy_increase(value: Value) -> Option<(Millijoules, Option<Timestamp>)> {
+    match value {
+        Value::EnergyIncrease(increase, start) => Some((increase, start)),
+        _ => None,
     }
 }
 

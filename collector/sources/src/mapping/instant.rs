@@ -147,7 +147,8 @@ impl Instant {
                 Value::Device(column, share) => reading.device.set_share(column, Some(share)),
                 Value::Number(column, number) => reading.device.set_number(column, Some(number)),
                 Value::EventReasons(active) => reading.device.set_event_reasons(active),
-                Value::Utilization(..)
+                Value::EnergyIncrease(..)
+                | Value::Utilization(..)
                 | Value::MemoryUsed(_)
                 | Value::MemoryFree(_)
                 | Value::MemoryTotal(_)

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on rules.
 
+use phasemeter_meter::instrument::Instrument;
 use phasemeter_meter::units::Timestamp;
 
 /// Maximum length of a label that identifies or describes a GPU.
@@ -14,9 +15,13 @@ pub struct Point<'a> {
     pub metric: &'a str,
     /// The value of a label of the point, else of its resource.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,
+    /// What its sender declares the metric as.
+    pub instrument: Instrument,
+    /// Since when it sums, if that is declared.
+    pub start: Option<Timestamp>,
     /// When it was measured.
     pub at: Timestamp,
-    /// The value.
+    /// The value; not a number if there is none.
     pub number: f64,
 }
 

@@ -8,6 +8,7 @@ use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
 use super::identity::{GpuLabels, Identity, SENDER};
+use super::meaning::{Meaning, meaning};
 use super::point::Point;
 use super::unit::Unit;
 use super::unit_check::{Checked, UnitChecks, UnitNotice};
@@ -68,6 +69,18 @@ impl Rule {
                 None,
             ));
         };
+        let Some(meaning) = meaning(quantity, point.instrument) else {
+            let notice = UnitNotice::Instrument {
+                subject: subject(point, &gpu),
+                quantity,
+                instrument: point.instrument,
+            };
+            let notice = units.is_first(point.metric).then_some(notice);
+            return Some((
+                self.value(point, gpu, quantity, Err(MissingReason::Unreadable)),
+                notice,
+            ));
+        };
         let number = point.number * self.scale;
         let is_missing =
             number.is_nan() || self.missing_from.is_some_and(|from| point.number >= from);
@@ -79,13 +92,24 @@ impl Rule {
             (true, _) => Err(MissingReason::NotSupported),
             (false, true) => {
                 let value = self.unit.value(quantity, self.basis, number);
+                let value = value.map(|value| with_meaning(value, meaning, point.start));
                 value.ok_or(MissingReason::Unreadable)
             }
             (false, false) => Err(MissingReason::Unreadable),
         };
+        Some((self.value(point, gpu, quantity, value), notice))
+    }
+
+    fn value(
+        &self,
+        point: &Point<'_>,
+        gpu: GpuLabels,
+        quantity: Quantity,
+        value: Result<Value, MissingReason>,
+    ) -> GpuValue {
         let basis = (quantity == Quantity::Utilization).then_some(self.basis);
         let (at, rank) = (point.at, self.rank);
-        Some((GpuValue { gpu, at, quantity: Some(quantity), rank, basis, value }, notice))
+        GpuValue { gpu, at, quantity: Some(quantity), rank, basis, value }
     }
 
     /// Whether a number is of the declared unit. Points of MIG instances prove nothing about GPUs.
@@ -111,10 +135,7 @@ impl Rule {
         }
         let sender = || sender(point, gpu);
         let Checked { is_readable, change } = units.check(declared, number, sender, &gpu.id.name());
-        let subject = || match gpu.sender() {
-            Some(sender) => format!("{metric} of {sender}"),
-            None => metric.to_owned(),
-        };
+        let subject = || subject(point, gpu);
         let notice = change.map(|is_contradicted| match is_contradicted {
             true => UnitNotice::Contradicted { subject: subject(), declared, other },
             false => UnitNotice::Lifted { subject: subject(), declared },
@@ -128,4 +149,20 @@ fn sender<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Vec<&'a str> {
     let labels = SENDER.iter().map(|label| (point.label)(label).unwrap_or_default());
     let host = gpu.host.as_deref().unwrap_or_default();
     [point.metric, host].into_iter().chain(labels).collect()
+}
+
+/// The metric and its sender, in messages.
+fn subject(point: &Point<'_>, gpu: &GpuLabels) -> String {
+    match gpu.sender() {
+        Some(sender) => format!("{} of {sender}", point.metric),
+        None => point.metric.to_owned(),
+    }
+}
+
+/// A value, or the increase since `start` that its number means.
+const fn with_meaning(value: Value, meaning: Meaning, start: Option<Timestamp>) -> Value {
+    match (meaning, value) {
+        (Meaning::Increase, Value::Energy(energy)) => Value::EnergyIncrease(energy, start),
+        (Meaning::Increase | Meaning::Value, value) => value,
+    }
 }

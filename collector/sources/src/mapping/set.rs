@@ -86,6 +86,7 @@ mod tests {
     use super::Mappings;
     use phasemeter_meter::device_state::DeviceColumn;
     use phasemeter_meter::device_totals::LinkDirection;
+    use phasemeter_meter::instrument::Instrument;
     use phasemeter_meter::quantity::Quantity;
     use phasemeter_meter::reading::{Basis, MissingReason};
     use phasemeter_meter::units::{Timestamp, Utilization};
@@ -106,7 +107,9 @@ mod tests {
     ) -> Option<(GpuValue, Option<String>)> {
         let find =
             |name: &str| labels.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let point = Point { metric, label: &find, at: Timestamp::default(), number };
+        let at = Timestamp::default();
+        let point =
+            Point { metric, label: &find, instrument: Instrument::Gauge, start: None, at, number };
         let mapped = mappings.read(&point, units)?;
         Some((mapped.value, mapped.notice.map(|notice| notice.to_string())))
     }

@@ -8,6 +8,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
+use phasemeter_meter::instrument::Instrument;
+use phasemeter_meter::quantity::Quantity;
+
+use super::meaning::expected;
 use super::unit::Unit;
 
 /// Numbers in a row that prove a unit.
@@ -27,11 +31,11 @@ pub struct UnitChecks {
     /// Used before `recent` was last emptied.
     older: HashMap<u64, Evidence>,
     hasher: RandomState,
-    /// Metrics of ambiguous unit that were reported.
-    ambiguous: BTreeSet<String>,
+    /// Metrics that were reported as unreadable.
+    reported: BTreeSet<String>,
 }
 
-/// Something that the units of a sender show, to be logged.
+/// Something that the points of a sender show about their units and their instrument, to be logged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitNotice {
     /// A sender uses the other unit.
@@ -64,6 +68,19 @@ pub enum UnitNotice {
     Ambiguous {
         /// The metric.
         metric: String,
+    },
+    /// The metric is declared as something that the quantity cannot be read from.
+    #[error(
+        "{subject}: is {instrument}, from which {} cannot be read; its values are refused: send {}",
+        .quantity.name(), expected(*.quantity)
+    )]
+    Instrument {
+        /// The metric and its sender.
+        subject: String,
+        /// What it is mapped to.
+        quantity: Quantity,
+        /// What it is declared as.
+        instrument: Instrument,
     },
 }
 
@@ -114,9 +131,9 @@ impl UnitChecks {
         Checked { is_readable: !contradicts && !is_contradicted, change }
     }
 
-    /// Whether a metric of ambiguous unit is to be reported: the first time.
+    /// Whether an unreadable metric is to be reported: the first time.
     pub(super) fn is_first(&mut self, metric: &str) -> bool {
-        !self.ambiguous.contains(metric) && self.ambiguous.insert(metric.to_owned())
+        !self.reported.contains(metric) && self.reported.insert(metric.to_owned())
     }
 
     /// The evidence of a key, which becomes recent; `None` if there is none and none is wanted.

@@ -3,7 +3,9 @@
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkDirection;
 use phasemeter_meter::reading::Basis;
-use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Utilization};
+use phasemeter_meter::units::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
+};
 
 /// A value of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Value {
     Power(Milliwatts),
     /// Energy counter.
     Energy(Millijoules),
+    /// By how much an energy counter increased, and since when, if that is known.
+    EnergyIncrease(Millijoules, Option<Timestamp>),
     /// Temperature.
     Temperature(Celsius),
     /// SM clock.

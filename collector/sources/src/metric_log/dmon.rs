@@ -95,7 +95,7 @@ impl DmonDecoder {
                 text => text.parse().ok()?,
             };
             let metric = Cow::Owned(format!("{PREFIX}{field}"));
-            Some(Sample { metric, labels: labels.clone(), at: Some(at), number })
+            Some(Sample::undeclared(metric, labels.clone(), Some(at), number))
         };
         Ok(self.fields.iter().zip(&cells).filter_map(sample).collect())
     }

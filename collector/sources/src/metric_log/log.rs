@@ -188,7 +188,8 @@ impl MetricLog {
             let file = self.name.to_string();
             return Err(MetricLogError::TooManyPoints { file, most }.into());
         }
-        let mut problem = problem.map(|(line, error)| (line, error.to_string()));
+        let problem = problem.map(|(line, error)| (line, error.to_string()));
+        let mut notices = Vec::new();
         for sample in samples {
             let Some(mapped) =
                 read_sample(&sample, self.label.as_deref(), mappings, &mut self.units)
@@ -196,9 +197,9 @@ impl MetricLog {
                 continue;
             };
             values.push(mapped.value);
-            problem = problem.or_else(|| Some((number, shown(mapped.notice)?.to_string())));
+            notices.extend(shown(mapped.notice).map(|notice| (number, notice.to_string())));
         }
-        if let Some((line, problem)) = problem {
+        for (line, problem) in problem.into_iter().chain(notices) {
             rejected.record(&self.name, line, &problem);
         }
         Ok(true)
@@ -238,7 +239,9 @@ fn read_sample(
     units: &mut UnitChecks,
 ) -> Option<Mapped> {
     let of = |name: &str| sample.label(name);
-    let point = Point { metric: &sample.metric, label: &of, at: sample.at?, number: sample.number };
+    let Sample { metric, instrument, start, at, number, .. } = sample;
+    let (instrument, start, at, number) = (*instrument, *start, (*at)?, *number);
+    let point = Point { metric, label: &of, instrument, start, at, number };
     let mut mapped = mappings.read(&point, units)?;
     if let Some(label) = label {
         mapped.value.gpu.id.within(label);

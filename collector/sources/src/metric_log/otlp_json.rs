@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::units::Timestamp;
 use serde::Deserialize;
 
@@ -57,6 +58,9 @@ struct Metric<'a> {
     name: Option<Cow<'a, str>>,
     gauge: Option<Points<'a>>,
     sum: Option<Points<'a>>,
+    histogram: Option<Points<'a>>,
+    exponential_histogram: Option<Points<'a>>,
+    summary: Option<Points<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +68,17 @@ struct Metric<'a> {
 struct Points<'a> {
     #[serde(borrow)]
     data_points: Option<Vec<Point<'a>>>,
+    is_monotonic: Option<bool>,
+    aggregation_temporality: Option<TemporalityName<'a>>,
+}
+
+/// By its number, or by its name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TemporalityName<'a> {
+    Number(i32),
+    #[serde(borrow)]
+    Name(Cow<'a, str>),
 }
 
 #[derive(Deserialize)]
@@ -71,6 +86,7 @@ struct Points<'a> {
 struct Point<'a> {
     #[serde(borrow)]
     attributes: Option<Vec<KeyValue<'a>>>,
+    start_time_unix_nano: Option<Whole<'a>>,
     time_unix_nano: Option<Whole<'a>>,
     as_double: Option<Double<'a>>,
     as_int: Option<Whole<'a>>,
@@ -123,16 +139,44 @@ pub(super) fn line(text: &str) -> Result<Vec<Sample<'_>>, LineError> {
             if scope.starts_with(OWN_SCOPE) {
                 continue;
             }
-            for Metric { name, gauge, sum } in metrics.into_iter().flatten() {
-                let name = name.unwrap_or_default();
-                let points = gauge.or(sum).and_then(|points| points.data_points);
-                for point in points.into_iter().flatten() {
-                    samples.extend(sample(&name, point, &resource)?);
+            for mut metric in metrics.into_iter().flatten() {
+                let name = metric.name.take().unwrap_or_default();
+                let Some((instrument, points)) = metric.points() else { continue };
+                for point in points.data_points.into_iter().flatten() {
+                    samples.extend(sample((&name, instrument), point, &resource)?);
                 }
             }
         }
     }
     Ok(samples)
+}
+
+impl<'a> Metric<'a> {
+    /// What it is declared as, with its points.
+    fn points(self) -> Option<(Instrument, Points<'a>)> {
+        let histogram = self.histogram.or(self.exponential_histogram);
+        if let Some(points) = self.gauge {
+            return Some((Instrument::Gauge, points));
+        } else if let Some(points) = self.summary {
+            return Some((Instrument::Summary, points));
+        }
+        let is_sum = self.sum.is_some();
+        let points = self.sum.or(histogram)?;
+        let temporality = points.aggregation_temporality.as_ref().and_then(|name| match name {
+            TemporalityName::Number(number) => Temporality::of_otlp(*number),
+            TemporalityName::Name(name) => match &**name {
+                "AGGREGATION_TEMPORALITY_DELTA" => Some(Temporality::Delta),
+                "AGGREGATION_TEMPORALITY_CUMULATIVE" => Some(Temporality::Cumulative),
+                _ => None,
+            },
+        });
+        let is_monotonic = points.is_monotonic == Some(true);
+        let instrument = match is_sum {
+            true => Instrument::Sum { is_monotonic, temporality },
+            false => Instrument::Histogram { temporality },
+        };
+        Some((instrument, points))
+    }
 }
 
 type Labels<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
@@ -146,29 +190,39 @@ fn labels(attributes: Option<Vec<KeyValue<'_>>>) -> Labels<'_> {
 /// The sample of a point; `None` if it has no number. One without a recorded value is not a number: it ends the
 /// value before it.
 fn sample<'a>(
-    metric: &Cow<'a, str>,
+    (metric, instrument): (&Cow<'a, str>, Instrument),
     point: Point<'a>,
     resource: &Labels<'a>,
 ) -> Result<Option<Sample<'a>>, LineError> {
     let is_missing = point.flags.is_some_and(|flags| flags & NO_VALUE != 0);
     let number = match (point.as_double, point.as_int) {
-        _ if is_missing => Some(f64::NAN),
+        // Histograms and summaries have none.
+        _ if is_missing || !has_numbers(instrument) => Some(f64::NAN),
         (Some(Double::Number(number)), _) => Some(number),
         (Some(Double::Text(text)), _) => Some(text.parse().map_err(|_| LineError::Json)?),
         (None, Some(whole)) => Some(whole.number()?),
         (None, None) => None,
     };
     let Some(number) = number else { return Ok(None) };
-    let at = match point.time_unix_nano {
-        Some(Whole::Unsigned(nanos)) => Some(nanos),
-        Some(Whole::Text(text)) => text.parse().ok(),
-        Some(Whole::Signed(_)) | None => None,
-    };
-    let at = at.filter(|nanos| *nanos > 0).and_then(Timestamp::from_nanos);
-    let at = at.ok_or(LineError::Time)?;
+    let start = point.start_time_unix_nano.and_then(time);
+    let at = point.time_unix_nano.and_then(time).ok_or(LineError::Time)?;
     let mut labels = labels(point.attributes);
     labels.extend(resource.iter().cloned());
-    Ok(Some(Sample { metric: metric.clone(), labels, at: Some(at), number }))
+    Ok(Some(Sample { metric: metric.clone(), labels, instrument, start, at: Some(at), number }))
+}
+
+const fn has_numbers(instrument: Instrument) -> bool {
+    !matches!(instrument, Instrument::Histogram { .. } | Instrument::Summary)
+}
+
+/// A time; `None` if it is not set.
+fn time(nanos: Whole<'_>) -> Option<Timestamp> {
+    let nanos = match nanos {
+        Whole::Unsigned(nanos) => Some(nanos),
+        Whole::Text(text) => text.parse().ok(),
+        Whole::Signed(_) => None,
+    };
+    nanos.filter(|nanos| *nanos > 0).and_then(Timestamp::from_nanos)
 }
 
 impl Whole<'_> {

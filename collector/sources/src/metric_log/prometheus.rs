@@ -66,7 +66,11 @@ pub(super) fn sample(text: &str) -> Result<Sample<'_>, LineError> {
         Some(word) => Some(timestamp(word).ok_or(LineError::Time)?),
     };
     let has_more = at.is_some() && words.next().is_some_and(|word| word != "#");
-    if has_more { Err(LineError::Sample) } else { Ok(Sample { metric, labels, at, number }) }
+    if has_more {
+        Err(LineError::Sample)
+    } else {
+        Ok(Sample::undeclared(metric, labels, at, number))
+    }
 }
 
 const fn is_name(c: char) -> bool {

@@ -158,7 +158,7 @@ impl SeriesStore {
             let labels =
                 labels.map(|(key, value)| (Cow::Borrowed(&**key), Cow::Borrowed(&**value)));
             let metric = Cow::Borrowed(&**metric);
-            Some((*line, Sample { metric, labels: labels.collect(), at: instant, number }))
+            Some((*line, Sample::undeclared(metric, labels.collect(), instant, number)))
         });
         samples.collect()
     }

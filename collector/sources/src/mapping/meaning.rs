@@ -1,0 +1,112 @@
+//! What the numbers of a metric mean, by its quantity and by the instrument that its sender declares: one table.
+//!
+//! What has no meaning is refused by name, never read as something else. Must not depend on metrics or units.
+
+use phasemeter_meter::instrument::{Instrument, Temporality};
+use phasemeter_meter::quantity::Quantity;
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The value at its time; of a counter, its total.
+    Value,
+    /// By how much a counter increased since its start time.
+    Increase,
+}
+
+/// How a quantity behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It rises and falls.
+    Level,
+    /// A rate in bytes per second, which exporters declare as a counter now and then.
+    Rate,
+    /// It never falls.
+    Counter,
+}
+
+/// What numbers of a quantity mean if they are declared as this; `None` if they cannot be read.
+pub(super) const fn meaning(quantity: Quantity, instrument: Instrument) -> Option<Meaning> {
+    use Temporality::{Cumulative, Delta};
+    let kind = kind(quantity);
+    match instrument {
+        Instrument::Undeclared | Instrument::Gauge => Some(Meaning::Value),
+        Instrument::Sum { is_monotonic: false, temporality: Some(Cumulative) } => {
+            Some(Meaning::Value)
+        }
+        Instrument::Sum { is_monotonic: true, temporality: Some(temporality) } => {
+            match (kind, temporality) {
+                (Kind::Counter | Kind::Rate, Cumulative) => Some(Meaning::Value),
+                (Kind::Counter, Delta) => Some(Meaning::Increase),
+                (Kind::Level, _) | (Kind::Rate, Delta) => None,
+            }
+        }
+        Instrument::Sum { .. } | Instrument::Histogram { .. } | Instrument::Summary => None,
+    }
+}
+
+/// What numbers of this quantity should be declared as.
+pub(super) const fn expected(quantity: Quantity) -> &'static str {
+    match kind(quantity) {
+        Kind::Level | Kind::Rate => "a gauge",
+        Kind::Counter => "a monotonic sum, cumulative or delta",
+    }
+}
+
+const fn kind(quantity: Quantity) -> Kind {
+    match quantity {
+        Quantity::Energy => Kind::Counter,
+        Quantity::PcieReceived
+        | Quantity::PcieTransmitted
+        | Quantity::NvlinkReceived
+        | Quantity::NvlinkTransmitted => Kind::Rate,
+        _ => Kind::Level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::unit::is_mapped;
+    use super::*;
+
+    /// All instruments, with the meaning of levels, rates and counters: `v` is the value, `+` an increase, and `-` is
+    /// refused.
+    const TABLE: [(&str, [char; 3]); 12] = [
+        ("an undeclared value", ['v', 'v', 'v']),
+        ("a gauge", ['v', 'v', 'v']),
+        ("a cumulative non-monotonic sum", ['v', 'v', 'v']),
+        ("a cumulative monotonic sum", ['-', 'v', 'v']),
+        ("a delta non-monotonic sum", ['-', '-', '-']),
+        ("a delta monotonic sum", ['-', '-', '+']),
+        ("a non-monotonic sum without temporality", ['-', '-', '-']),
+        ("a monotonic sum without temporality", ['-', '-', '-']),
+        ("a cumulative histogram", ['-', '-', '-']),
+        ("a delta histogram", ['-', '-', '-']),
+        ("a histogram without temporality", ['-', '-', '-']),
+        ("a summary", ['-', '-', '-']),
+    ];
+
+    #[test]
+    fn every_instrument_of_every_quantity_has_a_meaning_or_none() {
+        let mut instruments = Vec::new();
+        for instrument in Instrument::all() {
+            let name = instrument.to_string();
+            let (_, row) = TABLE.iter().find(|(known, _)| *known == name).unwrap();
+            for quantity in Quantity::all().filter(|quantity| is_mapped(*quantity)) {
+                let column = match quantity.name() {
+                    "energy" => 2,
+                    name if name.ends_with("_received") || name.ends_with("_transmitted") => 1,
+                    _ => 0,
+                };
+                let found = match meaning(quantity, instrument) {
+                    Some(Meaning::Value) => 'v',
+                    Some(Meaning::Increase) => '+',
+                    None => '-',
+                };
+                assert_eq!(found, row[column], "{name} of {}", quantity.name());
+            }
+            instruments.push(name);
+        }
+        assert_eq!(instruments.len(), TABLE.len());
+    }
+}
