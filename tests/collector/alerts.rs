@@ -37,7 +37,7 @@ fn rules_hold_on_exported_metrics_as_in_the_report() {
     let Some(prometheus) = Prometheus::find() else { return };
     let rules =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../otel-config/alerts/prometheus-rules.yaml");
-    let prometheus = prometheus.start_with("3h", Some(&fs::read_to_string(rules).unwrap()));
+    let prometheus = prometheus.start_with(Some(&fs::read_to_string(rules).unwrap()));
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("log.csv"), log()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));

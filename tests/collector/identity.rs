@@ -64,7 +64,7 @@ fn wait_for(prometheus: &Running, query: &str) {
 #[test]
 fn live_series_join_their_resource_and_survive_restart() {
     let Some(prometheus) = Prometheus::find() else { return };
-    let prometheus = prometheus.start("0s");
+    let prometheus = prometheus.start();
     let dir = tempfile::tempdir().unwrap();
     let (policies, end) = (dir.path().join("policies"), dir.path().join("end"));
     fs::create_dir(&policies).unwrap();
@@ -124,8 +124,7 @@ fn live_series_join_their_resource_and_survive_restart() {
 #[test]
 fn audited_series_join_their_resource() {
     let (Some(prometheus), Some(otelcol)) = (Prometheus::find(), Otelcol::find()) else { return };
-    // GPUs of a log are exported one after another.
-    let (prometheus, otelcol) = (prometheus.start("1h"), otelcol.start());
+    let (prometheus, otelcol) = (prometheus.start(), otelcol.start());
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("log.csv"), log(0..2, 10)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));

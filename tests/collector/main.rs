@@ -37,4 +37,5 @@ mod fleet;
 mod forwarding;
 mod gateway;
 mod identity;
+mod pipelines;
 mod work;

@@ -47,17 +47,20 @@ impl Prometheus {
         Some(promtool)
     }
 
-    /// Starts it. It scrapes nothing, and accepts samples that are older than others of their series by
-    /// up to `out_of_order`.
-    pub(crate) fn start(&self, out_of_order: &str) -> Running {
-        self.start_with(out_of_order, None)
+    /// Starts it. It scrapes nothing, and refuses samples that are older than others of their series.
+    pub(crate) fn start(&self) -> Running {
+        self.start_with(None)
     }
 
     /// Starts it with a file of rules.
-    pub(crate) fn start_with(&self, out_of_order: &str, rules: Option<&str>) -> Running {
-        let (server, [address]) = Server::start("/-/ready", |[address], dir| {
-            let mut config =
-                format!("storage: {{tsdb: {{out_of_order_time_window: {out_of_order}}}}}\n");
+    pub(crate) fn start_with(&self, rules: Option<&str>) -> Running {
+        self.start_at(None, rules)
+    }
+
+    /// Starts it at this address, or at a free one.
+    pub(crate) fn start_at(&self, at: Option<SocketAddr>, rules: Option<&str>) -> Running {
+        let (server, [address]) = Server::start_at([at], "/-/ready", |[address], dir| {
+            let mut config = "global: {}\n".to_owned();
             if let Some(rules) = rules {
                 fs::write(dir.join("rules.yaml"), rules).unwrap();
                 config += "rule_files: [rules.yaml]\n";

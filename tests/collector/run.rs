@@ -37,8 +37,13 @@ impl Run {
 
     /// Runs a script around a command.
     pub(crate) fn of(script: &Script, options: &[&str], program: &[&str]) -> Self {
+        Self::scripted(&script.text(), options, program)
+    }
+
+    /// Runs a driver with this script around a command.
+    pub(crate) fn scripted(script: &str, options: &[&str], program: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let fake = Fake::install(dir.path(), &script.text()).unwrap();
+        let fake = Fake::install(dir.path(), script).unwrap();
         let report = dir.path().join("report.json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().envs(fake.environment()).env("PATH", "/usr/bin:/bin");
@@ -73,6 +78,10 @@ impl Run {
 }
 
 impl Report {
+    pub(crate) const fn json(&self) -> &Value {
+        &self.0
+    }
+
     pub(crate) fn gpus(&self) -> &[Value] {
         self.0["gpus"].as_array().unwrap()
     }

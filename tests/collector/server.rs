@@ -34,8 +34,18 @@ impl Server {
         ready: &str,
         command: impl Fn(&[SocketAddr; N], &Path) -> Command,
     ) -> (Self, [SocketAddr; N]) {
+        Self::start_at([None; N], ready, command)
+    }
+
+    /// Starts it like [`Self::start`], at these ports if they are given.
+    pub(crate) fn start_at<const N: usize>(
+        given: [Option<SocketAddr>; N],
+        ready: &str,
+        command: impl Fn(&[SocketAddr; N], &Path) -> Command,
+    ) -> (Self, [SocketAddr; N]) {
         for _ in 0..PORT_ATTEMPTS {
-            let ports = free_ports();
+            let mut ports = free_ports();
+            ports.iter_mut().zip(given).for_each(|(port, given)| *port = given.unwrap_or(*port));
             let dir = tempfile::tempdir().unwrap();
             let command = command(&ports, dir.path());
             if let Some(server) = Self::try_start(command, dir, ports[0], ready) {

@@ -9,6 +9,8 @@ mod queries;
 mod rates;
 mod rolling;
 
+use std::collections::VecDeque;
+
 pub use self::rolling::WindowTotals;
 use self::rolling::{RollingWindow, Snapshot};
 use crate::accounts::Charge;
@@ -44,6 +46,10 @@ pub trait Observer {
     fn span(&mut self, _span: &PhaseSpan) {}
     /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
     fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
+    /// The last state of `gpu`, at the end of its span; unless implemented, a boundary.
+    fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.boundary(at, gpu);
+    }
     /// A session ended at `at` and the next begins. Its spans and its boundary have been emitted.
     fn session(&mut self, _at: Timestamp) {}
     /// An alert opened or closed.
@@ -57,8 +63,8 @@ impl Observer for () {}
 pub struct GpuMeter {
     config: MeterConfig,
     reorder: ReorderBuffer,
-    /// The first readings, buffered until `stale_after` is estimated.
-    warmup: Vec<Reading>,
+    /// The first readings, which wait until `stale_after` is estimated.
+    warmup: VecDeque<Reading>,
     stale_after: Option<Nanos>,
     start: Option<Timestamp>,
     last: Option<Reading>,
@@ -97,7 +103,7 @@ impl GpuMeter {
         Self {
             config,
             reorder: ReorderBuffer::new(config.allowed_lateness),
-            warmup: Vec::new(),
+            warmup: VecDeque::new(),
             stale_after: config.stale_after.fixed(),
             start: None,
             last: None,
@@ -165,19 +171,17 @@ impl GpuMeter {
         self.feeds[index].push(interval, self.watermark)
     }
 
-    /// The first boundary after the oldest buffered reading; `None` if there is no such reading.
+    /// The first boundary after the oldest reading that waits; `None` if there is no such reading.
     #[must_use]
     pub fn next_boundary(&self) -> Option<Timestamp> {
-        self.reorder.next_at().map(|at| self.config.boundary_after(at, self.wall))
+        let first = self.warmup.front().map(|reading| reading.at);
+        let next = first.or_else(|| self.reorder.next_at());
+        next.map(|at| self.config.boundary_after(at, self.wall))
     }
 
-    /// At the end of the input, ingests the buffered readings before `until`.
+    /// At the end of the input, ingests the readings before `until` that wait.
     pub fn drain(&mut self, until: Timestamp, observer: &mut impl Observer) {
-        while self.reorder.next_at().is_some_and(|at| at < until)
-            && let Some(next) = self.reorder.drain()
-        {
-            self.ingest(&next, observer);
-        }
+        self.drain_while(|at| at < until, observer);
     }
 
     /// Ends the input of a log. The last reading covers no time; its time is the end of the run.
@@ -206,10 +210,23 @@ impl GpuMeter {
     }
 
     fn drain_all(&mut self, observer: &mut impl Observer) {
-        while let Some(next) = self.reorder.drain() {
-            self.ingest(&next, observer);
+        self.drain_while(|_| true, observer);
+    }
+
+    fn drain_while(&mut self, is_due: impl Fn(Timestamp) -> bool, observer: &mut impl Observer) {
+        if self.stale_after.is_none() {
+            let first = self.warmup.iter().map(|reading| reading.at);
+            self.stale_after = Some(staleness::estimate(first.chain(self.reorder.times())));
         }
-        self.drain_warmup(observer);
+        while let Some(next) = self.warmup.pop_front_if(|reading| is_due(reading.at)) {
+            self.advance(&next, self.stale_after.unwrap_or_default(), observer);
+        }
+        while self.warmup.is_empty()
+            && self.reorder.next_at().is_some_and(&is_due)
+            && let Some(next) = self.reorder.drain()
+        {
+            self.advance(&next, self.stale_after.unwrap_or_default(), observer);
+        }
     }
 
     fn end_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
@@ -218,7 +235,7 @@ impl GpuMeter {
         self.ledger.spans.finish(&mut |span| observer.span(span));
         self.watermark = end;
         if self.config.boundary_every > Nanos::ZERO {
-            observer.boundary(end, self);
+            observer.end(end, self);
         }
     }
 
@@ -246,26 +263,33 @@ impl GpuMeter {
         self.power_limit = limit;
     }
 
-    /// Ingests a reading. The first readings of a log are buffered until `stale_after` is
-    /// estimated.
+    /// Ingests a reading. The first readings of a log wait until `stale_after` is estimated.
     fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
-        if let Some(stale_after) = self.stale_after {
-            self.advance(reading, stale_after, observer);
-        } else {
-            self.warmup.push(*reading);
-            if self.warmup.len() == staleness::READINGS_NEEDED {
-                self.drain_warmup(observer);
+        match self.stale_after {
+            Some(stale_after) if self.warmup.is_empty() => {
+                self.advance(reading, stale_after, observer);
             }
+            _ => self.warm_up(*reading, observer),
         }
     }
 
+    /// Once `stale_after` is estimated, ingests two readings for each that arrives, until none waits: GPUs
+    /// whose first readings ended the wait at once would reach many boundaries one GPU after another.
     #[inline(never)]
-    fn drain_warmup(&mut self, observer: &mut impl Observer) {
-        let readings = std::mem::take(&mut self.warmup);
-        let times = readings.iter().map(|reading| reading.at);
-        let stale_after = *self.stale_after.get_or_insert_with(|| staleness::estimate(times));
-        for reading in &readings {
-            self.advance(reading, stale_after, observer);
+    fn warm_up(&mut self, reading: Reading, observer: &mut impl Observer) {
+        self.warmup.push_back(reading);
+        if self.warmup.len() == staleness::READINGS_NEEDED {
+            let times = self.warmup.iter().map(|reading| reading.at);
+            self.stale_after.get_or_insert_with(|| staleness::estimate(times));
+        }
+        let Some(stale_after) = self.stale_after else { return };
+        for _ in 0..2 {
+            if let Some(next) = self.warmup.pop_front() {
+                self.advance(&next, stale_after, observer);
+            }
+        }
+        if self.warmup.is_empty() {
+            self.warmup.shrink_to_fit();
         }
     }
 

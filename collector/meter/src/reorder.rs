@@ -156,6 +156,11 @@ impl ReorderBuffer {
         self.pending.front().map(|reading| reading.at)
     }
 
+    /// The times of the buffered readings, in order.
+    pub fn times(&self) -> impl DoubleEndedIterator<Item = Timestamp> + Clone {
+        self.pending.iter().map(|reading| reading.at)
+    }
+
     /// Releases the oldest reading regardless of the watermark, at the end of input.
     pub fn drain(&mut self) -> Option<Reading> {
         self.pending.pop_front()

@@ -165,8 +165,14 @@ impl GpuMeter {
     /// The start of the span. Until a reading is ingested, an older one may still arrive.
     #[must_use]
     pub fn begins_at(&self) -> Option<Timestamp> {
-        let first = || self.warmup.first().map(|reading| reading.at);
+        let first = || self.warmup.front().map(|reading| reading.at);
         self.start.or_else(first).or_else(|| self.reorder.next_at())
+    }
+
+    /// How long a reading represents the present; `None` as long as that is not known.
+    #[must_use]
+    pub const fn stale_after(&self) -> Option<Nanos> {
+        self.stale_after
     }
 
     /// Number of readings that wait for older ones.

@@ -10,7 +10,7 @@ use phasemeter_meter::units::{Bytes, Nanos};
 use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::instruments as metrics;
-use super::values::{PointTime, double, weighted_seconds};
+use super::values::{Start, double, weighted_seconds};
 use crate::names::attribute;
 
 /// The last point of one account.
@@ -63,7 +63,7 @@ impl AccountPoints {
             }
             let point = |value| {
                 let attributes = export.attributes.own(attribute::PHASE, account.name());
-                double(export.when, attributes, value)
+                double(export.start, attributes, value)
             };
             numbers.add(&metrics::TIME, point(balance.time.as_secs_f64()));
             if price.is_none() {
@@ -80,11 +80,11 @@ impl AccountPoints {
         for feed in export.meter.feeds().filter(|feed| feed.is_measured()) {
             let seconds = weighted_seconds(feed.weighted());
             let attributes = export.attributes.basis(feed.basis());
-            numbers.add(&metrics::EFFECTIVE_TIME, double(export.when, attributes, seconds));
+            numbers.add(&metrics::EFFECTIVE_TIME, double(export.start, attributes, seconds));
         }
         if let Some((attributes, rate)) = price {
-            let gauge = PointTime { start: 0, ..export.when };
-            numbers.add(&metrics::PRICE, double(gauge, attributes, rate.hourly().as_f64()));
+            let price = double(Start::NONE, attributes, rate.hourly().as_f64());
+            numbers.add(&metrics::PRICE, price);
         }
     }
 }

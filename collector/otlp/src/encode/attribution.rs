@@ -8,7 +8,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
 use super::instruments::{ATTRIBUTION_COST, ATTRIBUTION_PENDING};
-use super::values::{PointTime, double, text};
+use super::values::{Start, double, text};
 use crate::names::attribute;
 
 /// The cost that is divided, between two exports.
@@ -18,9 +18,7 @@ pub(super) struct AttributionPoints {
     costs: Option<(NanoUsd, NanoUsd)>,
     /// When the sums start.
     start: Option<Timestamp>,
-    /// Time of the last points.
-    last: u64,
-    /// What they were: the sums, and the bill.
+    /// What the last points were: the sums, and the bill.
     exported: Option<Exported>,
 }
 
@@ -37,32 +35,25 @@ impl AttributionPoints {
         self.costs = Some((spans, unattributed));
     }
 
-    /// Adds the points at a boundary, up to which all GPUs together cost `bill`, if they are priced.
-    pub(super) fn add_points(&mut self, at: Timestamp, bill: Option<NanoUsd>, batch: &mut Batch) {
+    /// Adds the points of a round, up to which all GPUs together cost `bill`, if they are priced.
+    pub(super) fn add_points(&mut self, bill: Option<NanoUsd>, batch: &mut Batch) {
         let (Some((spans, unattributed)), Some(start)) = (self.costs, self.start) else { return };
-        // Two points of a stream never share a timestamp.
-        self.last = at.as_nanos().max(self.last.saturating_add(1));
-        let when = PointTime { start: start.as_nanos(), time: self.last };
+        let start = Start::at(start);
         for (state, cost) in [("spans", spans), ("unattributed", unattributed)] {
             let attributes = vec![text(attribute::ATTRIBUTION_STATE, state)];
-            batch.workload.add(&ATTRIBUTION_COST, double(when, attributes, cost.as_f64()));
+            batch.workload.add(&ATTRIBUTION_COST, double(start, attributes, cost.as_f64()));
         }
         if let Some(bill) = bill {
             let pending = bill - spans - unattributed;
-            batch.workload.add(&ATTRIBUTION_PENDING, double(when, Vec::new(), pending.as_f64()));
+            batch.workload.add(&ATTRIBUTION_PENDING, double(start, Vec::new(), pending.as_f64()));
         }
         self.exported = Some(((spans, unattributed), bill));
     }
 
     /// Adds the points at the end, unless the last ones were these.
-    pub(super) fn add_last_points(
-        &mut self,
-        at: Timestamp,
-        bill: Option<NanoUsd>,
-        batch: &mut Batch,
-    ) {
+    pub(super) fn add_last_points(&mut self, bill: Option<NanoUsd>, batch: &mut Batch) {
         if self.exported != self.costs.map(|costs| (costs, bill)) {
-            self.add_points(at, bill, batch);
+            self.add_points(bill, batch);
         }
     }
 }

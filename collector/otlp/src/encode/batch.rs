@@ -17,7 +17,7 @@ use super::instruments::{Instrument, Kind, UTILIZATION};
 use super::settings::TemporalityPreference;
 use super::values::{SCHEMA, scope};
 
-/// Number of points that fill a request: typically an eighth of a mebibyte when encoded, and many times
+/// The number of points that fill a request: typically an eighth of a mebibyte when encoded, and many times
 /// that in memory before.
 pub(super) const MAX_POINTS: usize = 1_024;
 
@@ -94,24 +94,37 @@ impl Batch {
         }
     }
 
+    /// Sets the time of all points, which is that of their round.
+    pub(super) fn set_time(&mut self, at: Timestamp) {
+        self.times().for_each(|point| *point.time = at.as_nanos());
+    }
+
     /// Converts the times of all points to wall time.
     pub(super) fn label(&mut self, wall: &WallTime) {
-        if !wall.has_stepped() {
-            return;
+        if wall.has_stepped() {
+            for PointTimes { start, time, exemplars } in self.times() {
+                label(start, time, wall);
+                label_exemplars(exemplars, wall);
+            }
+        }
+    }
+
+    /// The times of all points.
+    fn times(&mut self) -> impl Iterator<Item = PointTimes<'_>> {
+        macro_rules! times {
+            ($points:expr) => {
+                $points.map(|point| PointTimes {
+                    start: &mut point.start_time_unix_nano,
+                    time: &mut point.time_unix_nano,
+                    exemplars: &mut point.exemplars,
+                })
+            };
         }
         let numbers = self.hardware.0.iter_mut().chain(&mut self.workload.0);
-        for point in numbers.flat_map(|(_, points)| points) {
-            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
-            label_exemplars(&mut point.exemplars, wall);
-        }
-        for point in &mut self.explicit {
-            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
-            label_exemplars(&mut point.exemplars, wall);
-        }
-        for point in &mut self.exponential {
-            label(&mut point.start_time_unix_nano, &mut point.time_unix_nano, wall);
-            label_exemplars(&mut point.exemplars, wall);
-        }
+        let numbers = numbers.flat_map(|(_, points)| points);
+        let histograms =
+            times!(self.explicit.iter_mut()).chain(times!(self.exponential.iter_mut()));
+        times!(numbers).chain(histograms)
     }
 
     /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty.
@@ -154,6 +167,13 @@ impl Batch {
         .collect();
         (!resource_metrics.is_empty()).then_some(ExportMetricsServiceRequest { resource_metrics })
     }
+}
+
+/// The times of a point, in nanoseconds.
+struct PointTimes<'a> {
+    start: &'a mut u64,
+    time: &'a mut u64,
+    exemplars: &'a mut Vec<Exemplar>,
 }
 
 fn metric(name: &str, unit: &str, description: &str, data: Data) -> Metric {

@@ -5,7 +5,7 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;
 
 use super::gpu_attributes::GpuAttributes;
-use super::values::PointTime;
+use super::values::Start;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 
 /// One GPU at the instant of an export.
@@ -15,13 +15,12 @@ pub(super) struct GpuSnapshot<'a> {
     pub(super) meter: &'a GpuMeter,
     /// The previous export; for the first export, the first reading.
     pub(super) since: Timestamp,
-    /// The timestamps of a sum.
-    pub(super) when: PointTime,
+    /// The start of its sums.
+    pub(super) start: Start,
 }
 
 impl GpuSnapshot<'_> {
-    /// The last reading since the previous export: an instantaneous value is exported once, with the
-    /// timestamp of its reading.
+    /// The last reading since the previous export: an instantaneous value is exported once.
     pub(super) fn last_reading(&self) -> Option<&Reading> {
         self.meter.last_reading().filter(|reading| reading.at >= self.since)
     }

@@ -18,7 +18,7 @@ use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::health::Health;
 use super::instruments as metrics;
-use super::values::{PointTime, double, integer, text, weighted_seconds, whole};
+use super::values::{Start, double, integer, text, weighted_seconds, whole};
 use crate::names::attribute;
 
 /// Maximum number of metrics that wait for the readings of their time; beyond it the oldest counts
@@ -58,7 +58,6 @@ struct Increase {
 /// The last value of a gauge.
 #[derive(Clone, Copy, Debug)]
 struct LastGauge {
-    at: Timestamp,
     component: Component,
     gauge: Gauge,
 }
@@ -117,7 +116,7 @@ impl DeviceMetrics {
             }
             DeviceValue::PowerLimit(limit) => self.power_limit = Some(limit),
             DeviceValue::Gauge(gauge) => {
-                let last = LastGauge { at, component, gauge };
+                let last = LastGauge { component, gauge };
                 let stream = |it: &LastGauge| (it.component, mem::discriminant(&it.gauge));
                 match self.gauges.iter_mut().find(|known| stream(known) == stream(&last)) {
                     Some(known) => *known = last,
@@ -143,13 +142,12 @@ impl DeviceMetrics {
             add_gauge(&last, export, batch);
         }
         if let Some(limit) = self.power_limit {
-            let when = PointTime { start: 0, ..export.when };
-            let point = double(when, vec![export.attributes.id()], limit.watts());
+            let point = double(Start::NONE, vec![export.attributes.id()], limit.watts());
             batch.workload.add(&metrics::POWER_LIMIT, point);
         }
         for (code, count) in &self.xids {
             let attributes = vec![export.attributes.id(), whole(attribute::GPU_XID_CODE, *code)];
-            batch.workload.add(&metrics::XID, integer(export.when, attributes, *count));
+            batch.workload.add(&metrics::XID, integer(export.start, attributes, *count));
         }
         self.health.add_points(export, batch);
     }
@@ -162,7 +160,7 @@ fn add_activity(
     export: &GpuSnapshot,
     batch: &mut Batch,
 ) {
-    let when = PointTime { start: export.since.as_nanos(), ..export.when };
+    let since = Start::at(export.since);
     let attributes = match component {
         Component::Gpu => vec![export.attributes.id()],
         part => export.attributes.component(part),
@@ -178,7 +176,7 @@ fn add_activity(
             (&mut batch.hardware, &metrics::HW_UTILIZATION, attributes)
         }
     };
-    numbers.add(instrument, double(when, attributes, mean));
+    numbers.add(instrument, double(since, attributes, mean));
 }
 
 fn add_counter(
@@ -207,7 +205,7 @@ fn add_counter(
 fn add_throttling(reason: &str, nanos: u64, export: &GpuSnapshot, batch: &mut Batch) {
     let attributes = export.attributes.own(attribute::THROTTLE_REASON, reason);
     let seconds = nanos as f64 / NANOS_PER_SECOND as f64;
-    batch.workload.add(&metrics::THROTTLE_TIME, double(export.when, attributes, seconds));
+    batch.workload.add(&metrics::THROTTLE_TIME, double(export.start, attributes, seconds));
 }
 
 /// Adds traffic of a link; that of the PCIe link is the GPU's.
@@ -223,7 +221,7 @@ fn add_traffic(
         link => (&metrics::HW_NETWORK_IO, export.attributes.component(link)),
     };
     attributes.push(text("network.io.direction", direction));
-    batch.hardware.add(instrument, integer(export.when, attributes, bytes));
+    batch.hardware.add(instrument, integer(export.start, attributes, bytes));
 }
 
 /// Adds errors of the GPU or of a link.
@@ -237,31 +235,30 @@ fn add_errors(
     let hardware = if component == Component::Gpu { "gpu" } else { "network" };
     let mut attributes = export.attributes.component(component);
     attributes.extend([text("hw.type", hardware), text("error.type", kind)]);
-    batch.hardware.add(&metrics::HW_ERRORS, integer(export.when, attributes, count));
+    batch.hardware.add(&metrics::HW_ERRORS, integer(export.start, attributes, count));
 }
 
-/// Adds the last value of a gauge, with its own timestamp.
+/// Adds the last value of a gauge.
 fn add_gauge(last: &LastGauge, export: &GpuSnapshot, batch: &mut Batch) {
-    let when = PointTime { start: 0, time: last.at.as_nanos() };
     let mut attributes = export.attributes.component(last.component);
     let numbers = &mut batch.hardware;
     match last.gauge {
         Gauge::MemoryTemperature(temperature) => {
             attributes.push(text("hw.sensor_location", "memory"));
             let celsius = f64::from(temperature.0);
-            numbers.add(&metrics::HW_TEMPERATURE, double(when, attributes, celsius));
+            numbers.add(&metrics::HW_TEMPERATURE, double(Start::NONE, attributes, celsius));
         }
         Gauge::FanSpeed(percent) => {
             let ratio = f64::from(percent) / 100.0;
-            numbers.add(&metrics::HW_FAN_SPEED, double(when, attributes, ratio));
+            numbers.add(&metrics::HW_FAN_SPEED, double(Start::NONE, attributes, ratio));
         }
         Gauge::Memory { used, total } => {
-            let sum = PointTime { start: export.when.start, ..when };
+            let sum = export.start;
             let [used, total] = [used, total].map(Bytes::get);
             numbers.add(&metrics::HW_MEMORY_LIMIT, integer(sum, attributes.clone(), total));
             numbers.add(&metrics::HW_MEMORY_USAGE, integer(sum, attributes.clone(), used));
             if total > 0 {
-                let point = double(when, attributes, used as f64 / total as f64);
+                let point = double(Start::NONE, attributes, used as f64 / total as f64);
                 numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
             }
         }

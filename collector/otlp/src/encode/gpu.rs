@@ -23,7 +23,7 @@ use super::hardware::Hardware;
 use super::settings::{Aggregation, ExemplarFilter};
 use super::spans::SpanTotals;
 use super::utilization;
-use super::values::PointTime;
+use super::values::Start;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 use phasemeter_meter::device_metric::DeviceMetric;
 
@@ -40,9 +40,8 @@ pub(super) struct Session {
 struct LastExport {
     /// Where its span and its sums start.
     first: Timestamp,
-    /// Time of the last export, and the timestamp of its points; at first, the start.
+    /// Time of the last export; at first, the start.
     at: Timestamp,
-    time: u64,
 }
 
 /// State of one GPU's export, of constant size.
@@ -59,12 +58,12 @@ pub struct GpuExport {
     exemplars: Exemplars,
     /// Its cost at the last export.
     cost: NanoUsd,
-    /// The round of exports in which it last added its points.
-    pub(super) round: Option<u64>,
+    /// Its number among the GPUs of the exporter.
+    pub(super) index: usize,
 }
 
 impl GpuExport {
-    pub(super) fn new(key: GpuKey, id: String, gpu: &GpuDescription) -> Self {
+    pub(super) fn new(index: usize, key: GpuKey, id: String, gpu: &GpuDescription) -> Self {
         Self {
             key,
             identity_key: gpu.identity.key().to_owned(),
@@ -76,7 +75,7 @@ impl GpuExport {
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
             cost: NanoUsd::ZERO,
-            round: None,
+            index,
         }
     }
 
@@ -117,7 +116,7 @@ impl GpuExport {
 
     /// Begins the first session.
     pub(super) fn begin(&mut self, at: Timestamp, experiment: &Experiment) {
-        self.last = Some(LastExport { first: at, at, time: at.as_nanos() });
+        self.last = Some(LastExport { first: at, at });
         self.next_session(at, experiment);
     }
 
@@ -185,6 +184,12 @@ impl GpuExport {
         (from < at).then(|| Claim { gpu: self.identity_key.clone(), from, to: at })
     }
 
+    /// Leaves out an export. The next one has what has happened since the last; an exemplar would name the wrong
+    /// session.
+    pub(super) fn skip(&mut self, meter: &GpuMeter) {
+        self.exemplars.take(meter).for_each(drop);
+    }
+
     /// Adds the GPU's points at the instant `at`.
     pub(super) fn add_points(
         &mut self,
@@ -197,12 +202,9 @@ impl GpuExport {
         let (Some(session), Some(last)) = (&self.session, &mut self.last) else { return };
         let start = last.first;
         let since = std::mem::replace(&mut last.at, at);
-        // Two points of a stream never share a timestamp, although the last reading can lie on a
-        // boundary that was already exported.
-        last.time = at.as_nanos().max(last.time.saturating_add(1));
-        let when = PointTime { start: start.as_nanos(), time: last.time };
         self.attributes.reach(at);
-        let export = GpuSnapshot { attributes: &self.attributes, meter, since, when };
+        let start = Start::at(start);
+        let export = GpuSnapshot { attributes: &self.attributes, meter, since, start };
         self.hardware.add_points(&export, batch);
         self.accounts.add_points(&export, batch);
         self.device_metrics.settle(at);

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::gpu_attributes::GpuDescription;
 use super::instruments as metrics;
-use super::values::{PointTime, double, integer, text, weighted_seconds};
+use super::values::{Start, double, integer, text, weighted_seconds};
 use crate::names::attribute;
 
 /// State between two exports.
@@ -53,15 +53,14 @@ impl Hardware {
     /// Adds limits and capacities.
     fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total {
-            let point = integer(export.when, export.attributes.gpu(), total.get());
+            let point = integer(export.start, export.attributes.gpu(), total.get());
             batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
         }
         for (kind, limit) in self.temperature_limits {
             if let Some(limit) = limit {
-                let when = PointTime { start: 0, ..export.when };
                 let mut attributes = export.attributes.hardware("hw.sensor_location", "gpu");
                 attributes.push(text("hw.limit_type", kind));
-                let point = double(when, attributes, f64::from(limit.0));
+                let point = double(Start::NONE, attributes, f64::from(limit.0));
                 batch.hardware.add(&metrics::HW_TEMPERATURE_LIMIT, point);
             }
         }
@@ -75,10 +74,10 @@ impl Hardware {
         if time > Nanos::ZERO {
             let weighted = observed.weighted.saturating_sub(before.weighted);
             let mean = weighted_seconds(weighted) / time.as_secs_f64();
-            let when = PointTime { start: export.since.as_nanos(), ..export.when };
+            let since = Start::at(export.since);
             let mut attributes = export.attributes.gpu();
             attributes.push(text("hw.gpu.task", "general"));
-            batch.hardware.add(&metrics::HW_UTILIZATION, double(when, attributes, mean));
+            batch.hardware.add(&metrics::HW_UTILIZATION, double(since, attributes, mean));
         }
     }
 
@@ -89,16 +88,16 @@ impl Hardware {
         // must not fall.
         self.energy = self.energy.max(joules);
         let attributes = export.attributes.hardware("hw.type", "gpu");
-        batch.hardware.add(&metrics::HW_ENERGY, double(export.when, attributes, self.energy));
+        batch.hardware.add(&metrics::HW_ENERGY, double(export.start, attributes, self.energy));
     }
 
     fn add_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
         let attributes = export.attributes;
         let numbers = &mut batch.hardware;
-        let gauge = PointTime { start: 0, time: reading.at.as_nanos() };
+        let gauge = Start::NONE;
         if let Some(used) = reading.memory_used {
-            let when = PointTime { start: export.when.start, ..gauge };
-            numbers.add(&metrics::HW_MEMORY_USAGE, integer(when, attributes.gpu(), used.get()));
+            let point = integer(export.start, attributes.gpu(), used.get());
+            numbers.add(&metrics::HW_MEMORY_USAGE, point);
             if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
                 let fraction = used.get() as f64 / total.get() as f64;
                 let point = double(gauge, attributes.gpu(), fraction);

@@ -9,7 +9,7 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::instruments::HW_STATUS;
-use super::values::{PointTime, integer, text};
+use super::values::{integer, text};
 
 /// XIDs that make a GPU unusable until it is reset: those for which the immediate action in NVIDIA's
 /// catalog (<https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html>, October 2025) is
@@ -70,11 +70,10 @@ impl Health {
     /// Adds the states as of the last reading since the last export, if any.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let Some(reading) = export.last_reading() else { return };
-        let when = PointTime { time: reading.at.as_nanos(), ..export.when };
         for (state, holds) in self.states(reading) {
             let mut attributes = export.attributes.hardware("hw.type", "gpu");
             attributes.push(text("hw.state", state));
-            batch.hardware.add(&HW_STATUS, integer(when, attributes, u64::from(holds)));
+            batch.hardware.add(&HW_STATUS, integer(export.start, attributes, u64::from(holds)));
         }
         self.is_degraded = false;
     }

@@ -14,7 +14,7 @@ use super::batch::Batch;
 use super::context::{GpuSnapshot, TraceContext};
 use super::exemplars::Candidate;
 use super::settings::Aggregation;
-use super::values::{PointTime, text};
+use super::values::text;
 use crate::experiment::EXPERIMENT_ID;
 
 /// Adds the histograms of all readings so far, one per basis. Exemplars are of the polled basis.
@@ -45,12 +45,11 @@ fn add_feed_points(
     }
     let attributes = export.attributes.basis(feed.basis());
     let sum = Some(sum_ppm as f64 / f64::from(PPM));
-    let PointTime { start: start_time_unix_nano, time: time_unix_nano } = export.when;
+    let start_time_unix_nano = export.start.as_nanos();
     match aggregation {
         Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {
             attributes,
             start_time_unix_nano,
-            time_unix_nano,
             count,
             sum,
             bucket_counts: histogram.fixed().to_vec(),
@@ -64,7 +63,6 @@ fn add_feed_points(
             batch.exponential.push(ExponentialHistogramDataPoint {
                 attributes,
                 start_time_unix_nano,
-                time_unix_nano,
                 count,
                 sum,
                 scale,

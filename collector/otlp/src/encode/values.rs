@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::{
 use opentelemetry_proto::tonic::metrics::v1::NumberDataPoint;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use phasemeter_meter::units::{NANOS_PER_SECOND, PPM};
+use phasemeter_meter::units::{NANOS_PER_SECOND, PPM, Timestamp};
 
 use crate::experiment::Attributes;
 
@@ -80,35 +80,44 @@ pub(super) fn weighted_seconds(weighted: u128) -> f64 {
     weighted as f64 / (f64::from(PPM) * NANOS_PER_SECOND as f64)
 }
 
-/// Timestamps of a metric point, in nanoseconds since the epoch.
+/// The start of a point. Its time is that of its round, which it gets when the round leaves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PointTime {
-    /// Start of a sum; zero for a gauge.
-    pub(super) start: u64,
-    /// Time of the value.
-    pub(super) time: u64,
+pub(super) struct Start(u64);
+
+impl Start {
+    /// No start: an instantaneous value.
+    pub(super) const NONE: Self = Self(0);
+
+    /// The start of a sum or of a mean.
+    pub(super) const fn at(at: Timestamp) -> Self {
+        Self(at.as_nanos())
+    }
+
+    /// Nanoseconds since the epoch; zero without a start.
+    pub(super) const fn as_nanos(self) -> u64 {
+        self.0
+    }
 }
 
 /// A double point.
-pub(super) fn double(when: PointTime, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
-    point(when, attributes, number_data_point::Value::AsDouble(value))
+pub(super) fn double(start: Start, attributes: Vec<KeyValue>, value: f64) -> NumberDataPoint {
+    point(start, attributes, number_data_point::Value::AsDouble(value))
 }
 
 /// An integer point.
-pub(super) fn integer(when: PointTime, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
+pub(super) fn integer(start: Start, attributes: Vec<KeyValue>, value: u64) -> NumberDataPoint {
     let value = i64::try_from(value).unwrap_or(i64::MAX);
-    point(when, attributes, number_data_point::Value::AsInt(value))
+    point(start, attributes, number_data_point::Value::AsInt(value))
 }
 
 fn point(
-    when: PointTime,
+    start: Start,
     attributes: Vec<KeyValue>,
     value: number_data_point::Value,
 ) -> NumberDataPoint {
     NumberDataPoint {
         attributes,
-        start_time_unix_nano: when.start,
-        time_unix_nano: when.time,
+        start_time_unix_nano: start.as_nanos(),
         value: Some(value),
         ..NumberDataPoint::default()
     }

@@ -10,7 +10,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::batch::Batch;
 use super::instruments::{WORK, WORK_COST};
-use super::values::{PointTime, double, integer, number, text, whole};
+use super::values::{Start, double, integer, number, text, whole};
 use crate::names::attribute;
 
 /// Reports that wait for the readings of their time. Beyond it the oldest counts early.
@@ -25,8 +25,6 @@ pub(super) struct WorkPoints {
     totals: BTreeMap<&'static str, Total>,
     /// When the sums start.
     start: Option<Timestamp>,
-    /// Time of the last points.
-    last: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,20 +73,17 @@ impl WorkPoints {
             }
         }
         let Some(start) = self.start else { return };
-        // Two points of a stream never share a timestamp.
-        self.last = at.as_nanos().max(self.last.saturating_add(1));
-        let when = PointTime { start: start.as_nanos(), time: self.last };
+        let start = Start::at(start);
         for (unit, total) in &mut self.totals {
             let attributes = vec![text(attribute::WORK_UNIT, *unit)];
-            batch.workload.add(&WORK, integer(when, attributes.clone(), total.count));
+            batch.workload.add(&WORK, integer(start, attributes.clone(), total.count));
             let done = total.count - total.exported;
             if done == 0 {
                 continue;
             }
             if let Some(cost) = cost {
                 let each = (cost - total.cost).as_f64() / done as f64;
-                let gauge = PointTime { start: 0, ..when };
-                batch.workload.add(&WORK_COST, double(gauge, attributes, each));
+                batch.workload.add(&WORK_COST, double(Start::NONE, attributes, each));
                 total.cost = cost;
             }
             total.exported = total.count;

@@ -109,6 +109,13 @@ pub(crate) fn run_as(
     for (gpu, reading) in readings {
         let (meter, export) = &mut gpus[gpu];
         meter.push(reading, &mut exporter.observe(export)).unwrap();
+        if exporter.leaves_silent() {
+            for (meter, export) in &mut gpus {
+                if exporter.leaves_out(export) {
+                    exporter.add_silent(meter, export);
+                }
+            }
+        }
         requests.extend(exporter.outgoing().flat_map(|it| it.requests));
     }
     let mut summaries = Vec::new();

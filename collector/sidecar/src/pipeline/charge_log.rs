@@ -66,6 +66,12 @@ impl Observer for Observers<'_> {
         }
     }
 
+    fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        if let Some(export) = &mut self.export {
+            export.end(at, gpu);
+        }
+    }
+
     fn session(&mut self, at: Timestamp) {
         if let Some(export) = &mut self.export {
             export.session(at);

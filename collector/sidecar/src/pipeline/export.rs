@@ -6,7 +6,7 @@ use std::io;
 
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent, Outgoing};
 
 use super::{Pipeline, PipelineError};
@@ -87,8 +87,25 @@ impl Pipeline<'_> {
         self.send()
     }
 
-    /// Passes complete requests to the sink.
+    /// Passes complete requests to the sink. What is known of silent GPUs leaves with the others.
     pub(super) fn send(&mut self) -> Result<(), PipelineError> {
+        if let Some(exporter) = &mut self.exporter
+            && exporter.leaves_silent()
+        {
+            for gpu in &mut self.gpus {
+                if !gpu.export.as_ref().is_some_and(|export| exporter.leaves_out(export)) {
+                    continue;
+                }
+                // Nothing older is waited for.
+                if self.meter.allowed_lateness == Nanos::ZERO {
+                    self.buffered -= gpu.meter.buffered();
+                    gpu.release(0, Some(exporter));
+                }
+                if let Some(export) = &mut gpu.export {
+                    exporter.add_silent(&gpu.meter, export);
+                }
+            }
+        }
         send(&mut self.exporter, &mut self.export)
     }
 }

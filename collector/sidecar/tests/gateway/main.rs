@@ -28,6 +28,7 @@ mod sdk;
 mod span_load;
 mod span_requests;
 mod spans;
+mod vanished;
 mod windows;
 mod wire_registry;
 mod work;

@@ -168,9 +168,9 @@ impl ReadingBuffer {
         Inserted { refusal, ..inserted }
     }
 
-    /// Releases the readings that have been held long enough, those of one GPU in time order.
+    /// Releases the readings that have been held long enough, in time order: no GPU is metered ahead of another.
     pub fn release(&mut self, now: Nanos) -> Vec<HeldReading> {
-        self.release_until(0..self.gpus.len(), Some(now))
+        in_time_order(self.release_until(0..self.gpus.len(), Some(now)))
     }
 
     /// Releases the readings of a GPU that have been held long enough, by the arrival of its last value: no
@@ -182,7 +182,7 @@ impl ReadingBuffer {
 
     /// Releases all readings, at the end.
     pub fn release_all(&mut self) -> Vec<HeldReading> {
-        self.release_until(0..self.gpus.len(), None)
+        in_time_order(self.release_until(0..self.gpus.len(), None))
     }
 
     /// The GPUs that have no further time until another reading arrives, each with the instant up to
@@ -355,4 +355,10 @@ impl ReadingBuffer {
         }
         Some(place)
     }
+}
+
+/// Those of one GPU are already.
+fn in_time_order(mut released: Vec<HeldReading>) -> Vec<HeldReading> {
+    released.sort_by_key(|held| held.reading.at);
+    released
 }

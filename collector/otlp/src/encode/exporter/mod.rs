@@ -4,6 +4,8 @@
 //! does not grow with the length of the run. Must not depend on where requests go.
 
 mod events;
+mod points;
+mod rounds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,8 +21,8 @@ use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallTime;
 
+use self::rounds::Rounds;
 use super::attribution::AttributionPoints;
-use super::batch::{Batch, MAX_POINTS};
 use super::claim::{Claim, ClaimKind, Outgoing};
 use super::command::CommandExit;
 use super::delta::LastTotals;
@@ -37,10 +39,10 @@ use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, gpu_id};
 use crate::names::attribute;
 use crate::request::Request;
 
-/// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
 /// The attribute with the host of a GPU.
 const HOST: &str = "host.name";
 
+/// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
 /// queue.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
 
@@ -67,8 +69,6 @@ pub struct Exporter {
     wire_ids: Vec<String>,
     /// The recommendations and errors exported so far.
     reported: ReportedRecommendations,
-    /// GPUs that began and have not ended.
-    running: usize,
     /// How the command ended, once it has.
     command: Option<CommandExit>,
     /// Totals of the sessions that ended, in wall time.
@@ -77,20 +77,10 @@ pub struct Exporter {
     /// The cost of time without an experiment, if any began during the run.
     unattributed: Option<NanoUsd>,
     attribution: AttributionPoints,
-    /// Whether any GPU has ended.
-    is_ending: bool,
-    /// The last boundary, if the work up to it is not exported.
-    work_due: Option<Timestamp>,
-    /// The cost of all GPUs at their last exports; `None` if any is unpriced.
+    /// The cost of all GPUs in the rounds that have left; `None` if any is unpriced.
     cost: Option<NanoUsd>,
     spans: Vec<Span>,
-    batch: Batch,
-    /// The time of GPUs in its sums.
-    batch_claims: Vec<Claim>,
-    /// The current round of exports, in which each GPU adds its points once.
-    round: u64,
-    /// The number of GPUs that added their points in it.
-    round_gpus: usize,
+    rounds: Rounds,
     ready: VecDeque<Outgoing>,
 }
 
@@ -100,6 +90,7 @@ impl Exporter {
     #[must_use]
     pub fn new(experiment: Experiment, hardware: &Attributes, settings: ExportSettings) -> Self {
         Self {
+            rounds: Rounds::new(settings.every),
             settings,
             wall: WallTime::default(),
             last_totals: LastTotals::default(),
@@ -110,20 +101,13 @@ impl Exporter {
             taken: BTreeSet::new(),
             wire_ids: Vec::new(),
             reported: ReportedRecommendations::default(),
-            running: 0,
             command: None,
             ended: None,
             work: WorkPoints::default(),
             unattributed: None,
             attribution: AttributionPoints::default(),
-            is_ending: false,
-            work_due: None,
             cost: Some(NanoUsd::ZERO),
             spans: Vec::new(),
-            batch: Batch::default(),
-            batch_claims: Vec::new(),
-            round: 0,
-            round_gpus: 0,
             ready: VecDeque::new(),
         }
     }
@@ -151,8 +135,7 @@ impl Exporter {
             .unwrap_or_else(|| identity.name.clone());
         self.taken.insert(wire_id.clone());
         self.wire_ids.push(wire_id.clone());
-        self.running += 1;
-        GpuExport::new(key, wire_id, gpu)
+        GpuExport::new(self.rounds.add_gpu(), key, wire_id, gpu)
     }
 
     /// The observer of this GPU's meter.
@@ -168,8 +151,7 @@ impl Exporter {
 
     /// Ends a GPU whose meter has finished.
     pub fn end(&mut self, gpu: GpuExport) {
-        self.running = self.running.saturating_sub(1);
-        self.is_ending = true;
+        self.rounds.end(gpu.index);
         let id = gpu.id();
         if let Some(session) = gpu.session {
             self.close(&session, id);
@@ -214,11 +196,10 @@ impl Exporter {
 
     /// Ends the experiment, and returns the remaining requests.
     pub fn finish(mut self) -> impl Iterator<Item = Outgoing> {
-        if let Some(at) = self.work_due {
-            self.work.add_points(at, self.cost, &mut self.batch);
-        }
-        let last = self.work_due.unwrap_or_default();
-        self.attribution.add_last_points(last, self.cost, &mut self.batch);
+        let (at, last) = self.take_last_round();
+        let mut last = last;
+        self.work.add_points(at, self.cost, &mut last.batch);
+        self.attribution.add_last_points(self.cost, &mut last.batch);
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {
@@ -236,46 +217,14 @@ impl Exporter {
             };
             self.push_span(&placement, description, &totals);
         }
-        self.flush();
+        self.send(at, last);
         self.ready.into_iter()
     }
 
     /// Takes the requests that are ready, oldest first.
     pub fn outgoing(&mut self) -> impl Iterator<Item = Outgoing> {
+        self.send_rounds();
         self.ready.drain(..)
-    }
-
-    /// Adds the points of `gpu` to the batch. A round ends once every GPU has added its points, or
-    /// if one would add them again.
-    fn add_points(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
-        if gpu.round == Some(self.round) {
-            self.end_round();
-        }
-        gpu.round = Some(self.round);
-        self.round_gpus += 1;
-        let counters = self.settings.temporality.counters();
-        self.batch_claims.extend(gpu.claim(at, counters));
-        gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, &mut self.batch);
-        let cost = gpu.cost_since_last_export(meter);
-        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
-        if self.round_gpus >= self.running {
-            if self.is_ending {
-                // The cost of the others lacks their last time.
-                self.work_due = Some(at);
-            } else {
-                self.work.add_points(at, self.cost, &mut self.batch);
-                self.attribution.add_points(at, self.cost, &mut self.batch);
-            }
-            self.end_round();
-        } else if self.batch.len() >= MAX_POINTS {
-            self.flush();
-        }
-    }
-
-    fn end_round(&mut self) {
-        self.flush();
-        self.round += 1;
-        self.round_gpus = 0;
     }
 
     fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
@@ -323,20 +272,6 @@ impl Exporter {
         }
     }
 
-    /// Sends finished spans before the exemplars that refer to them.
-    fn flush(&mut self) {
-        self.flush_spans();
-        let mut batch = std::mem::take(&mut self.batch);
-        let temporality = self.settings.temporality;
-        batch.convert(temporality, &mut self.last_totals);
-        batch.label(&self.wall);
-        let claims = std::mem::take(&mut self.batch_claims);
-        let claims = (!claims.is_empty()).then_some((ClaimKind::Sums, claims));
-        if let Some(request) = batch.into_request(&self.hardware, &self.workload, temporality) {
-            self.push(Request::Metrics(request), claims);
-        }
-    }
-
     fn push(&mut self, request: Request, claims: Option<(ClaimKind, Vec<Claim>)>) {
         self.ready.push_back(Outgoing { requests: request.split(MAX_REQUEST_BYTES), claims });
     }
@@ -353,10 +288,12 @@ impl Observer for GpuObserver<'_> {
     fn begin(&mut self, at: Timestamp) {
         self.exporter.work.begin(at);
         self.exporter.attribution.begin(at);
+        self.exporter.rounds.begin(self.gpu.index, at);
         self.gpu.begin(at, &self.exporter.experiment);
     }
 
     fn reading(&mut self, reading: &Reading) {
+        self.exporter.rounds.reach(self.gpu.index, reading.at);
         self.gpu.record(reading, self.exporter.settings.exemplars);
     }
 
@@ -366,6 +303,10 @@ impl Observer for GpuObserver<'_> {
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
         self.exporter.add_points(at, gpu, self.gpu);
+    }
+
+    fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.exporter.add_last_points(at, gpu, self.gpu);
     }
 
     fn alert(&mut self, change: &AlertChange<'_>) {
