@@ -37,6 +37,8 @@ pub mod attribute {
     pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
     /// The beginning of the key. A tag of an experiment that began during a run.
     pub const EXPERIMENT_TAG: &str = "phasemeter.experiment.tag";
+    /// Why a value is not metered.
+    pub const GATEWAY_DROP_REASON: &str = "phasemeter.gateway.drop.reason";
     /// The clock of a frequency.
     pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
     /// Seconds without readings.
@@ -102,6 +104,8 @@ pub mod attribute {
     pub const PRICE_SOURCE: &str = "phasemeter.price.source";
     /// The project that a resource belongs to.
     pub const PROJECT: &str = "phasemeter.project";
+    /// What became of a request.
+    pub const RECEIVER_OUTCOME: &str = "phasemeter.receiver.outcome";
     /// The action to take.
     pub const RECOMMENDATION_ACTION: &str = "phasemeter.recommendation.action";
     /// Stable code of a recommendation.
@@ -209,6 +213,10 @@ pub mod metric {
     pub const EXPORTER_QUEUE_CAPACITY: &str = "phasemeter.exporter.queue.capacity";
     /// Size of encoded requests queued or in flight.
     pub const EXPORTER_QUEUE_SIZE: &str = "phasemeter.exporter.queue.size";
+    /// GPUs that are metered.
+    pub const GATEWAY_GPUS: &str = "phasemeter.gateway.gpus";
+    /// Values of GPUs and counters that are not metered, by reason.
+    pub const GATEWAY_VALUES_DROPPED: &str = "phasemeter.gateway.values.dropped";
     /// Clock frequency.
     pub const GPU_CLOCK_FREQUENCY: &str = "phasemeter.gpu.clock.frequency";
     /// Cost per phase; phases and unobserved sum to the bill.
@@ -253,6 +261,8 @@ pub mod metric {
     pub const POLICY_STATUS: &str = "phasemeter.policy.status";
     /// Duration of evaluations.
     pub const POLICY_TIME: &str = "phasemeter.policy.time";
+    /// Requests that were received, by outcome.
+    pub const RECEIVER_REQUESTS: &str = "phasemeter.receiver.requests";
     /// Lateness of ticks after their deadline, over all GPUs.
     pub const SAMPLER_LATENESS: &str = "phasemeter.sampler.lateness";
     /// Observations dropped because the pipeline was too slow.

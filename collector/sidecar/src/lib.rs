@@ -15,6 +15,8 @@ pub mod command;
 pub mod environment;
 #[cfg(feature = "gateway")]
 pub mod gateway;
+#[cfg(feature = "gateway")]
+pub mod health;
 #[cfg(feature = "live")]
 pub mod host;
 #[cfg(feature = "live")]

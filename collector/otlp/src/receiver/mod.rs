@@ -188,6 +188,12 @@ impl Receiver {
         self.stats.read()
     }
 
+    /// Its counts, for another thread.
+    #[must_use]
+    pub fn stats_handle(&self) -> Arc<ReceiverStats> {
+        Arc::clone(&self.stats)
+    }
+
     /// Stops: requests that were begun are finished, within a second. Then the channel is closed.
     pub fn stop(&mut self) {
         self.stop.send_replace(true);

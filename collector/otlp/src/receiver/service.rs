@@ -53,7 +53,7 @@ impl Service {
         let (parts, body) = request.into_parts();
         let transport = transport(&parts.headers);
         let outcome = match transport {
-            None => Err(RequestError::MediaType),
+            None => Err(without_transport(&parts)),
             Some(transport) => self.accept(transport, &parts, body).await,
         };
         self.stats.count(&outcome);
@@ -68,7 +68,10 @@ impl Service {
             (Err(error), Some(Transport::Http(format))) => {
                 response::rejection(&error, format, &self.limits)
             }
-            (_, None) => response::rejection(&RequestError::MediaType, Format::Json, &self.limits),
+            (outcome, None) => {
+                let error = outcome.err().unwrap_or(RequestError::MediaType);
+                response::rejection(&error, Format::Json, &self.limits)
+            }
         }
     }
 
@@ -163,6 +166,18 @@ fn transport(headers: &HeaderMap) -> Option<Transport> {
         "application/x-protobuf" => Some(Transport::Http(Format::Protobuf)),
         "application/json" => Some(Transport::Http(Format::Json)),
         _ => None,
+    }
+}
+
+/// Why a request without a known content type is rejected: a browser or a probe asks for a page, most often.
+fn without_transport(parts: &Parts) -> RequestError {
+    let path = parts.uri.path();
+    if !Signal::ALL.into_iter().any(|it| it.http_path() == path || it.grpc_method() == path) {
+        RequestError::NotFound
+    } else if parts.method != Method::POST {
+        RequestError::Method
+    } else {
+        RequestError::MediaType
     }
 }
 

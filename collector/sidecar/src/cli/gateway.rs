@@ -2,6 +2,7 @@
 //!
 //! Must not depend on what is received.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -61,6 +62,11 @@ pub struct GatewayArgs {
     /// machine].
     #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
     pub utc_offset: Option<UtcOffset>,
+
+    /// Address for probes and for Prometheus, IP:PORT: /livez, /readyz, /metrics and grpc.health.v1, without a
+    /// token [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub health_listen: Option<SocketAddr>,
 
     /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

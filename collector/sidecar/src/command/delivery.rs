@@ -8,6 +8,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
+use prometheus::Registry;
 use tracing::warn;
 
 use super::delivery_report::DeliveryReport;
@@ -53,10 +54,15 @@ impl Delivery {
         Ok(Some(Self { client, config }))
     }
 
-    /// Starts exporting internal telemetry, including delivery counts, to the metrics destination.
-    /// `None` if there is none, or if it cannot be started: a run does not depend on it.
-    pub(super) fn telemetry(&self, every: Nanos, process: &Attributes) -> Option<Telemetry> {
-        match Telemetry::start(&self.config, every, process) {
+    /// Starts exporting internal telemetry, including delivery counts, to the metrics destination and to a
+    /// registry. `None` if there is neither, or if it cannot be started: a run does not depend on it.
+    pub(super) fn telemetry(
+        &self,
+        every: Nanos,
+        process: &Attributes,
+        registry: Option<&Registry>,
+    ) -> Option<Telemetry> {
+        match Telemetry::start(&self.config, every, process, registry) {
             Ok(telemetry) => {
                 let telemetry = telemetry?;
                 telemetry.watch_client(&self.client.stats(), &self.config);

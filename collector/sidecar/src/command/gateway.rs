@@ -2,6 +2,7 @@
 //!
 //! Must not depend on how requests are received.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
 use super::policies;
+use super::probes::Probes;
 use super::receive::{self, Receiving};
 use super::run_report;
 use super::signals::{SignalEvent, SignalListener};
@@ -40,7 +42,8 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewaySummary, Intake, Metered, SpanSummary,
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, GatewaySummary, Intake, Metered,
+    SpanSummary,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -66,6 +69,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let mappings = mappings::read(&args.mapping)?;
     let work_mappings = receive::work_mappings(&args.work)?;
+    let probes = Probes::bind(args.health_listen)?;
     let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
     let delivery = Delivery::start(Destination::Environment)?;
     let mut claims = args.state_file.as_deref().map(Claims::open).transpose()?;
@@ -84,6 +88,14 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let hardware = resource::for_log(&experiment);
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     manager.iter().for_each(|manager| manager.wait());
+    let every = (!environment.sdk_disabled).then_some(environment.export.every);
+    let status = Arc::<GatewayStatus>::default();
+    let telemetry = every.and_then(|every| probes.telemetry(delivery.as_ref(), every, &experiment));
+    if let Some(telemetry) = &telemetry {
+        telemetry.watch_gateway(receiving.stats(), Arc::clone(&status));
+        manager.iter().for_each(|manager| telemetry.watch_policies(manager));
+    }
+    let health = probes.answer(telemetry.is_some())?;
     let spans = receiving.span_costs(&args.spans);
     let settings = Settings {
         meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
@@ -130,13 +142,16 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         clock,
         zone,
         started: Instant::now(),
+        status,
     };
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     gateway.run(&metered, &signals, until, |pipeline, gpus| {
+        health.step();
         let mut claims = claims.iter_mut();
         claims.try_for_each(|claims| claims.step(pipeline, gpus, delivery.as_ref()))
     })?;
     let is_cut = signals.cut();
+    health.end();
     receiving.stop();
     let Metering { run, billing, spans, work_by_hour, dropped, ahead, notes } =
         gateway.finish(&metered)?;
@@ -148,6 +163,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     claims.iter_mut().for_each(|claims| claims.finish(&run, gpus, delivery.as_ref()));
     let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
     claims.into_iter().for_each(|claims| claims.conclude(&run));
+    telemetry.into_iter().for_each(|it| it.finish(if is_cut() { Duration::ZERO } else { GRACE }));
     sent.extend(delivered.iter().flat_map(DeliveryReport::sentences));
     let provenance = Provenance {
         title: "gateway".to_owned(),
@@ -186,6 +202,7 @@ struct Gateway<'a> {
     clock: Clock,
     zone: LocalZone,
     started: Instant,
+    status: Arc<GatewayStatus>,
 }
 
 /// What a gateway has metered.
@@ -240,6 +257,7 @@ impl Gateway<'_> {
             self.record(work);
             let released = self.buffer.release(now);
             self.meter(&released)?;
+            self.status.set(self.billing.gpus().len(), self.late(), self.ahead());
             self.price_spans()?;
             step(&mut self.pipeline, self.billing.gpus())?;
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
@@ -290,6 +308,16 @@ impl Gateway<'_> {
         }
     }
 
+    /// Values that arrived too late, or of too many GPUs or counters.
+    fn late(&self) -> u64 {
+        self.billing.summary().late + self.buffer.dropped() + self.counters.dropped()
+    }
+
+    /// Values that were far ahead of the clock.
+    fn ahead(&self) -> u64 {
+        self.intake.ahead() + self.counters.ahead()
+    }
+
     /// Divides what GPUs cost among the spans that wait.
     fn price_spans(&mut self) -> Result<(), CommandError> {
         let Some(pricing) = self.spans.as_mut().filter(|it| it.is_due()) else { return Ok(()) };
@@ -322,9 +350,8 @@ impl Gateway<'_> {
         self.record(work);
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let Self {
-            mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
-        } = self;
+        let (ahead, Self { mut pipeline, spans, scheduler, billing, buffer, ledger, counters, .. }) =
+            (self.ahead(), self);
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {
             pricing.costs().add_gpus(buffer.identities());
@@ -333,7 +360,6 @@ impl Gateway<'_> {
         let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let dropped = buffer.dropped() + counters.dropped();
-        let ahead = intake.ahead() + counters.ahead();
         let notes = mappings::notes(buffer.added_up(), buffer.refused());
         let work_by_hour = by_hour(&ledger);
         Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, notes })

@@ -57,6 +57,8 @@ mod policies;
 mod policy;
 #[cfg(feature = "plan")]
 mod prices;
+#[cfg(feature = "gateway")]
+mod probes;
 mod progress;
 #[cfg(feature = "gateway")]
 mod receive;

@@ -4,13 +4,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::encode::has_span_costs;
 use phasemeter_otlp::receiver::{
-    BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, server_tls,
+    BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverStats, server_tls,
 };
 use phasemeter_otlp::{BySignal, Signal};
 use phasemeter_workload::mapping::WorkMappings;
@@ -92,6 +92,11 @@ impl Receiving {
     pub(super) fn span_costs(&self, spans: &SpanArgs) -> Option<SpanCosts> {
         let is_priced = !spans.filter().is_empty();
         is_priced.then(|| SpanCosts::new(spans.limits(), self.forwarder.sender()))
+    }
+
+    /// Its counts, for internal telemetry.
+    pub(super) fn stats(&self) -> Arc<ReceiverStats> {
+        self.receiver.stats_handle()
     }
 
     /// Stops receiving. Then the channel of what is metered is closed.

@@ -190,7 +190,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     live.set_kinds(kinds.unwrap_or_default());
     gpus.into_iter().for_each(|gpu| live.join(gpu));
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
-    let telemetry = metrics.and_then(|it| it.telemetry(environment.export.every, &own.process));
+    let telemetry =
+        metrics.and_then(|it| it.telemetry(environment.export.every, &own.process, None));
     if let Some(telemetry) = &telemetry {
         live.observe(telemetry);
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));

@@ -20,6 +20,7 @@ mod intake;
 mod release;
 mod span_costs;
 mod span_filter;
+mod status;
 mod work_intake;
 
 pub use self::billing::{GatewayBilling, GatewaySummary};
@@ -28,4 +29,5 @@ pub use self::intake::{Exclusions, Intake};
 pub use self::release::Outgoing;
 pub use self::span_costs::{SpanCosts, SpanSummary};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
+pub use self::status::GatewayStatus;
 pub use self::work_intake::CounterIntake;

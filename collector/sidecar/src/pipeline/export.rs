@@ -29,10 +29,10 @@ impl Pipeline<'_> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
-        if let Some(gpu) = self.gpus.get_mut(gpu) {
-            if let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export) {
-                exporter.event(export, event, gpu.meter.begins_at());
-            }
+        if let Some(gpu) = self.gpus.get_mut(gpu)
+            && let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export)
+        {
+            exporter.event(export, event, gpu.meter.begins_at());
         }
         self.send()
     }

@@ -10,6 +10,8 @@
 
 mod delivery;
 mod exporter;
+#[cfg(feature = "gateway")]
+mod gateway;
 mod histogram_bridge;
 mod policies;
 mod process;
@@ -27,16 +29,22 @@ use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::{ResourceDetector, TelemetryResourceDetector};
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::delivery::{Config, Stats};
+use phasemeter_otlp::delivery::{Config, Stats, Target};
 use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
+#[cfg(feature = "gateway")]
+use phasemeter_otlp::receiver::ReceiverStats;
+use prometheus::Registry;
 use tokio::runtime;
 
 use self::exporter::Exporter;
+#[cfg(feature = "gateway")]
+use crate::gateway::GatewayStatus;
 use crate::policies::PolicyManager;
 use crate::sampler::StatsHandle;
 
@@ -55,37 +63,39 @@ pub enum TelemetryError {
     /// The SDK rejects the configuration.
     #[error(transparent)]
     Exporter(#[from] ExporterBuildError),
+    /// The registry of Prometheus rejects the exporter.
+    #[error(transparent)]
+    Registry(#[from] OTelSdkError),
 }
 
 impl Telemetry {
-    /// Starts exporting to the target of metrics at the given interval; `None` if metrics have no
-    /// target. `process` is the resource of this process.
+    /// Starts exporting to the target of metrics at the given interval, and to a registry from which Prometheus
+    /// scrapes; `None` if there is neither. `process` is the resource of this process.
     ///
     /// # Errors
-    /// Returns an error if the exporter or its thread cannot be created.
+    /// Returns an error if an exporter or its thread cannot be created.
     pub fn start(
         config: &Config,
         every: Nanos,
         process: &Attributes,
+        registry: Option<&Registry>,
     ) -> Result<Option<Self>, TelemetryError> {
-        let Some(target) = config.target(Signal::Metrics) else { return Ok(None) };
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let inside = runtime.enter();
-        let exporter = target.metric_exporter()?;
-        drop(inside);
-        let exporter = Exporter::new(exporter, runtime.handle().clone(), target.to_string());
-        // Until the end of the process: the SDK's thread polls an export beyond any deadline, and an
-        // export panics if its runtime has ended.
-        thread::Builder::new()
-            .name("telemetry".to_owned())
-            .spawn(move || runtime.block_on(future::pending::<()>()))?;
-        let reader = PeriodicReader::builder(exporter).with_interval(Duration::from_nanos(every.0));
+        let target = config.target(Signal::Metrics);
+        if target.is_none() && registry.is_none() {
+            return Ok(None);
+        }
         let attributes =
             process.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-        let provider = SdkMeterProvider::builder()
-            .with_resource(Resource::builder_empty().with_schema_url(attributes, SCHEMA).build())
-            .with_reader(reader.build())
-            .build();
+        let mut builder = SdkMeterProvider::builder()
+            .with_resource(Resource::builder_empty().with_schema_url(attributes, SCHEMA).build());
+        if let Some(target) = target {
+            builder = builder.with_reader(push(target, every)?);
+        }
+        if let Some(registry) = registry {
+            let exporter = opentelemetry_prometheus::exporter().with_registry(registry.clone());
+            builder = builder.with_reader(exporter.build()?);
+        }
+        let provider = builder.build();
         let meter = meter(&provider);
         process::watch(&meter);
         Ok(Some(Self { provider, meter }))
@@ -108,6 +118,12 @@ impl Telemetry {
         delivery::watch(&self.meter, stats, config);
     }
 
+    /// Exports what a gateway has received, meters and does not bill.
+    #[cfg(feature = "gateway")]
+    pub fn watch_gateway(&self, receiver: Arc<ReceiverStats>, status: Arc<GatewayStatus>) {
+        gateway::watch(&self.meter, receiver, status);
+    }
+
     /// Exports the cost and errors of policies, per generation.
     pub fn watch_policies(&self, policies: &PolicyManager) {
         policies::watch(&self.meter, policies.subscribe());
@@ -128,6 +144,22 @@ impl Telemetry {
             let _ = ended.recv_timeout(grace);
         }
     }
+}
+
+/// A reader that exports to this target, with its own thread.
+fn push(target: &Target, every: Nanos) -> Result<PeriodicReader<Exporter>, TelemetryError> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let inside = runtime.enter();
+    let exporter = target.metric_exporter()?;
+    drop(inside);
+    let exporter = Exporter::new(exporter, runtime.handle().clone(), target.to_string());
+    // Until the end of the process: the SDK's thread polls an export beyond any deadline, and an export panics
+    // if its runtime has ended.
+    thread::Builder::new()
+        .name("telemetry".to_owned())
+        .spawn(move || runtime.block_on(future::pending::<()>()))?;
+    let every = Duration::from_nanos(every.0);
+    Ok(PeriodicReader::builder(exporter).with_interval(every).build())
 }
 
 fn meter(provider: &SdkMeterProvider) -> Meter {

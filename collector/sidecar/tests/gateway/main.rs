@@ -10,6 +10,7 @@
 
 mod command;
 mod dcgm;
+mod health;
 mod identities;
 mod instruments;
 #[path = "../../../../tests/llm/mod.rs"]

@@ -19,6 +19,8 @@ const TERM: i32 = 15;
 pub(crate) struct Gateway {
     child: Child,
     address: String,
+    /// The address for probes.
+    probes: Option<String>,
     log: JoinHandle<String>,
     directory: TempDir,
 }
@@ -62,13 +64,20 @@ impl Gateway {
                 break address.split_whitespace().next().unwrap().to_owned();
             }
         };
+        let probes = log.split_once("/metrics on ").map(|(_, rest)| rest);
+        let probes = probes.map(|rest| rest.split_whitespace().next().unwrap().to_owned());
         let log = thread::spawn(move || rest(log, lines));
-        Self { child, address, log, directory }
+        Self { child, address, probes, log, directory }
     }
 
     /// Its endpoint.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Its address for probes.
+    pub(crate) fn probes(&self) -> &str {
+        self.probes.as_deref().unwrap()
     }
 
     /// Its process ID.

@@ -1,0 +1,60 @@
+//! Metrics of the gateway: what it has received, meters and does not bill.
+//!
+//! Reads counts of the receiver and the gateway, which must not depend on it.
+
+use std::sync::Arc;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Meter;
+use phasemeter_otlp::names::{attribute, metric};
+use phasemeter_otlp::receiver::ReceiverStats;
+
+use crate::gateway::GatewayStatus;
+
+pub(super) fn watch(meter: &Meter, receiver: Arc<ReceiverStats>, status: Arc<GatewayStatus>) {
+    requests(meter, receiver);
+    gpus(meter, Arc::clone(&status));
+    values(meter, status);
+}
+
+fn requests(meter: &Meter, receiver: Arc<ReceiverStats>) {
+    let outcomes = ["accepted", "postponed", "rejected"]
+        .map(|outcome| [KeyValue::new(attribute::RECEIVER_OUTCOME, outcome)]);
+    meter
+        .u64_observable_counter(metric::RECEIVER_REQUESTS)
+        .with_unit("{request}")
+        .with_description("Requests that were received, by outcome")
+        .with_callback(move |observer| {
+            let counts = receiver.read();
+            let counts = [counts.accepted, counts.postponed, counts.rejected];
+            for (count, outcome) in counts.into_iter().zip(&outcomes) {
+                observer.observe(count, outcome);
+            }
+        })
+        .build();
+}
+
+fn gpus(meter: &Meter, status: Arc<GatewayStatus>) {
+    meter
+        .i64_observable_up_down_counter(metric::GATEWAY_GPUS)
+        .with_unit("{gpu}")
+        .with_description("GPUs that are metered")
+        .with_callback(move |observer| {
+            observer.observe(i64::try_from(status.gpus()).unwrap_or(i64::MAX), &[]);
+        })
+        .build();
+}
+
+fn values(meter: &Meter, status: Arc<GatewayStatus>) {
+    let [late, ahead] =
+        ["late", "ahead"].map(|reason| [KeyValue::new(attribute::GATEWAY_DROP_REASON, reason)]);
+    meter
+        .u64_observable_counter(metric::GATEWAY_VALUES_DROPPED)
+        .with_unit("{value}")
+        .with_description("Values of GPUs and counters that are not metered, by reason")
+        .with_callback(move |observer| {
+            observer.observe(status.late(), &late);
+            observer.observe(status.ahead(), &ahead);
+        })
+        .build();
+}
