@@ -33,6 +33,7 @@ mod rotation;
 mod signal;
 #[cfg(feature = "delivery")]
 pub mod unix_socket;
+mod wire;
 
 pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;

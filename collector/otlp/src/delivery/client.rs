@@ -1,4 +1,4 @@
-//! The client: a queue, and a thread with one worker per signal.
+//! The client: a queue, and a thread with the workers of each signal.
 //!
 //! The pipeline is synchronous and must never wait for a network, so the queue separates the two.
 
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::attempt_log::AttemptLog;
 use super::config::Config;
 use super::losses::Losses;
 use super::operations::{OperationEnd, Operations};
@@ -49,17 +50,30 @@ impl Client {
     /// # Errors
     /// Returns an error if the operating system refuses a thread or a file descriptor.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        let queue = Arc::new(Queue::new(config.queue_bytes));
+        let queue = Arc::new(Queue::new(config.queue_bytes, config.batching));
         let (closing, closes) = watch::channel(None);
         let operations = BySignal::<Arc<Operations>>::default();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let workers: Vec<Worker> = Signal::ALL
             .into_iter()
             .filter_map(|signal| Some((signal, config.target(signal)?.clone())))
-            .map(|(signal, target)| {
-                let (queue, operations) = (Arc::clone(&queue), Arc::clone(operations.of(signal)));
-                let retry = config.retry;
-                Worker::new(signal, target, retry, queue, operations, closes.clone())
+            .flat_map(|(signal, target)| {
+                let log = Arc::new(AttemptLog::new(signal, target.clone()));
+                let (queue, operations, closes) = (&queue, operations.of(signal), &closes);
+                let worker = move |number| {
+                    let (target, closes) = (target.clone(), closes.clone());
+                    Worker::new(
+                        signal,
+                        target,
+                        number,
+                        &log,
+                        config.retry,
+                        queue,
+                        operations,
+                        closes,
+                    )
+                };
+                (0..config.batching.consumers.max(1)).map(worker).collect::<Vec<_>>()
             })
             .collect();
         let thread = thread::Builder::new()

@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod attempt_log;
 mod client;
 mod config;
 mod connector;
@@ -31,14 +32,18 @@ mod losses;
 mod operations;
 mod outcome;
 mod queue;
+mod resources;
 mod response;
 mod retry;
 mod sdk;
+mod taken;
 mod transport;
 mod worker;
 
 pub use self::client::{Client, RequestSender, StartError, Stats};
-pub use self::config::{Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target};
+pub use self::config::{
+    Batching, Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target,
+};
 pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome};
 pub use self::retry::Retry;

@@ -41,6 +41,11 @@ pub(super) enum ExportResponse {
 }
 
 impl ExportResponse {
+    /// Whether the backend rejected the request for good.
+    pub(super) const fn is_rejection(&self) -> bool {
+        matches!(self, Self::Rejected { .. })
+    }
+
     /// Accepted, at least in part. The responses of the three signals are identical on the wire, so
     /// one type decodes them all.
     pub(super) fn accepted(response: ExportTraceServiceResponse) -> Self {

@@ -1,6 +1,6 @@
-//! The sender of one signal: it takes the oldest request, sends it, and continues after the
-//! response. At most one request is in flight, which preserves order. Must not depend on the
-//! contents of requests, or on the transport.
+//! A sender of one signal: it takes the oldest requests that may leave, sends them, and continues after the
+//! response. The queue keeps order if there are several. Must not depend on the contents of requests, or on
+//! the transport.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -10,23 +10,25 @@ use phasemeter_meter::units::Nanos;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::rustls::ClientConfig;
-use tracing::{info, warn};
 
+use super::attempt_log::AttemptLog;
 use super::config::{Target, Tls};
 use super::operations::{Attempt, OperationEnd, Operations};
-use super::queue::{Queue, Queued};
+use super::queue::Queue;
 use super::response::ExportResponse;
 use super::retry::{Backoff, Retry};
+use super::taken::Taken;
 use super::transport::Transport;
-use crate::log_limiter::LogLimiter;
 use crate::signal::Signal;
 
 /// The deadline once the client closes; `None` until then.
 pub(super) type Closing = Option<Instant>;
 
-/// One task per signal.
+/// One task, of those of a signal.
 pub(super) struct Worker {
     signal: Signal,
+    /// Its number among them.
+    number: usize,
     target: Target,
     /// The certificates of `transport`.
     certificates: Option<Arc<ClientConfig>>,
@@ -41,12 +43,7 @@ pub(super) struct Worker {
     deadline: Closing,
     /// Whether an attempt began after the client had begun to close.
     tried_at_end: bool,
-    /// Whether the last attempt failed: only changes are logged.
-    failing: bool,
-    /// What was logged, by the end of its attempt.
-    logged: LogLimiter<OperationEnd>,
-    /// Whether a response that is not one of OTLP was logged.
-    unreadable_logged: bool,
+    log: Arc<AttemptLog>,
 }
 
 /// The attempts to export one request so far.
@@ -63,15 +60,20 @@ impl Worker {
     pub(super) fn new(
         signal: Signal,
         target: Target,
+        number: usize,
+        log: &Arc<AttemptLog>,
         retry: Retry,
-        queue: Arc<Queue>,
-        operations: Arc<Operations>,
+        queue: &Arc<Queue>,
+        operations: &Arc<Operations>,
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
         let certificates = target.tls.as_ref().map(Tls::current);
+        let (log, queue) = (Arc::clone(log), Arc::clone(queue));
+        let operations = Arc::clone(operations);
         Self {
             signal,
+            number,
             target,
             certificates,
             transport,
@@ -82,21 +84,24 @@ impl Worker {
             closing,
             deadline: None,
             tried_at_end: false,
-            failing: false,
-            logged: LogLimiter::default(),
-            unreadable_logged: false,
+            log,
         }
     }
 
     /// Sends until the client closes and the queue is empty, or nothing can be sent in time.
     pub(super) async fn run(mut self) {
-        while let Some(queued) = self.next().await {
-            let (number, started) = (queued.number, self.begin(queued.number));
-            let Attempt { response, end } = self.attempt(&queued).await;
-            self.log(&response, &end);
+        while let Some(taken) = self.next().await {
+            let (number, started) = (taken.number(), self.begin(taken.number()));
+            let Attempt { response, end } = self.attempt(&taken).await;
             let took = Nanos::from(started.elapsed());
+            if taken.is_batch() && response.is_rejection() {
+                // One of them may be what the backend rejects.
+                self.queue.divide(taken);
+                continue;
+            }
+            self.log.log(&response, &end);
             self.operation = Some(Operation { number, started, took, end });
-            self.queue.complete(queued, &response);
+            self.queue.complete(taken, self.number, &response);
             match response {
                 ExportResponse::Accepted { .. }
                 | ExportResponse::Rejected { .. }
@@ -112,13 +117,7 @@ impl Worker {
             }
         }
         self.conclude();
-        let (signal, suppressed) = (self.signal.name(), self.logged.suppressed());
-        if suppressed > 0 {
-            info!(
-                signal,
-                suppressed, "{signal}: {suppressed} more messages of the same kinds suppressed"
-            );
-        }
+        self.log.conclude();
     }
 
     /// When the first attempt to export this request started. If another request failed before, it
@@ -140,14 +139,14 @@ impl Worker {
         }
     }
 
-    /// The next request; `None` once the client closes and the queue is empty.
-    async fn next(&mut self) -> Option<Queued> {
+    /// The next requests; `None` once the client closes and there are none for this worker.
+    async fn next(&mut self) -> Option<Taken> {
         loop {
             self.deadline = *self.closing.borrow_and_update();
-            if let Some(queued) = self.queue.take(self.signal) {
-                self.wait_until(self.queue.due(&queued)).await;
+            if let Some(taken) = self.queue.take(self.signal, self.number) {
+                self.wait_until(self.queue.due(&taken)).await;
                 self.tried_at_end = self.deadline.is_some();
-                return Some(queued);
+                return Some(taken);
             }
             if self.deadline.is_some() {
                 return None;
@@ -171,14 +170,14 @@ impl Worker {
 
     /// Makes one attempt within the timeout. After a timeout, or with new certificates, the next attempt
     /// uses a new connection.
-    async fn attempt(&mut self, queued: &Queued) -> Attempt {
+    async fn attempt(&mut self, taken: &Taken) -> Attempt {
         let certificates = self.target.tls.as_ref().map(Tls::current);
         let is_current = |(new, used): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, used);
         if !certificates.as_ref().zip(self.certificates.as_ref()).is_none_or(is_current) {
             self.transport = Transport::new(self.signal, &self.target);
         }
         self.certificates = certificates;
-        let body = queued.request.body().clone();
+        let body = taken.body();
         match timeout(self.target.timeout, self.transport.send(body)).await {
             Ok(attempt) => attempt,
             Err(_) => {
@@ -211,49 +210,6 @@ impl Worker {
             None => {}
         }
         true
-    }
-
-    /// Logs changes and rejections, by kind a limited number of times.
-    fn log(&mut self, response: &ExportResponse, end: &OperationEnd) {
-        let is_retry = matches!(response, ExportResponse::Retry { .. });
-        let was_failing = std::mem::replace(&mut self.failing, is_retry);
-        let (text, reason) = match response {
-            ExportResponse::Accepted { rejected: 0, message } if message.is_empty() => {
-                if !was_failing {
-                    return;
-                }
-                ("export recovered".to_owned(), None)
-            }
-            ExportResponse::Accepted { rejected, message } => {
-                (format!("{rejected} items rejected: {message}"), Some(message))
-            }
-            ExportResponse::Rejected { reason } => {
-                (format!("export rejected, data dropped: {reason}"), Some(reason))
-            }
-            ExportResponse::Unreadable { reason } => {
-                if std::mem::replace(&mut self.unreadable_logged, true) {
-                    return;
-                }
-                let text = "not a backend of OTLP, data may be lost";
-                (format!("{text}: {reason}; check the endpoint"), Some(reason))
-            }
-            ExportResponse::Retry { .. } if was_failing => return,
-            ExportResponse::Retry { reason, .. } => {
-                (format!("export failed, will retry: {reason}"), Some(reason))
-            }
-        };
-        let Some(suppressed) = self.logged.permit(end.clone(), Instant::now().into_std()) else {
-            return;
-        };
-        let more = match suppressed {
-            0 => String::new(),
-            more => format!(" ({more} messages of this kind suppressed)"),
-        };
-        let (signal, target) = (self.signal.name(), &self.target);
-        match reason {
-            None => info!(signal, %target, "{signal}, {target}: {text}{more}"),
-            Some(reason) => warn!(signal, %target, reason, "{signal}, {target}: {text}{more}"),
-        }
     }
 }
 

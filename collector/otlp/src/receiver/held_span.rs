@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::wire::push_field;
+use crate::wire::push_field;
 
 /// Tags of a request's resources, of a resource's scopes, of a scope's spans, and of a span's attributes.
 pub(super) const RESOURCE_SPANS: u32 = 1;

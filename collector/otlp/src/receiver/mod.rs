@@ -30,7 +30,6 @@ mod service;
 mod span_view;
 mod stats;
 mod take_spans;
-mod wire;
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;

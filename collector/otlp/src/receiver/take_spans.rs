@@ -11,8 +11,8 @@ use prost::Message;
 use super::held_span::{HeldSpan, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup};
 use super::received::Received;
 use super::span_view::SpanView;
-use super::wire::{Field, fields, push_field};
 use crate::signal::Signal;
+use crate::wire::{Field, fields, push_field};
 
 /// A request without the spans that were taken out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The client with a real server: what is delivered, and counted as undelivered.
 
-#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
 
 #[path = "../mock_backend/mod.rs"]
 mod mock_backend;
@@ -8,6 +8,7 @@ mod retry;
 mod tls;
 
 use std::io::Read;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
@@ -22,7 +23,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::delivery::{
-    Client, Config, Count, DeliveryCounts, Destination, Outcome, Retry,
+    Batching, Client, Config, Count, DeliveryCounts, Destination, Outcome, Retry,
 };
 use phasemeter_otlp::{EncodedRequest, Signal};
 use tempfile::TempDir;
@@ -74,6 +75,33 @@ fn records(number: usize) -> EncodedRequest {
     let scope_logs = vec![ScopeLogs { log_records, ..ScopeLogs::default() }];
     let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
     EncodedRequest::logs(&ExportLogsServiceRequest { resource_logs })
+}
+
+/// Scenario: 10,000 requests of a service arrive while the first one is on its way.
+/// Guarantee: they leave as one, so that a round trip costs the time of one request, and as they arrived.
+#[test]
+fn small_requests_that_arrive_meanwhile_leave_as_one() {
+    let ((release, held), (enter, entered)) = (mpsc::channel::<()>(), mpsc::channel());
+    let backend = MockBackend::deciding(move |_| {
+        enter.send(()).unwrap();
+        let _ = held.recv();
+        Reply::Accept
+    });
+    let mut config = plain(&backend, "grpc");
+    config.batching = Batching::PASS_THROUGH;
+    let client = Client::start(&config).unwrap();
+    let sent: Vec<_> = (0..10_000).map(|number| spans(&number.to_string(), 1)).collect();
+    client.enqueue(sent[0].clone());
+    entered.recv().unwrap();
+    sent[1..].iter().for_each(|request| client.enqueue(request.clone()));
+    drop(release);
+    let outcome = client.flush(GRACE);
+    assert!(outcome.all_sent());
+    assert_eq!(outcome.traces.sent.requests, 10_000);
+    let [first, second] = &backend.received()[..] else { panic!("two requests") };
+    assert_eq!(&first.body[5..], &sent[0].body()[..]);
+    let expected: Vec<u8> = sent[1..].iter().flat_map(|it| it.body().to_vec()).collect();
+    assert!(second.body[5..] == expected);
 }
 
 /// Sends one request of three spans with a new client.

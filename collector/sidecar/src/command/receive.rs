@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use phasemeter_otlp::delivery::{Client, Config, Destination};
+use phasemeter_otlp::delivery::{Batching, Client, Config, Destination};
 use phasemeter_otlp::encode::has_span_costs;
 use phasemeter_otlp::receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverStats, server_tls,
@@ -57,6 +57,7 @@ impl Receiving {
         let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
         // It must never drop what was accepted: requests in flight and spans that wait are limited.
         upstream.queue_bytes = u64::MAX;
+        upstream.batching = Batching::PASS_THROUGH;
         let has_token = config.token.is_some();
         let (receiver, received) = Receiver::start(config).map_err(LiveError::from)?;
         for signal in Signal::ALL {

@@ -1,14 +1,15 @@
 //! The gateway under load, and without a backend. Delays are printed, not asserted: they depend on what
 //! else the machine does.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
-use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::{EncodedRequest, Signal};
 
-use crate::mock_backend::{MockBackend, Unreachable};
+use crate::mock_backend::{MockBackend, Reply, Unreachable};
 use crate::process::{Gateway, client};
 use crate::{SOON, body};
 
@@ -42,12 +43,17 @@ fn delays(backend: MockBackend, endpoint: &str, requests: &[EncodedRequest]) -> 
     let client = client(endpoint);
     let expected: Vec<_> = requests.iter().map(|request| request.body().clone()).collect();
     let arrivals = thread::spawn(move || {
-        let arrive = |expected: &bytes::Bytes| {
-            let request = backend.next_request();
-            assert!(body(&request) == expected, "the bytes differ, or their order");
-            Instant::now()
+        // Several may leave as one, whose elements are theirs.
+        let (mut bytes, mut at) = (Vec::new(), Instant::now());
+        let mut arrive = |expected: &bytes::Bytes| {
+            if bytes.is_empty() {
+                (bytes, at) = (body(&backend.next_request()).to_vec(), Instant::now());
+            }
+            assert!(bytes.starts_with(expected), "the bytes differ, or their order");
+            bytes.drain(..expected.len());
+            at
         };
-        expected.iter().map(arrive).collect::<Vec<_>>()
+        expected.iter().map(&mut arrive).collect::<Vec<_>>()
     });
     let started = Instant::now();
     let sent: Vec<Instant> = (0..)
@@ -108,4 +114,31 @@ fn memory_is_limited_while_the_backend_is_down() {
     assert!(sent > 8 << 20 && sent <= 16 << 20, "{sent}");
     assert!(unsent > 0);
     assert!(peak <= MAX_RESIDENT_KIB, "{peak} KiB");
+}
+
+/// Scenario: the backend is slow, and the gateway is stopped while requests wait that it has accepted.
+/// Guarantee: they arrive, in a few requests, so that a slow link takes little of the time that a stop has.
+#[test]
+fn accepted_requests_arrive_although_the_gateway_stops() {
+    let ((enter, entered), (release, held)) = (mpsc::channel(), mpsc::channel::<()>());
+    let backend = MockBackend::deciding(move |_| {
+        enter.send(()).unwrap();
+        let _ = held.recv();
+        Reply::Accept
+    });
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    let requests: Vec<_> = (0..2_000).map(|number| request(number, 1)).collect();
+    requests.iter().for_each(|request| client.enqueue(request.clone()));
+    assert!(client.flush(SOON).all_sent(), "accepted");
+    entered.recv().unwrap();
+    let stop = thread::spawn(move || gateway.stop());
+    drop(release);
+    assert!(stop.join().unwrap().0.success());
+    let received = backend.received();
+    let own = received.iter().filter(|it| it.path == Signal::Traces.grpc_method());
+    let passed: Vec<u8> = own.flat_map(|it| body(it).to_vec()).collect();
+    let expected: Vec<u8> = requests.iter().flat_map(|it| it.body().to_vec()).collect();
+    assert!(passed.starts_with(&expected), "{} of {} bytes", passed.len(), expected.len());
+    assert!(received.len() < 10, "{} requests", received.len());
 }

@@ -49,8 +49,28 @@ pub struct Config {
     targets: BySignal<Option<Target>>,
     /// Capacity of the queue, in encoded bytes.
     pub queue_bytes: u64,
+    /// How requests leave together, and how many at once.
+    pub batching: Batching,
     /// Delays between attempts.
     pub retry: Retry,
+}
+
+/// How requests of a signal leave: in the Collector's words, `sending_queue.batch` and `num_consumers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// Requests leave as one if they have at most this many encoded bytes together; 0 for never.
+    pub max_bytes: u64,
+    /// The number of requests in flight. Two of one resource are never in flight at once, so that each
+    /// resource's data arrives in order.
+    pub consumers: usize,
+}
+
+impl Batching {
+    /// Each request leaves alone, after the one before it.
+    pub const NONE: Self = Self { max_bytes: 0, consumers: 1 };
+
+    /// For requests of many senders: one leaves with what has arrived since the last one left.
+    pub const PASS_THROUGH: Self = Self { max_bytes: 1 << 20, consumers: 4 };
 }
 
 impl Config {
@@ -65,7 +85,12 @@ impl Config {
     ) -> Result<Option<Self>, ConfigErrors> {
         let targets = environment::targets(destination, &env)?;
         let any = targets.iter().any(|(_, target)| target.is_some());
-        Ok(any.then(|| Self { targets, queue_bytes: QUEUE_BYTES, retry: Retry::default() }))
+        Ok(any.then(|| Self {
+            targets,
+            queue_bytes: QUEUE_BYTES,
+            batching: Batching::NONE,
+            retry: Retry::default(),
+        }))
     }
 
     /// The target of a signal; `None` if it is not exported.

@@ -6,16 +6,16 @@ use prost::encoding::{
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field<'a> {
-    pub(super) tag: u32,
+pub(crate) struct Field<'a> {
+    pub(crate) tag: u32,
     /// Its bytes, with its key.
-    pub(super) whole: &'a [u8],
+    pub(crate) whole: &'a [u8],
     /// Its value, if that has a length.
-    pub(super) value: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
 }
 
 /// The fields of a message, in order; `None` if it is malformed.
-pub(super) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
+pub(crate) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
     let mut fields = Vec::new();
     let mut rest = message;
     while !rest.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
 }
 
 /// Appends a field whose value has a length.
-pub(super) fn push_field(tag: u32, value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn push_field(tag: u32, value: &[u8], out: &mut Vec<u8>) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(value.len() as u64, out);
     out.extend_from_slice(value);

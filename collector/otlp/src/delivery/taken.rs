@@ -1,0 +1,99 @@
+//! Requests that wait, and those that leave as one.
+//!
+//! Encoded requests of a signal are a sequence of elements, so one with the elements of several is their bytes, one
+//! after another. Must not depend on how requests are chosen.
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
+
+use super::outcome::{Count, Receipt, RequestOutcome};
+use crate::request::EncodedRequest;
+use crate::signal::Signal;
+
+/// A request with its sequence number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Queued {
+    pub(super) number: u64,
+    pub(super) request: EncodedRequest,
+    /// Hashes of its resources, whose data stays in order.
+    pub(super) resources: Vec<u64>,
+    pub(super) arrived: Instant,
+    pub(super) receipt: Receipt,
+    /// Whether it leaves with no other: it was rejected with others.
+    pub(super) is_alone: bool,
+}
+
+/// Requests of one signal that leave as one, at least one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    first: Queued,
+    rest: Vec<Queued>,
+}
+
+impl Taken {
+    /// `None` if there are none.
+    pub(super) fn new(parts: Vec<Queued>) -> Option<Self> {
+        let mut parts = parts.into_iter();
+        Some(Self { first: parts.next()?, rest: parts.collect() })
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Queued> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    pub(super) fn into_parts(self) -> impl Iterator<Item = Queued> {
+        std::iter::once(self.first).chain(self.rest)
+    }
+
+    /// The number of the oldest.
+    pub(super) const fn number(&self) -> u64 {
+        self.first.number
+    }
+
+    /// When the oldest arrived.
+    pub(super) const fn arrived(&self) -> Instant {
+        self.first.arrived
+    }
+
+    pub(super) const fn signal(&self) -> Signal {
+        self.first.request.signal()
+    }
+
+    /// Whether they are several.
+    pub(super) fn is_batch(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// Their resources.
+    pub(super) fn resources(&self) -> impl Iterator<Item = u64> {
+        self.parts().flat_map(|part| part.resources.iter().copied())
+    }
+
+    /// All of them together.
+    pub(super) fn count(&self) -> Count {
+        let mut sum = Count::default();
+        self.parts().for_each(|part| sum += Count::of(&part.request));
+        sum
+    }
+
+    /// The encoded request that has the elements of all, in order.
+    pub(super) fn body(&self) -> Bytes {
+        if self.rest.is_empty() {
+            return self.first.request.body().clone();
+        }
+        let mut body = BytesMut::new();
+        self.parts().for_each(|part| body.extend_from_slice(part.request.body()));
+        body.freeze()
+    }
+
+    /// From now on each of them leaves alone.
+    pub(super) fn divide(&mut self) {
+        self.first.is_alone = true;
+        self.rest.iter_mut().for_each(|part| part.is_alone = true);
+    }
+
+    /// Reports the outcome of all.
+    pub(super) fn set_outcome(&self, outcome: RequestOutcome) {
+        self.parts().for_each(|part| part.receipt.set(outcome));
+    }
+}
