@@ -41,6 +41,25 @@ pub struct LeftSpan {
     pub gpus: GpuSet,
 }
 
+/// The spans among which time is divided, by GPU.
+#[derive(Debug, Default)]
+struct ActiveSpans {
+    all: Vec<SpanKey>,
+    /// Indices of those that are charged for all GPUs.
+    everywhere: Vec<u32>,
+    /// Indices of the others, by GPU.
+    listed: Vec<Vec<u32>>,
+}
+
+impl ActiveSpans {
+    /// The spans of a GPU.
+    fn keys(&self, gpu: usize) -> Vec<SpanKey> {
+        let listed = self.listed.get(gpu).into_iter().flatten();
+        let indices = self.everywhere.iter().chain(listed);
+        indices.filter_map(|index| self.all.get(*index as usize).copied()).collect()
+    }
+}
+
 /// Divides the cost of GPUs among spans.
 #[derive(Clone, Debug)]
 pub struct Attribution<T> {
@@ -183,7 +202,7 @@ impl<T> Attribution<T> {
         if to <= OpenCost::oldest(now, self.limits.history) {
             return Err(RejectReason::Late);
         }
-        let mut gpus = self.gpus_of(&span.gpus).peekable();
+        let mut gpus = span.gpus.among(self.gpus.len()).peekable();
         if gpus.peek().is_some() && !gpus.any(|gpu| self.gpus[gpu].is_open(span.from, to)) {
             return Err(RejectReason::Late);
         }
@@ -246,17 +265,13 @@ impl<T> Attribution<T> {
         self.spans.bytes()
     }
 
-    fn gpus_of<'a>(&self, gpus: &'a GpuSet) -> impl Iterator<Item = usize> + use<'a, T> {
-        let count = self.gpus.len();
-        (0..count).filter(|&gpu| gpus.contains(gpu))
-    }
-
     /// Divides the time before `limit` that is final.
     fn divide_until(&mut self, limit: Timestamp) {
-        for gpu in 0..self.gpus.len() {
-            let divided = self.gpus[gpu].divided_until;
-            let until = self.gpus[gpu].until().min(limit).max(divided);
-            self.divide_gpu(gpu, divided, until);
+        let until = |gpu: &OpenCost| gpu.until().min(limit).max(gpu.divided_until);
+        let until: Vec<Timestamp> = self.gpus.iter().map(until).collect();
+        let active = self.active_spans(&until);
+        for (gpu, until) in until.into_iter().enumerate() {
+            self.divide_gpu(gpu, until, &active.keys(gpu));
             self.gpus[gpu].divided_until = until;
         }
         for record in self.spans.records_mut() {
@@ -264,14 +279,37 @@ impl<T> Attribution<T> {
         }
     }
 
-    /// Divides the time of a GPU from `divided` to `until` among all spans, and earlier time among those
-    /// that are new.
-    fn divide_gpu(&mut self, gpu: usize, divided: Timestamp, until: Timestamp) {
-        let mut active: Vec<(&SpanKey, &Record)> = self
-            .spans
-            .iter()
-            .filter(|(_, it)| it.from < until && it.gpus.contains(gpu))
-            .filter(|(_, it)| !it.is_known || it.to > divided)
+    /// The spans among which the time of each GPU up to an instant is divided: those that are active from then
+    /// on, and those that are new.
+    fn active_spans(&self, until: &[Timestamp]) -> ActiveSpans {
+        let mut active =
+            ActiveSpans { listed: vec![Vec::new(); until.len()], ..ActiveSpans::default() };
+        for (key, it) in self.spans.iter() {
+            let is_active = |gpu: &usize| {
+                let divided = self.gpus[*gpu].divided_until;
+                it.from < until[*gpu] && (!it.is_known || it.to > divided)
+            };
+            let mut gpus = it.gpus.among(until.len()).filter(is_active).peekable();
+            if gpus.peek().is_none() {
+                continue;
+            }
+            let index = u32::try_from(active.all.len()).unwrap_or(u32::MAX);
+            active.all.push(*key);
+            match it.gpus {
+                GpuSet::All => active.everywhere.push(index),
+                GpuSet::Listed(_) => gpus.for_each(|gpu| active.listed[gpu].push(index)),
+            }
+        }
+        active
+    }
+
+    /// Divides the time of a GPU up to an instant among these spans, and earlier time among those of them that
+    /// are new.
+    fn divide_gpu(&mut self, gpu: usize, until: Timestamp, keys: &[SpanKey]) {
+        let divided = self.gpus[gpu].divided_until;
+        let records = keys.iter().filter_map(|key| Some((key, self.spans.get(key)?)));
+        let mut active: Vec<(&SpanKey, &Record)> = records
+            .filter(|(_, it)| it.from < until && (!it.is_known || it.to > divided))
             .collect();
         if active.is_empty() {
             return;
@@ -330,7 +368,7 @@ impl<T> Attribution<T> {
     /// `oldest`.
     fn release_final(&mut self, oldest: Timestamp, emit: &mut impl FnMut(Release<T>)) {
         let is_final = |it: &Record| {
-            let mut gpus = self.gpus_of(&it.gpus).peekable();
+            let mut gpus = it.gpus.among(self.gpus.len()).peekable();
             let is_divided =
                 gpus.peek().is_some() && gpus.all(|gpu| self.gpus[gpu].divided_until >= it.to);
             is_divided || it.to <= oldest

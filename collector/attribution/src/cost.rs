@@ -90,7 +90,8 @@ impl SpanCost {
     #[expect(clippy::cast_precision_loss, reason = "exported as a double")]
     pub fn utilization(&self) -> Option<f64> {
         let observed = self.observed.0 as f64 * f64::from(PPM);
-        (self.observed > Nanos::ZERO).then(|| self.weighted as f64 / observed)
+        // Both are rounded to whole amounts.
+        (self.observed > Nanos::ZERO).then(|| (self.weighted as f64 / observed).min(1.0))
     }
 
     /// Energy in joules.

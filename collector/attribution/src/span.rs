@@ -41,6 +41,15 @@ impl GpuSet {
             Self::Listed(gpus) => gpus.contains(&gpu),
         }
     }
+
+    /// Those of it among the first `count` GPUs.
+    pub fn among(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
+        let (all, listed) = match self {
+            Self::All => (0..count, &[][..]),
+            Self::Listed(gpus) => (0..0, &gpus[..]),
+        };
+        all.chain(listed.iter().copied().filter(move |gpu| *gpu < count))
+    }
 }
 
 /// A span of the workload that is to be priced.

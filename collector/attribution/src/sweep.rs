@@ -1,17 +1,21 @@
 //! Divides the time of one GPU among spans, in one pass over their starts and ends.
 //!
 //! What a unit of weight has received up to an instant is one number for all active spans, as in fair
-//! queueing: a span has its weight × the difference between its start and its end. So an event costs
-//! the same however many spans are active. Must not depend on how spans wait.
+//! queueing: a span has its weight × the difference between its start and its end. So an event costs the same
+//! however many spans are active, and a time slice the same however many spans it is divided among. Amounts
+//! are rounded once, at the end. Must not depend on how spans wait.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
+use phasemeter_meter::units::{Nanos, Timestamp};
 
-use crate::apportion::{apportion, round_up};
+use crate::apportion::apportion;
 use crate::cost::{CostSlice, SpanCost};
 
-/// Bits after the point of time that is being divided.
-const FRACTION_BITS: u32 = 60;
+/// The most bits after the point of an amount that is being divided.
+const MAX_FRACTION_BITS: u32 = 60;
+
+/// Bits of the sum of whole parts that an amount is divided by.
+const PART_BITS: u32 = 62;
 
 /// The largest weight; others are relative to it.
 const FULL_WEIGHT: f64 = 4_294_967_296.0;
@@ -41,16 +45,21 @@ pub(crate) fn divide(
         }
     }
     events.sort_unstable();
-    let mut sweep = Sweep::new(candidates);
+    let mut sweep = Sweep::new(candidates, slices.iter().map(CostSlice::total).sum());
     let mut events = events.into_iter().peekable();
-    let mut costs = vec![SpanCost::default(); candidates.len()];
+    let mut charged = SpanCost::default();
     let mut open = Vec::new();
     for slice in slices {
         while let Some(event) = events.next_if(|event| event.at <= slice.from) {
             sweep.apply(event);
         }
+        if sweep.leaves.is_empty() && events.peek().is_none_or(|event| event.at >= slice.to) {
+            open.push(*slice);
+            continue;
+        }
         let mut at = slice.from;
         let mut gaps: Vec<(Timestamp, Timestamp)> = Vec::new();
+        let mut density = None;
         while at < slice.to {
             let next = events.peek().map_or(slice.to, |event| event.at.min(slice.to));
             if sweep.leaves.is_empty() {
@@ -60,16 +69,21 @@ pub(crate) fn divide(
                     _ => {}
                 }
             } else {
-                sweep.advance(next.since(at));
+                sweep.advance(slice, next.since(at), &mut density);
             }
             at = next;
             while let Some(event) = events.next_if(|event| event.at <= at && at < slice.to) {
                 sweep.apply(event);
             }
         }
-        sweep.post(slice, &gaps, &mut costs, &mut open);
+        charged += slice.total();
+        for (from, to) in gaps {
+            let gap = slice.part(from, to);
+            charged = charged - gap.total();
+            open.push(gap);
+        }
     }
-    (costs, open)
+    (sweep.finish(charged), open)
 }
 
 /// The start or end of a candidate. Ends precede starts of the same instant.
@@ -80,13 +94,33 @@ struct Event {
     index: usize,
 }
 
-/// What a unit of weight, a span without a weight, and any span beside weights of zero have received, in
-/// ns with [`FRACTION_BITS`].
+/// Amounts of observed time, other time, cost, utilized time and energy.
+type Amounts = [u128; 5];
+
+fn amounts(of: &SpanCost) -> Amounts {
+    let SpanCost { cost, time, observed, weighted, energy } = *of;
+    let other = time.0.saturating_sub(observed.0);
+    [observed.0.into(), other.into(), cost.0.unsigned_abs(), weighted, energy]
+}
+
+fn span_cost([observed, other, cost, weighted, energy]: Amounts) -> SpanCost {
+    let nanos = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
+    SpanCost {
+        cost: NanoUsd(i128::try_from(cost).unwrap_or(i128::MAX)),
+        time: Nanos(nanos(observed).saturating_add(nanos(other))),
+        observed: Nanos(nanos(observed)),
+        weighted,
+        energy,
+    }
+}
+
+/// What a unit of weight, a span without a weight, and any span beside weights of zero have received, each
+/// with the fraction bits of its amount.
 #[derive(Clone, Copy, Debug, Default)]
 struct Received {
-    per_weight: u128,
-    by_mean: u128,
-    by_zero: u128,
+    per_weight: Amounts,
+    by_mean: Amounts,
+    by_zero: Amounts,
 }
 
 /// A candidate during the sweep.
@@ -98,12 +132,8 @@ struct Progress {
     nested: u32,
     /// Its place among the leaves.
     leaf: Option<usize>,
-    /// What had been received when it was last counted.
-    since: Received,
-    /// Its time in the current slice, with [`FRACTION_BITS`].
-    time: u128,
-    /// Whether it is charged in the current slice.
-    is_charged: bool,
+    /// What it has, with the fraction bits of each amount, once it is no leaf; modulo 2^128 until then.
+    exact: Amounts,
 }
 
 struct Sweep<'a> {
@@ -115,16 +145,19 @@ struct Sweep<'a> {
     weighted: u32,
     weights: u128,
     received: Received,
-    /// The candidates that are charged in the current slice.
-    charged: Vec<usize>,
+    /// What the leaves receive, since they last changed.
+    pending: Amounts,
+    fraction_bits: [u32; 5],
 }
 
 impl<'a> Sweep<'a> {
-    fn new(candidates: &'a [Candidate]) -> Self {
+    /// Of slices with this total, so that no product of an amount and a number of candidates exceeds 128 bits.
+    fn new(candidates: &'a [Candidate], total: SpanCost) -> Self {
         let rates = candidates.iter().filter_map(|candidate| candidate.rate);
         let max = rates.fold(0.0, f64::max);
         let weight = |candidate: &Candidate| candidate.rate.map(|rate| scaled(rate, max));
         let progress = |candidate| Progress { weight: weight(candidate), ..Progress::default() };
+        let free = (u128::BITS - 2).saturating_sub(bits(candidates.len() as u128));
         Self {
             candidates,
             progress: candidates.iter().map(progress).collect(),
@@ -132,11 +165,14 @@ impl<'a> Sweep<'a> {
             weighted: 0,
             weights: 0,
             received: Received::default(),
-            charged: Vec::new(),
+            pending: Amounts::default(),
+            fraction_bits: amounts(&total)
+                .map(|amount| free.saturating_sub(bits(amount)).min(MAX_FRACTION_BITS)),
         }
     }
 
     fn apply(&mut self, event: Event) {
+        self.settle();
         let Event { index, is_start, .. } = event;
         let candidates = self.candidates;
         self.progress[index].is_active = is_start;
@@ -154,8 +190,8 @@ impl<'a> Sweep<'a> {
         let is_leaf = is_active && nested == 0;
         match leaf {
             None if is_leaf => {
+                self.count(index, u128::wrapping_sub);
                 self.progress[index].leaf = Some(self.leaves.len());
-                self.progress[index].since = self.received;
                 self.leaves.push(index);
                 if let Some(weight) = weight {
                     self.weighted += 1;
@@ -163,7 +199,7 @@ impl<'a> Sweep<'a> {
                 }
             }
             Some(place) if !is_leaf => {
-                self.count(index);
+                self.count(index, u128::wrapping_add);
                 self.progress[index].leaf = None;
                 self.leaves.swap_remove(place);
                 if let Some(&moved) = self.leaves.get(place) {
@@ -178,94 +214,108 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Divides this time among the leaves.
-    fn advance(&mut self, time: Nanos) {
-        let mut rest = time.0;
-        let leaves = self.leaves.len() as u128;
-        while rest > 0 {
-            // An hour with its fraction has 102 bits.
-            let part = rest.min(NANOS_PER_HOUR);
-            rest -= part;
-            let exact = u128::from(part) << FRACTION_BITS;
-            self.received.by_mean += exact / leaves;
-            if self.weights == 0 {
-                self.received.by_zero += exact / leaves;
-            } else {
-                // All without a weight together have the mean weight times their number.
-                let weighted = u128::from(self.weighted);
-                self.received.per_weight += exact * weighted / (leaves * self.weights);
-            }
+    /// Adds what a candidate would have received since the beginning, or subtracts it: a leaf has the
+    /// difference between its end and its start.
+    fn count(&mut self, index: usize, change: fn(u128, u128) -> u128) {
+        step();
+        let Received { per_weight, by_mean, by_zero } = &self.received;
+        let Progress { weight, exact, .. } = &mut self.progress[index];
+        for (amount, exact) in exact.iter_mut().enumerate() {
+            let received = match weight {
+                Some(weight) => per_weight[amount]
+                    .wrapping_mul(u128::from(*weight))
+                    .wrapping_add(by_zero[amount]),
+                None => by_mean[amount],
+            };
+            *exact = change(*exact, received);
         }
     }
 
-    /// Counts what a leaf has received since it was last counted.
-    fn count(&mut self, index: usize) {
-        let progress = &mut self.progress[index];
-        let (since, now) = (progress.since, self.received);
-        progress.time += match progress.weight {
-            Some(weight) => {
-                u128::from(weight) * (now.per_weight - since.per_weight)
-                    + (now.by_zero - since.by_zero)
+    /// Gives this much of the time of a slice to the leaves. `density` is what a nanosecond of the slice has.
+    fn advance(&mut self, slice: &CostSlice, time: Nanos, density: &mut Option<Amounts>) {
+        step();
+        let total = || {
+            let mut total = amounts(&slice.total());
+            for (amount, bits) in total.iter_mut().zip(self.fraction_bits) {
+                *amount <<= bits;
             }
-            None => now.by_mean - since.by_mean,
+            total
         };
-        progress.since = now;
-        if !progress.is_charged {
-            progress.is_charged = true;
-            self.charged.push(index);
+        let length = slice.time();
+        let (part, factor) = if time == length {
+            (total(), 1)
+        } else {
+            let length = u128::from(length.0.max(1));
+            (*density.get_or_insert_with(|| total().map(|amount| amount / length)), time.0.into())
+        };
+        for (pending, part) in self.pending.iter_mut().zip(part) {
+            *pending = pending.saturating_add(part.saturating_mul(factor));
         }
     }
 
-    /// Ends a slice: divides its cost among the charged candidates, and leaves the gaps open.
-    fn post(
-        &mut self,
-        slice: &CostSlice,
-        gaps: &[(Timestamp, Timestamp)],
-        costs: &mut [SpanCost],
-        open: &mut Vec<CostSlice>,
-    ) {
+    /// Divides what is pending among the leaves, before they change.
+    fn settle(&mut self) {
+        step();
+        let leaves = self.leaves.len() as u128;
+        let weighted = u128::from(self.weighted);
+        let Received { per_weight, by_mean, by_zero } = &mut self.received;
+        for (amount, pending) in self.pending.iter_mut().enumerate() {
+            let exact = std::mem::take(pending);
+            if exact == 0 || leaves == 0 {
+                continue;
+            }
+            if weighted < leaves {
+                by_mean[amount] = by_mean[amount].saturating_add(exact / leaves);
+            }
+            if weighted > 0 && self.weights == 0 {
+                by_zero[amount] = by_zero[amount].saturating_add(exact / leaves);
+            } else if weighted > 0 {
+                // All without a weight together have the mean weight times their number.
+                let part = exact.saturating_mul(weighted) / (leaves * self.weights);
+                per_weight[amount] = per_weight[amount].saturating_add(part);
+            }
+        }
+    }
+
+    /// What each candidate has of what was charged, in whole amounts, by largest remainder.
+    fn finish(mut self, charged: SpanCost) -> Vec<SpanCost> {
+        self.settle();
         for place in 0..self.leaves.len() {
-            self.count(self.leaves[place]);
+            self.count(self.leaves[place], u128::wrapping_add);
         }
-        let mut rest = slice.total();
-        for &(from, to) in gaps {
-            let gap = slice.part(from, to);
-            rest = rest - gap.total();
-            open.push(gap);
+        let mut costs = vec![SpanCost::default(); self.candidates.len()];
+        let of_any = |it: &Progress| it.exact.iter().any(|exact| *exact > 0);
+        let indices: Vec<usize> =
+            (0..costs.len()).filter(|&index| of_any(&self.progress[index])).collect();
+        let mut found = vec![Amounts::default(); indices.len()];
+        for (amount, total) in amounts(&charged).into_iter().enumerate() {
+            let exact = indices.iter().map(|&index| self.progress[index].exact[amount]);
+            let sum = exact.clone().fold(0, u128::saturating_add);
+            let excess = bits(sum).saturating_sub(PART_BITS);
+            let parts: Vec<u64> =
+                exact.map(|exact| u64::try_from(exact >> excess).unwrap_or_default()).collect();
+            for (found, share) in found.iter_mut().zip(apportion(total, &parts)) {
+                found[amount] = share;
+            }
         }
-        self.charged.sort_unstable();
-        let charged = std::mem::take(&mut self.charged);
-        let exact = charged.iter().map(|&index| {
-            let progress = &mut self.progress[index];
-            progress.is_charged = false;
-            std::mem::take(&mut progress.time)
-        });
-        let exact: Vec<u128> = exact.collect();
-        if rest.time > Nanos::ZERO {
-            divide_slice(&rest, &exact, |place, cost| costs[charged[place]] += cost);
+        for (&index, amounts) in indices.iter().zip(found) {
+            costs[index] = span_cost(amounts);
         }
+        costs
     }
 }
 
-/// Divides the cost of one slice in proportion to these times, which have [`FRACTION_BITS`].
-fn divide_slice(total: &SpanCost, exact: &[u128], mut emit: impl FnMut(usize, SpanCost)) {
-    let mut times: Vec<u128> = exact.iter().map(|time| time >> FRACTION_BITS).collect();
-    let fractions: Vec<u128> = exact.iter().map(|time| time & ((1 << FRACTION_BITS) - 1)).collect();
-    let missing = u128::from(total.time.0).saturating_sub(times.iter().sum());
-    round_up(&mut times, &fractions, missing);
-    let times: Vec<u64> =
-        times.into_iter().map(|time| u64::try_from(time).unwrap_or(u64::MAX)).collect();
-    let costs = apportion(total.cost.0.unsigned_abs(), &times);
-    let weighted = apportion(total.weighted, &times);
-    let energy = apportion(total.energy, &times);
-    let is_observed = total.observed > Nanos::ZERO;
-    for (place, &time) in times.iter().enumerate() {
-        let cost = NanoUsd(i128::try_from(costs[place]).unwrap_or(i128::MAX));
-        let time = Nanos(time);
-        let observed = if is_observed { time } else { Nanos::ZERO };
-        let (weighted, energy) = (weighted[place], energy[place]);
-        emit(place, SpanCost { cost, time, observed, weighted, energy });
-    }
+/// Counts a step of the sweep, in tests.
+#[cfg_attr(not(test), expect(clippy::missing_const_for_fn, reason = "it counts in tests"))]
+#[inline]
+fn step() {
+    #[cfg(test)]
+    tests::count();
+}
+
+/// Length of a number in bits.
+const fn bits(number: u128) -> u32 {
+    u128::BITS - number.leading_zeros()
 }
 
 /// A rate relative to the largest.
@@ -276,4 +326,67 @@ fn divide_slice(total: &SpanCost, exact: &[u128], mut emit: impl FnMut(usize, Sp
 )]
 fn scaled(rate: f64, max: f64) -> u64 {
     if max > 0.0 { (rate / max * FULL_WEIGHT).round() as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use phasemeter_meter::units::NANOS_PER_SECOND;
+
+    use super::*;
+
+    thread_local! {
+        static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        STEPS.set(STEPS.get() + 1);
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    fn slices(seconds: u64) -> Vec<CostSlice> {
+        let slice = |second: u64| CostSlice {
+            from: at(second * NANOS_PER_SECOND),
+            to: at((second + 1) * NANOS_PER_SECOND),
+            cost: NanoUsd(1_111_111),
+            weighted: 700_000 * u128::from(NANOS_PER_SECOND),
+            is_observed: !second.is_multiple_of(3),
+            energy: 650_000_000,
+        };
+        (0..seconds).map(slice).collect()
+    }
+
+    /// Spans whose starts and ends differ, each almost as long as the time.
+    fn candidates(count: u64, seconds: u64) -> Vec<Candidate> {
+        let candidate = |index: u64| Candidate {
+            from: at(index),
+            to: at(seconds * NANOS_PER_SECOND - index),
+            rate: index.is_multiple_of(2).then_some(0.5),
+            ancestors: Vec::new(),
+        };
+        (0..count).map(candidate).collect()
+    }
+
+    /// Guarantee: the steps are linear in spans plus slices, and not in their product.
+    #[test]
+    fn steps_grow_with_spans_and_slices_alone() {
+        let steps = |spans: u64, seconds: u64| {
+            STEPS.set(0);
+            let (slices, candidates) = (slices(seconds), candidates(spans, seconds));
+            let (costs, open) = divide(&slices, &candidates);
+            let mut sum: SpanCost = costs.into_iter().sum();
+            sum += open.iter().map(CostSlice::total).sum();
+            assert_eq!(sum, slices.iter().map(CostSlice::total).sum());
+            STEPS.get()
+        };
+        for (spans, seconds) in [(10, 3_600), (1_000, 3_600), (4_000, 60), (4_000, 3_600)] {
+            let linear = 6 * spans + seconds + 10;
+            let steps = steps(spans, seconds);
+            assert!(steps <= linear, "{spans} spans, {seconds} slices: {steps} steps");
+        }
+    }
 }

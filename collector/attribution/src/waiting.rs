@@ -101,6 +101,10 @@ impl<T> WaitingSpans<T> {
         self.records.contains_key(key)
     }
 
+    pub(crate) fn get(&self, key: &SpanKey) -> Option<&Record> {
+        self.records.get(key)
+    }
+
     pub(crate) fn get_mut(&mut self, key: &SpanKey) -> Option<&mut Record> {
         self.records.get_mut(key)
     }
