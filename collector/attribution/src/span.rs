@@ -33,15 +33,6 @@ pub enum GpuSet {
 }
 
 impl GpuSet {
-    /// Whether it has this GPU.
-    #[must_use]
-    pub fn contains(&self, gpu: usize) -> bool {
-        match self {
-            Self::All => true,
-            Self::Listed(gpus) => gpus.contains(&gpu),
-        }
-    }
-
     /// Those of it among the first `count` GPUs.
     pub fn among(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
         let (all, listed) = match self {
@@ -49,6 +40,15 @@ impl GpuSet {
             Self::Listed(gpus) => (0..0, &gpus[..]),
         };
         all.chain(listed.iter().copied().filter(move |gpu| *gpu < count))
+    }
+
+    /// The most bytes of memory of its list.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Listed(gpus) => size_of_val(&**gpus),
+        }
     }
 }
 
@@ -91,4 +91,7 @@ pub enum RejectReason {
     /// Too many spans wait.
     #[error("too many spans wait for their cost")]
     Full,
+    /// Each request that it could leave in would have a copy of its resource and scope.
+    #[error("its resource and scope are larger than 256 KiB")]
+    TooLarge,
 }

@@ -4,6 +4,10 @@
 
 use std::collections::BTreeMap;
 
+/// Maximum length of a label of a metric, in bytes. A longer one counts as absent: labels are kept, compared
+/// and copied per point, and names of hosts, GPUs and pods are shorter.
+pub const MAX_LABEL: usize = 256;
+
 /// Labels that a point must have, and those that it must not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelFilter {

@@ -34,7 +34,10 @@ proptest! {
                 RejectReason::Duplicate => spans.iter().any(|span| span.id == *id && span.again),
                 RejectReason::Late => true,
                 RejectReason::NotEnded => spans.iter().any(|span| span.id == *id && !span.ends),
-                RejectReason::NoDuration | RejectReason::InFuture | RejectReason::Full => false,
+                RejectReason::NoDuration
+                | RejectReason::InFuture
+                | RejectReason::Full
+                | RejectReason::TooLarge => false,
             };
             prop_assert!(is_expected, "span {}: {}", id, reason);
         }

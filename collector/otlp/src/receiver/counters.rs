@@ -2,6 +2,8 @@
 //!
 //! Must not depend on what a counter counts.
 
+use std::cell::LazyCell;
+
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
@@ -10,7 +12,7 @@ use phasemeter_meter::units::Timestamp;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
-use super::attributes::find_text;
+use super::attributes::{Attributes, find_label};
 use super::points::{AnyPoint, any_points};
 
 /// The attributes that identify a resource, if it has the last one. Others may be added to it later, by
@@ -18,7 +20,7 @@ use super::points::{AnyPoint, any_points};
 const IDENTITY: [&str; 3] = ["service.namespace", "service.name", "service.instance.id"];
 
 /// A point of a metric that counts, if it is declared as something that does.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct CounterView<'a> {
     /// The name of the metric.
     pub metric: &'a str,
@@ -30,99 +32,116 @@ pub struct CounterView<'a> {
     pub at: Timestamp,
     /// The number, or the sum of a histogram.
     pub value: f64,
-    /// What identifies its stream.
-    pub stream: [u8; 16],
-    scope: &'a str,
     attributes: &'a [KeyValue],
-    resource: &'a [KeyValue],
+    group: &'a Group<'a>,
+}
+
+/// What the points of one metric of a sender have in common.
+#[derive(Clone, Debug)]
+struct Group<'a> {
+    resource: &'a Attributes<'a>,
+    /// What was read of the identity of their streams: resource, scope and metric.
+    digest: Sha256,
 }
 
 impl<'a> CounterView<'a> {
-    /// A text attribute of the point, else of its resource.
+    /// A text attribute of the point, else of its resource. One that is longer than
+    /// [`MAX_LABEL`](phasemeter_meter::label_filter::MAX_LABEL) counts as absent.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&'a str> {
-        find_text(self.attributes, name).or_else(|| find_text(self.resource, name))
+        find_label(self.attributes, name).or_else(|| self.group.resource.label(name))
+    }
+
+    /// What identifies its stream.
+    #[must_use]
+    pub fn stream(&self) -> [u8; 16] {
+        id(self.group.digest.clone(), self.attributes)
     }
 
     /// What identifies all streams of this metric from one sender.
     #[must_use]
     pub fn streams_of_sender(&self) -> [u8; 16] {
-        stream_id(self.resource, self.scope, self.metric, &[])
+        id(self.group.digest.clone(), &[])
     }
 }
 
 /// Visits the points of the metrics that `is_wanted`, by name.
-pub fn counter_points<'a>(
-    request: &'a ExportMetricsServiceRequest,
+///
+/// What identifies the resource, the scope and the metric of a stream is digested once for all of their
+/// points.
+pub fn counter_points(
+    request: &ExportMetricsServiceRequest,
     is_wanted: impl Fn(&str) -> bool,
-    mut visit: impl FnMut(CounterView<'a>),
+    mut visit: impl FnMut(CounterView<'_>),
 ) {
     for group in &request.resource_metrics {
-        let resource = group.resource.as_ref().map_or(&[][..], |it| &it.attributes);
+        let attributes = group.resource.as_ref().map_or(&[][..], |it| &it.attributes);
+        let resource = &Attributes::new(attributes);
+        let of_resource = LazyCell::new(|| digest_of_resource(attributes));
         for scope_metrics in &group.scope_metrics {
-            let scope = scope_metrics.scope.as_ref().map_or("", |scope| &scope.name);
+            let of_scope = LazyCell::new(|| {
+                let scope = scope_metrics.scope.as_ref().map_or("", |scope| &scope.name);
+                with_text(of_resource.clone(), scope)
+            });
             for metric in scope_metrics.metrics.iter().filter(|it| is_wanted(&it.name)) {
-                points(metric, scope, resource, &mut visit);
+                let digest = with_text(of_scope.clone(), &metric.name);
+                points(metric, &Group { resource, digest }, &mut visit);
             }
         }
     }
 }
 
-fn points<'a>(
-    metric: &'a Metric,
-    scope: &'a str,
-    resource: &'a [KeyValue],
-    visit: &mut impl FnMut(CounterView<'a>),
-) {
+fn points(metric: &Metric, group: &Group<'_>, visit: &mut impl FnMut(CounterView<'_>)) {
     let name = metric.name.as_str();
     any_points(metric, |point| {
         let AnyPoint { instrument, attributes, start, at, is_recorded, value } = point;
         if let (true, Some(at), Some(value)) = (is_recorded, at, value) {
-            let stream = stream_id(resource, scope, name, attributes);
             visit(CounterView {
                 metric: name,
                 instrument,
                 start,
                 at,
                 value,
-                stream,
-                scope,
                 attributes,
-                resource,
+                group,
             });
         }
     });
 }
 
-/// A digest of what identifies a stream, whatever the order of attributes.
-fn stream_id(
-    resource: &[KeyValue],
-    scope: &str,
-    metric: &str,
-    attributes: &[KeyValue],
-) -> [u8; 16] {
+/// The beginning of the identity of a stream: that of its resource.
+fn digest_of_resource(resource: &[KeyValue]) -> Sha256 {
     let [.., instance] = IDENTITY;
     let has_instance = resource.iter().any(|it| it.key == instance);
     let is_identity = |it: &&KeyValue| !has_instance || IDENTITY.contains(&it.key.as_str());
-    let mut digest = Sha256::new();
-    for list in [
-        resource.iter().filter(is_identity).collect::<Vec<_>>(),
-        attributes.iter().collect::<Vec<_>>(),
-    ] {
-        let mut encoded: Vec<Vec<u8>> = list.into_iter().map(Message::encode_to_vec).collect();
-        encoded.sort_unstable();
-        digest.update((encoded.len() as u64).to_le_bytes());
-        for attribute in encoded {
-            digest.update((attribute.len() as u64).to_le_bytes());
-            digest.update(attribute);
-        }
+    with_attributes(Sha256::new(), resource.iter().filter(is_identity))
+}
+
+/// Adds attributes, whatever their order.
+fn with_attributes<'a>(
+    mut digest: Sha256,
+    attributes: impl Iterator<Item = &'a KeyValue>,
+) -> Sha256 {
+    let mut encoded: Vec<Vec<u8>> = attributes.map(Message::encode_to_vec).collect();
+    encoded.sort_unstable();
+    digest.update((encoded.len() as u64).to_le_bytes());
+    for attribute in encoded {
+        digest.update((attribute.len() as u64).to_le_bytes());
+        digest.update(attribute);
     }
-    for text in [scope, metric] {
-        digest.update((text.len() as u64).to_le_bytes());
-        digest.update(text);
-    }
+    digest
+}
+
+fn with_text(mut digest: Sha256, text: &str) -> Sha256 {
+    digest.update((text.len() as u64).to_le_bytes());
+    digest.update(text);
+    digest
+}
+
+/// The identity of the stream with these attributes.
+fn id(digest: Sha256, attributes: &[KeyValue]) -> [u8; 16] {
     let mut id = [0; 16];
-    id.copy_from_slice(&digest.finalize()[..16]);
+    id.copy_from_slice(&with_attributes(digest, attributes.iter()).finalize()[..16]);
     id
 }
 
@@ -143,14 +162,15 @@ mod tests {
 
     #[test]
     fn stream_is_identified_whatever_the_order_and_what_is_added_to_its_resource() {
-        let id = |resource: &[(&str, &str)], point: &[(&str, &str)]| {
-            stream_id(&attributes(resource), "s", "m", &attributes(point))
+        let stream = |resource: &[(&str, &str)], point: &[(&str, &str)]| {
+            let digest = with_text(digest_of_resource(&attributes(resource)), "s");
+            id(with_text(digest, "m"), &attributes(point))
         };
         let instance = ("service.instance.id", "i");
-        let first = id(&[instance], &[("a", "1"), ("b", "2")]);
-        assert_eq!(first, id(&[("k8s.pod.name", "p"), instance], &[("b", "2"), ("a", "1")]));
-        assert_ne!(first, id(&[("service.instance.id", "j")], &[("a", "1"), ("b", "2")]));
-        assert_ne!(first, id(&[instance], &[("a", "1")]));
-        assert_ne!(id(&[("host.name", "h")], &[]), id(&[("host.name", "g")], &[]));
+        let first = stream(&[instance], &[("a", "1"), ("b", "2")]);
+        assert_eq!(first, stream(&[("k8s.pod.name", "p"), instance], &[("b", "2"), ("a", "1")]));
+        assert_ne!(first, stream(&[("service.instance.id", "j")], &[("a", "1"), ("b", "2")]));
+        assert_ne!(first, stream(&[instance], &[("a", "1")]));
+        assert_ne!(stream(&[("host.name", "h")], &[]), stream(&[("host.name", "g")], &[]));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on why they are held.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::wire::push_field;
@@ -10,6 +11,10 @@ use crate::wire::push_field;
 pub(super) const RESOURCE_SPANS: u32 = 1;
 pub(super) const SCOPE_SPANS: u32 = 2;
 pub(super) const SPANS: u32 = 2;
+
+/// Maximum size of a resource with a scope whose spans can be held: each request in which some of them
+/// leave has a copy.
+pub(super) const MAX_HEAD: usize = 256 << 10;
 
 /// A span with its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +33,18 @@ pub(super) struct SpanGroup {
 }
 
 impl HeldSpan {
-    /// The most memory that it takes: with what it shares with other spans, which may leave before it.
+    /// The most bytes that it takes, in memory and in a request that it leaves in: with what it shares with
+    /// other spans, which may leave before it.
     #[must_use]
     pub fn size(&self) -> usize {
-        let SpanGroup { resource, scope } = &*self.group;
-        size_of::<Self>() + self.span.len() + resource.len() + scope.len()
+        size_of::<Self>() + self.span.len() + self.group.head()
+    }
+}
+
+impl SpanGroup {
+    /// Bytes of what its spans have in common.
+    pub(super) fn head(&self) -> usize {
+        self.resource.len() + self.scope.len()
     }
 }
 
@@ -45,48 +57,109 @@ pub struct HeldRequest {
     pub body: Vec<u8>,
 }
 
-/// The requests for these spans, in order. Each has at most `max_bytes`, or a single span. Further
+/// Builds the requests for these spans, one after another: those of one resource and of one scope together,
+/// otherwise in order. Each request has at most `max_bytes`, or a single span, and a resource once. Further
 /// fields of a span, such as attributes, follow its own bytes.
-#[must_use]
 pub fn held_requests(
     spans: impl IntoIterator<Item = (HeldSpan, Vec<u8>)>,
     max_bytes: usize,
-) -> Vec<HeldRequest> {
-    let mut requests = Vec::new();
-    let mut request = HeldRequest::default();
-    let mut open: Option<(Arc<SpanGroup>, Vec<u8>)> = None;
-    for (HeldSpan { group, span }, further) in spans {
-        let open_bytes = open.as_ref().map_or(0, |(group, spans)| spans.len() + overhead(group));
-        let next = overhead(&group) + span.len() + further.len() + FIELD_BYTES;
-        let is_full = request.spans > 0 && request.body.len() + open_bytes + next > max_bytes;
-        if is_full || open.as_ref().is_some_and(|(open, _)| !Arc::ptr_eq(open, &group)) {
-            open.take().into_iter().for_each(|(group, spans)| close(&group, &spans, &mut request));
-        }
-        if is_full {
-            requests.push(std::mem::take(&mut request));
-        }
-        let (_, spans) = open.get_or_insert_with(|| (group, Vec::new()));
-        push_field(SPANS, &[&span[..], &further].concat(), spans);
-        request.spans += 1;
+    emit: &mut dyn FnMut(HeldRequest),
+) {
+    let mut building = Building { request: HeldRequest::default(), open: None, max_bytes, emit };
+    for (HeldSpan { group, span }, further) in grouped(spans) {
+        building.add(&group, &span, &further);
     }
-    open.into_iter().for_each(|(group, spans)| close(&group, &spans, &mut request));
-    if request.spans > 0 {
-        requests.push(request);
-    }
-    requests
+    building.finish();
+}
+
+/// The spans of one resource, and of one scope of it, one after another.
+fn grouped(
+    spans: impl IntoIterator<Item = (HeldSpan, Vec<u8>)>,
+) -> impl Iterator<Item = (HeldSpan, Vec<u8>)> {
+    let (mut resources, mut scopes) = (HashMap::new(), HashMap::new());
+    let ranked = spans.into_iter().map(|(span, further)| {
+        let (next_resource, next_scope) = (resources.len(), scopes.len());
+        let resource = Arc::as_ptr(&span.group.resource).cast::<u8>();
+        let resource = *resources.entry(resource).or_insert(next_resource);
+        let scope = *scopes.entry(Arc::as_ptr(&span.group)).or_insert(next_scope);
+        ((resource, scope), (span, further))
+    });
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, span)| span)
 }
 
 /// The most that the key and the length of a field take.
 const FIELD_BYTES: usize = 11;
 
-fn overhead(group: &SpanGroup) -> usize {
-    group.resource.len() + group.scope.len() + 2 * FIELD_BYTES
+/// A request that is being built.
+struct Building<'a> {
+    request: HeldRequest,
+    open: Option<Open>,
+    max_bytes: usize,
+    emit: &'a mut dyn FnMut(HeldRequest),
 }
 
-/// Adds the spans of a group to a request.
-fn close(group: &SpanGroup, spans: &[u8], request: &mut HeldRequest) {
-    let scope = [&group.scope[..], spans].concat();
-    let mut resource = group.resource.to_vec();
-    push_field(SCOPE_SPANS, &scope, &mut resource);
-    push_field(RESOURCE_SPANS, &resource, &mut request.body);
+/// A resource and a scope to which spans are being added.
+struct Open {
+    group: Arc<SpanGroup>,
+    /// The element of the resource so far, without the scope.
+    resource: Vec<u8>,
+    /// The element of the scope so far.
+    scope: Vec<u8>,
+}
+
+impl Building<'_> {
+    fn add(&mut self, group: &Arc<SpanGroup>, span: &[u8], further: &[u8]) {
+        let open = self.open.as_ref();
+        let in_scope = open.is_some_and(|open| Arc::ptr_eq(&open.group, group));
+        let in_resource =
+            open.is_some_and(|open| Arc::ptr_eq(&open.group.resource, &group.resource));
+        let head = match (in_resource, in_scope) {
+            (_, true) => 0,
+            (true, false) => group.scope.len() + FIELD_BYTES,
+            (false, false) => group.head() + 2 * FIELD_BYTES,
+        };
+        let next = head + span.len() + further.len() + FIELD_BYTES;
+        let built = self.request.body.len() + open.map_or(0, Open::bytes);
+        if self.request.spans > 0 && built + next > self.max_bytes {
+            self.finish();
+        } else if !in_resource {
+            self.close();
+        }
+        let open = self.open.get_or_insert_with(|| Open {
+            group: Arc::clone(group),
+            resource: group.resource.to_vec(),
+            scope: group.scope.to_vec(),
+        });
+        if !Arc::ptr_eq(&open.group, group) {
+            push_field(SCOPE_SPANS, &open.scope, &mut open.resource);
+            open.group = Arc::clone(group);
+            open.scope = group.scope.to_vec();
+        }
+        push_field(SPANS, &[span, further].concat(), &mut open.scope);
+        self.request.spans += 1;
+    }
+
+    /// Ends the open resource.
+    fn close(&mut self) {
+        if let Some(Open { mut resource, scope, .. }) = self.open.take() {
+            push_field(SCOPE_SPANS, &scope, &mut resource);
+            push_field(RESOURCE_SPANS, &resource, &mut self.request.body);
+        }
+    }
+
+    /// Ends the request.
+    fn finish(&mut self) {
+        self.close();
+        if self.request.spans > 0 {
+            (self.emit)(std::mem::take(&mut self.request));
+        }
+    }
+}
+
+impl Open {
+    fn bytes(&self) -> usize {
+        self.resource.len() + self.scope.len() + 2 * FIELD_BYTES
+    }
 }

@@ -59,7 +59,7 @@ pub use self::received::Received;
 pub use self::security::{BearerToken, SecurityError, server_tls};
 use self::server::Socket;
 use self::service::Service;
-pub use self::span_view::SpanView;
+pub use self::span_view::{ResourceView, SpanView};
 pub use self::stats::{ReceiverCounts, ReceiverStats};
 pub use self::take_spans::{TakenSpans, take_spans};
 use crate::signal::Signal;

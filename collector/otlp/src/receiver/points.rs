@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint, number_da
 use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::units::Timestamp;
 
-use super::attributes::find_text;
+use super::attributes::{Attributes, find_label};
 
 /// Set if a point has no value (`DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK`).
 const NO_VALUE: u32 = 1;
@@ -31,31 +31,33 @@ pub struct NumberPoint<'a> {
     /// and summaries.
     pub number: f64,
     attributes: &'a [KeyValue],
-    resource: &'a [KeyValue],
+    resource: &'a Attributes<'a>,
 }
 
 impl<'a> NumberPoint<'a> {
-    /// A text attribute of the point, else of its resource.
+    /// A text attribute of the point, else of its resource. One that is longer than
+    /// [`MAX_LABEL`](phasemeter_meter::label_filter::MAX_LABEL) counts as absent.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&'a str> {
-        find_text(self.attributes, name).or_else(|| self.resource_label(name))
+        find_label(self.attributes, name).or_else(|| self.resource_label(name))
     }
 
-    /// A text attribute of the resource.
+    /// A text attribute of the resource, of the same length.
     #[must_use]
     pub fn resource_label(&self, name: &str) -> Option<&'a str> {
-        find_text(self.resource, name)
+        self.resource.label(name)
     }
 }
 
 /// Visits the points of the metrics that `is_wanted`, by scope and metric.
-pub fn number_points<'a>(
-    request: &'a ExportMetricsServiceRequest,
+pub fn number_points(
+    request: &ExportMetricsServiceRequest,
     is_wanted: impl Fn(&str, &str) -> bool,
-    mut visit: impl FnMut(NumberPoint<'a>),
+    mut visit: impl FnMut(NumberPoint<'_>),
 ) {
     for group in &request.resource_metrics {
         let resource = group.resource.as_ref().map_or(&[][..], |it| &it.attributes);
+        let resource = &Attributes::new(resource);
         for scope_metrics in &group.scope_metrics {
             let scope = scope_metrics.scope.as_ref().map_or("", |scope| &scope.name);
             for metric in scope_metrics.metrics.iter().filter(|it| is_wanted(scope, &it.name)) {

@@ -1,20 +1,40 @@
 //! What is known of a received span. Must not depend on what spans are chosen for.
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
+use std::borrow::Cow;
+
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::units::Timestamp;
 
-use super::attributes::{find, to_number, to_text};
+use super::attributes::{Attributes, find, to_number, to_text};
+
+/// What the spans of one resource have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceView<'a>(pub(super) &'a Attributes<'a>);
+
+impl<'a> ResourceView<'a> {
+    /// A scalar attribute, as text. One that is longer than
+    /// [`MAX_LABEL`](phasemeter_meter::label_filter::MAX_LABEL) counts as absent.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.0.text(key)
+    }
+}
 
 /// A span of a request, with its scope and its resource.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanView<'a> {
     pub(super) scope: &'a str,
-    pub(super) resource: &'a [KeyValue],
+    pub(super) resource: ResourceView<'a>,
     pub(super) span: &'a Span,
 }
 
-impl SpanView<'_> {
+impl<'a> SpanView<'a> {
+    /// Its resource.
+    #[must_use]
+    pub const fn resource(&self) -> ResourceView<'a> {
+        self.resource
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -59,7 +79,7 @@ impl SpanView<'_> {
 
     /// A scalar attribute, as text.
     #[must_use]
-    pub fn text(&self, key: &str) -> Option<String> {
+    pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         find(&self.span.attributes, key).and_then(to_text)
     }
 
@@ -67,12 +87,6 @@ impl SpanView<'_> {
     #[must_use]
     pub fn number(&self, key: &str) -> Option<f64> {
         find(&self.span.attributes, key).and_then(to_number)
-    }
-
-    /// A scalar attribute of its resource, as text.
-    #[must_use]
-    pub fn resource_text(&self, key: &str) -> Option<String> {
-        find(self.resource, key).and_then(to_text)
     }
 
     /// Whether it has an attribute whose key begins like this.

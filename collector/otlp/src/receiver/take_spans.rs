@@ -8,9 +8,10 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
-use super::held_span::{HeldSpan, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup};
+use super::attributes::Attributes;
+use super::held_span::{HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup};
 use super::received::Received;
-use super::span_view::SpanView;
+use super::span_view::{ResourceView, SpanView};
 use crate::signal::Signal;
 use crate::wire::{Field, fields, push_field};
 
@@ -21,23 +22,28 @@ pub struct TakenSpans<T> {
     pub rest: Option<Received>,
     /// The spans, each with what it was chosen for.
     pub spans: Vec<(HeldSpan, T)>,
+    /// Number of spans that would have been taken, but whose resource and scope are larger than 256 KiB.
+    /// They are in the rest.
+    pub too_large: u64,
 }
 
-/// Takes the spans for which `choose` returns a value out of a request of spans.
-pub fn take_spans<T>(
+/// Takes the spans for which `choose` returns a value out of a request of spans. It is given what
+/// `of_resource` returned, once, for the resource of the span.
+pub fn take_spans<R, T>(
     request: Received,
-    choose: &mut dyn FnMut(&SpanView<'_>) -> Option<T>,
+    of_resource: &mut dyn FnMut(ResourceView<'_>) -> R,
+    choose: &mut dyn FnMut(&SpanView<'_>, &R) -> Option<T>,
 ) -> TakenSpans<T> {
-    let mut taking = Taking { choose, spans: Vec::new() };
+    let mut taking = Taking { of_resource, choose, spans: Vec::new(), too_large: 0 };
     let remaining = match request.signal {
         Signal::Traces => taking.request(&request.body),
         Signal::Metrics | Signal::Logs => Some(Remaining::All),
     };
     // An accepted request is not malformed.
     let Some(remaining) = remaining else {
-        return TakenSpans { rest: Some(request), spans: Vec::new() };
+        return TakenSpans { rest: Some(request), spans: Vec::new(), too_large: 0 };
     };
-    let Taking { spans, .. } = taking;
+    let Taking { spans, too_large, .. } = taking;
     let rest = match remaining {
         Remaining::All => Some(request),
         Remaining::Nothing => None,
@@ -47,7 +53,7 @@ pub fn take_spans<T>(
             (items > 0).then_some(Received { signal: request.signal, items, body })
         }
     };
-    TakenSpans { rest, spans }
+    TakenSpans { rest, spans, too_large }
 }
 
 /// The rest of a request, which counts as in flight like all of it.
@@ -69,12 +75,14 @@ enum Remaining {
     Part(Vec<u8>),
 }
 
-struct Taking<'a, T> {
-    choose: &'a mut dyn FnMut(&SpanView<'_>) -> Option<T>,
+struct Taking<'a, R, T> {
+    of_resource: &'a mut dyn FnMut(ResourceView<'_>) -> R,
+    choose: &'a mut dyn FnMut(&SpanView<'_>, &R) -> Option<T>,
     spans: Vec<(HeldSpan, T)>,
+    too_large: u64,
 }
 
-impl<T> Taking<'_, T> {
+impl<R, T> Taking<'_, R, T> {
     fn request(&mut self, body: &[u8]) -> Option<Remaining> {
         filter(body, RESOURCE_SPANS, &mut |element| self.resource(element))
     }
@@ -83,6 +91,9 @@ impl<T> Taking<'_, T> {
         let head = without(element, SCOPE_SPANS)?;
         let decoded = ResourceSpans::decode(&head[..]).ok()?;
         let attributes = decoded.resource.map(|resource| resource.attributes).unwrap_or_default();
+        let attributes = Attributes::new(&attributes);
+        let resource = ResourceView(&attributes);
+        let of_resource = (self.of_resource)(resource);
         let head: Arc<[u8]> = head.into();
         filter(element, SCOPE_SPANS, &mut |scope_spans| {
             let scope_head = without(scope_spans, SPANS)?;
@@ -92,8 +103,14 @@ impl<T> Taking<'_, T> {
             let group = Arc::new(group);
             filter(scope_spans, SPANS, &mut |bytes| {
                 let span = Span::decode(bytes).ok()?;
-                let view = SpanView { scope: &scope, resource: &attributes, span: &span };
-                let Some(chosen) = (self.choose)(&view) else { return Some(Remaining::All) };
+                let view = SpanView { scope: &scope, resource, span: &span };
+                let Some(chosen) = (self.choose)(&view, &of_resource) else {
+                    return Some(Remaining::All);
+                };
+                if group.head() > MAX_HEAD {
+                    self.too_large += 1;
+                    return Some(Remaining::All);
+                }
                 let held = HeldSpan { group: Arc::clone(&group), span: bytes.into() };
                 self.spans.push((held, chosen));
                 Some(Remaining::Nothing)
@@ -146,7 +163,7 @@ mod tests {
     use opentelemetry_proto::tonic::resource::v1::Resource;
     use proptest::prelude::*;
 
-    use super::super::held_span::held_requests;
+    use super::super::held_span::{HeldRequest, held_requests};
     use super::*;
 
     fn resource(name: &str) -> Option<Resource> {
@@ -178,10 +195,21 @@ mod tests {
 
     /// Takes the spans whose numbers are chosen; returns the rest, and what they leave in.
     fn take(request: &Received, is_chosen: impl Fn(u8) -> bool) -> TakenSpans<(String, String)> {
-        take_spans(request.clone(), &mut |span: &SpanView<'_>| {
-            let host = span.resource_text("host.name").unwrap();
-            is_chosen(span.name().parse().unwrap()).then(|| (host, span.scope().to_owned()))
+        let mut host =
+            |resource: ResourceView<'_>| resource.text("host.name").unwrap().into_owned();
+        take_spans(request.clone(), &mut host, &mut |span: &SpanView<'_>, host: &String| {
+            is_chosen(span.name().parse().unwrap()).then(|| (host.clone(), span.scope().to_owned()))
         })
+    }
+
+    /// The requests that spans leave in.
+    fn requests(
+        spans: impl IntoIterator<Item = (HeldSpan, Vec<u8>)>,
+        max_bytes: usize,
+    ) -> Vec<HeldRequest> {
+        let mut requests = Vec::new();
+        held_requests(spans, max_bytes, &mut |request| requests.push(request));
+        requests
     }
 
     /// The names of all spans with their host and scope, in order.
@@ -215,7 +243,8 @@ mod tests {
             let all = names(&whole);
             let received = received(whole.encode_to_vec(), all.len() as u64);
             let is_chosen = |number: u8| number.is_multiple_of(modulus);
-            let TakenSpans { rest, spans } = take(&received, is_chosen);
+            let TakenSpans { rest, spans, too_large } = take(&received, is_chosen);
+            prop_assert_eq!(too_large, 0);
             let of = |name: &str| is_chosen(name.parse().unwrap());
             let (chosen, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| of(&it.2));
             if chosen.is_empty() {
@@ -232,7 +261,7 @@ mod tests {
             let expected: Vec<_> = chosen.iter().map(|(host, scope, _)| (host.clone(), scope.clone())).collect();
             prop_assert_eq!(found, expected);
             let held = spans.into_iter().map(|(span, _)| (span, Vec::new()));
-            let requests = held_requests(held, max_bytes);
+            let requests = requests(held, max_bytes);
             let leave = requests.iter().flat_map(|it| {
                 assert!(it.body.len() <= max_bytes || it.spans == 1, "{}", it.body.len());
                 let decoded = ExportTraceServiceRequest::decode(&it.body[..]).unwrap();
@@ -264,8 +293,8 @@ mod tests {
             body
         };
         let request = received(body(&[span("1"), span("2"), span("3")]), 3);
-        let taken =
-            take_spans(request, &mut |span: &SpanView<'_>| (span.name() == "2").then_some(()));
+        let mut choose = |span: &SpanView<'_>, _: &()| (span.name() == "2").then_some(());
+        let taken = take_spans(request, &mut |_| (), &mut choose);
         assert_eq!(taken.rest.unwrap().body, body(&[span("1"), span("3")]));
     }
 
@@ -273,16 +302,50 @@ mod tests {
     fn further_fields_follow_the_bytes_of_a_span() {
         let whole = request(&[vec![vec![7]]]);
         let received = received(whole.encode_to_vec(), 1);
-        let TakenSpans { rest, spans } = take(&received, |_| true);
+        let TakenSpans { rest, spans, .. } = take(&received, |_| true);
         assert_eq!(rest, None);
         let mut further = Vec::new();
         let attribute = KeyValue { key: "added".to_owned(), ..KeyValue::default() };
         push_field(9, &attribute.encode_to_vec(), &mut further);
         let spans = spans.into_iter().map(|(span, _)| (span, further.clone()));
-        let [request] = &held_requests(spans, usize::MAX)[..] else { panic!() };
+        let [request] = &requests(spans, usize::MAX)[..] else { panic!() };
         let decoded = ExportTraceServiceRequest::decode(&request.body[..]).unwrap();
         let mut expected = whole;
         expected.resource_spans[0].scope_spans[0].spans[0].attributes.push(attribute);
         assert_eq!(decoded, expected);
+    }
+
+    /// Guarantee: what leaves has a resource once per request, in whatever order its spans leave.
+    #[test]
+    fn bytes_that_leave_are_those_that_arrived() {
+        for scopes in [1, 100, 2_000] {
+            let numbers = [vec![vec![7]; scopes], vec![vec![7]; scopes]];
+            let mut whole = request(&numbers);
+            for group in &mut whole.resource_spans {
+                group.resource = resource(&"h".repeat(100 << 10));
+            }
+            let body = whole.encode_to_vec();
+            let arrived = body.len();
+            let mut choose = |_: &SpanView<'_>, _: &()| Some(());
+            let taken = take_spans(received(body, 2 * scopes as u64), &mut |_| (), &mut choose);
+            let mut spans: Vec<_> =
+                taken.spans.into_iter().map(|(span, ())| (span, Vec::new())).collect();
+            // Those of two resources in turn.
+            let mut other = spans.split_off(scopes);
+            let mixed = spans.drain(..).zip(other.drain(..)).flat_map(|(a, b)| [a, b]);
+            let left: usize = requests(mixed, 1 << 20).iter().map(|it| it.body.len()).sum();
+            assert!(left <= arrived, "{scopes} scopes: {arrived} bytes became {left}");
+        }
+    }
+
+    /// Guarantee: spans of a resource that is too large to be copied pass, unchanged, and are counted.
+    #[test]
+    fn spans_of_a_huge_resource_remain() {
+        let mut whole = request(&[vec![vec![1, 2]]]);
+        whole.resource_spans[0].resource = resource(&"h".repeat(MAX_HEAD));
+        let received = received(whole.encode_to_vec(), 2);
+        let mut choose = |_: &SpanView<'_>, _: &()| Some(());
+        let taken = take_spans(received.clone(), &mut |_| (), &mut choose);
+        assert_eq!((taken.rest, taken.spans.len(), taken.too_large), (Some(received), 0, 2));
     }
 }

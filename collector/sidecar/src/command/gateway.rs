@@ -286,7 +286,7 @@ impl Gateway<'_> {
                 let pods = self.intake.take_pods();
                 if let Some(pricing) = &mut self.spans {
                     pricing.costs().add_gpus(self.buffer.identities());
-                    pods.into_iter().for_each(|(gpu, pod)| pricing.costs().add_pod(&gpu, pod));
+                    pods.into_iter().for_each(|(gpu, pod)| pricing.costs().add_pod(gpu, &pod));
                 }
                 for WorkDone { at, unit, count } in self.counters.take(&request, now) {
                     self.work.add(at, unit, count, arrived);

@@ -13,8 +13,7 @@ use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    GpuId, GpuLabels, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks,
-    UnitNotice,
+    GpuId, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks, UnitNotice,
 };
 use tracing::{info, warn};
 
@@ -28,9 +27,6 @@ const COST: &str = metric::GPU_COST;
 
 /// Attributes of the resource of a meter that name the host of its GPUs.
 const HOSTS: [&str; 3] = ["host.name", "host.id", "k8s.node.name"];
-
-/// Maximum number of GPUs whose pods are known.
-const MAX_GPUS: usize = 4_096;
 
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,10 +54,10 @@ pub struct Intake {
 /// The pods that GPUs are assigned to.
 #[derive(Debug, Default)]
 struct Pods {
-    /// The last one of each GPU, by its name.
-    last: HashMap<String, PodLabels>,
+    /// The last one of each GPU, by its index in the buffer.
+    last: HashMap<usize, PodLabels>,
     /// Those that have changed.
-    changed: Vec<(String, Pod)>,
+    changed: Vec<(usize, Pod)>,
 }
 
 impl Intake {
@@ -85,8 +81,8 @@ impl Intake {
         self.clock.dropped()
     }
 
-    /// The pods that GPUs, by name, were assigned to since the last call.
-    pub fn take_pods(&mut self) -> Vec<(String, Pod)> {
+    /// The pods that GPUs, by index in the buffer, were assigned to since the last call.
+    pub fn take_pods(&mut self) -> Vec<(usize, Pod)> {
         std::mem::take(&mut self.pods.changed)
     }
 
@@ -105,25 +101,24 @@ impl Intake {
             true => metric == COST,
             false => mappings.has(metric),
         };
-        let mut points = Vec::new();
-        number_points(request, is_wanted, |point| points.push(point));
-        for point in points {
+        number_points(request, is_wanted, |point| {
+            let NumberPoint { metric, at, number, .. } = point;
             if point.scope.starts_with(OWN_SCOPE) {
-                let is_own =
-                    point.resource_label(SERVICE_INSTANCE_ID) == Some(own_instance.as_str());
-                if !is_own && !point.number.is_nan() {
+                let instance = point.resource_label(SERVICE_INSTANCE_ID);
+                let is_own = instance == Some(own_instance.as_str());
+                if !is_own && !number.is_nan() {
                     cover(&point, buffer);
                 }
-                continue;
+                return;
+            }
+            if !clock.admits(metric, at, now) {
+                return;
             }
             let label = |name: &str| point.label(name);
-            let NumberPoint { metric, instrument, start, at, number, .. } = point;
-            if !clock.admits(metric, at, now) {
-                continue;
-            }
+            let NumberPoint { instrument, start, .. } = point;
             let start = Some(start).filter(|start| *start > Timestamp::EPOCH);
             let point = Point { metric, label: &label, instrument, start, at, number };
-            let Some(Mapped { value, notice }) = mappings.read(&point, units) else { continue };
+            let Some(Mapped { value, notice }) = mappings.read(&point, units) else { return };
             match notice {
                 Some(lifted @ UnitNotice::Lifted { .. }) => info!("{lifted}"),
                 Some(notice) => warn!("{notice}"),
@@ -133,27 +128,27 @@ impl Intake {
             let is_excluded = exclusions.gpus.contains(value.gpu.id.id())
                 || host.is_some_and(|host| exclusions.hosts.contains(host));
             if !is_excluded {
-                pods.note(&value.gpu);
-                if let Some(refusal) = buffer.insert(value, arrived).refusal {
+                let pod = value.gpu.pod.clone();
+                let inserted = buffer.insert(value, arrived);
+                if let (Some(gpu), Some(pod)) = (inserted.gpu, pod) {
+                    pods.note(gpu, pod);
+                }
+                if let Some(refusal) = inserted.refusal {
                     log_refusal(&refusal, refusals);
                 }
             }
-        }
+        });
     }
 }
 
 impl Pods {
-    /// Notes the pod of a value, if it is another one than before. A GPU can be shared by some.
-    fn note(&mut self, gpu: &GpuLabels) {
-        let Some(pod) = &gpu.pod else { return };
-        let key = gpu.id.name();
-        let is_known = self.last.get(&key).map(|last| last == pod);
-        if is_known == Some(true) || (is_known.is_none() && self.last.len() >= MAX_GPUS) {
-            return;
+    /// Notes the pod of a GPU, if it is another one than before. A GPU can be shared by some.
+    fn note(&mut self, gpu: usize, pod: PodLabels) {
+        if self.last.get(&gpu) != Some(&pod) {
+            let PodLabels { uid, namespace, name } = pod.clone();
+            self.last.insert(gpu, pod);
+            self.changed.push((gpu, Pod { uid, namespace, name }));
         }
-        self.last.insert(key.clone(), pod.clone());
-        let PodLabels { uid, namespace, name } = pod.clone();
-        self.changed.push((key, Pod { uid, namespace, name }));
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use phasemeter_otlp::delivery::RequestSender;
-use phasemeter_otlp::receiver::{HeldSpan, held_requests};
+use phasemeter_otlp::receiver::{HeldRequest, HeldSpan, held_requests};
 use phasemeter_otlp::{EncodedRequest, Request, Signal};
 
 /// Maximum size of a request.
@@ -51,12 +51,11 @@ impl Outgoing {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Sends spans, each with further fields.
+    /// Sends spans, each with further fields, request by request as they are built.
     pub(super) fn send(&self, spans: Vec<(HeldSpan, Vec<u8>)>) {
-        for request in held_requests(spans, REQUEST_BYTES) {
-            let (items, body) = (request.spans, request.body.into());
-            self.enqueue(&EncodedRequest::new(Signal::Traces, items, body));
-        }
+        held_requests(spans, REQUEST_BYTES, &mut |HeldRequest { spans, body }| {
+            self.enqueue(&EncodedRequest::new(Signal::Traces, spans, body.into()));
+        });
     }
 
     /// Sends a request behind what was sent before.

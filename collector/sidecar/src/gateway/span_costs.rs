@@ -3,8 +3,9 @@
 //! What waits is limited in bytes and time. Must not depend on how spans and readings arrive.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use phasemeter_attribution::directory::{GpuOwners, Pod, gpus_of};
+use phasemeter_attribution::directory::{Directory, Pod};
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
 };
@@ -16,14 +17,11 @@ use phasemeter_otlp::encode::SpanCostEvent;
 use phasemeter_otlp::receiver::HeldSpan;
 
 use super::release::Outgoing;
-use super::span_filter::{CandidateSpan, ReceivedSpans};
+use super::span_filter::{CandidateSpan, OwnedIdentity, ReceivedSpans};
 use crate::pipeline::priced_time;
 
 /// The attribute of a GPU with its host.
 const HOST: &str = "host.name";
-
-/// Maximum number of processes and of pods that are known of a GPU; beyond it, the oldest are forgotten.
-const MAX_OWNERS: usize = 256;
 
 /// Maximum number of costs that are passed on at once.
 const MAX_EVENTS: usize = 1_024;
@@ -35,7 +33,7 @@ const LEAVING_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct SpanCosts {
     attribution: Attribution<WaitingSpan>,
-    gpus: Vec<GpuOwners>,
+    gpus: Directory,
     outgoing: Outgoing,
     /// What GPUs cost, as far as it is known here.
     charged: NanoUsd,
@@ -72,7 +70,7 @@ impl SpanCosts {
     pub fn new(limits: Limits, sender: RequestSender) -> Self {
         Self {
             attribution: Attribution::new(limits),
-            gpus: Vec::new(),
+            gpus: Directory::default(),
             outgoing: Outgoing::new(sender),
             charged: NanoUsd::ZERO,
             summary: SpanSummary::default(),
@@ -88,34 +86,26 @@ impl SpanCosts {
     /// Number of GPUs.
     #[must_use]
     pub const fn gpus(&self) -> usize {
-        self.gpus.len()
+        self.gpus.gpus()
     }
 
     /// Adds the GPUs that are new among these. Spans are charged for them by their index.
     pub fn add_gpus(&mut self, gpus: &[GpuIdentity]) {
-        for gpu in gpus.iter().skip(self.gpus.len()) {
+        for gpu in gpus.iter().skip(self.gpus.gpus()) {
             self.attribution.add_gpu();
             let host = gpu.attributes.iter().find(|(key, _)| *key == HOST);
-            self.gpus.push(GpuOwners {
-                hw_id: gpu.key().to_owned(),
-                host: host.map(|(_, host)| host.clone()),
-                ..GpuOwners::default()
-            });
+            self.gpus.add_gpu(gpu.key(), host.map(|(_, host)| host.as_str()));
         }
     }
 
     /// A process uses a GPU, or has used it: spans may arrive late.
     pub fn add_process(&mut self, gpu: usize, pid: u32) {
-        if let Some(owners) = self.gpus.get_mut(gpu) {
-            remember(&mut owners.pids, pid);
-        }
+        self.gpus.add_process(gpu, pid);
     }
 
-    /// The GPU with this key is assigned to a pod.
-    pub fn add_pod(&mut self, key: &str, pod: Pod) {
-        if let Some(owners) = self.gpus.iter_mut().find(|gpu| gpu.hw_id == key) {
-            remember(&mut owners.pods, pod);
-        }
+    /// A GPU is assigned to a pod.
+    pub fn add_pod(&mut self, gpu: usize, pod: &Pod) {
+        self.gpus.add_pod(gpu, pod);
     }
 
     /// Whether so many spans are on their way that no more must be taken.
@@ -126,15 +116,25 @@ impl SpanCosts {
 
     /// Takes the spans of a request. Those that cannot be priced leave at once.
     pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
-        let ReceivedSpans { chosen, others, .. } = spans;
+        let ReceivedSpans { chosen, others, too_large, .. } = spans;
         for (key, parent) in others {
             self.attribution.note(key, parent);
         }
+        if too_large > 0 {
+            *self.summary.rejected.entry(RejectReason::TooLarge).or_default() += too_large;
+        }
         let mut leaving = Vec::new();
+        let mut last: Option<(Arc<OwnedIdentity>, GpuSet)> = None;
         for CandidateSpan { held, span, resource } in chosen {
-            let gpus = gpus_of(&self.gpus, &resource.as_ref());
+            // The spans of one resource follow each other.
+            let known = last.take().filter(|(last, _)| Arc::ptr_eq(last, &resource));
+            let (_, gpus) = last.insert(known.unwrap_or_else(|| {
+                let gpus = self.gpus.gpus_of(&OwnedIdentity::as_ref(&resource));
+                (resource, gpus)
+            }));
+            let gpus = gpus.clone();
             let span = ChosenSpan { gpus: gpus.clone(), ..span };
-            let size = held.size();
+            let size = held.size() + gpus.size();
             let waiting = WaitingSpan { held, gpus };
             let mut unpriced = Vec::new();
             let offered = self.attribution.offer(span, waiting, size, now, &mut |release| {
@@ -203,19 +203,10 @@ impl SpanCosts {
     }
 }
 
-/// Adds what is new.
-fn remember<T: PartialEq>(known: &mut Vec<T>, new: T) {
-    if !known.contains(&new) {
-        if known.len() >= MAX_OWNERS {
-            known.remove(0);
-        }
-        known.push(new);
-    }
-}
-
 /// What leaves, in parts, so that little of it is in memory twice.
 struct Releases<'a> {
     priced: &'a [bool],
+    are_all_priced: bool,
     outgoing: &'a Outgoing,
     summary: &'a mut SpanSummary,
     emit: &'a mut dyn FnMut(&[SpanCostEvent]),
@@ -233,7 +224,8 @@ impl<'a> Releases<'a> {
         emit: &'a mut dyn FnMut(&[SpanCostEvent]),
     ) -> Self {
         let (leaving, events) = (Vec::new(), Vec::new());
-        Self { priced, outgoing, summary, emit, leaving, bytes: 0, events }
+        let are_all_priced = priced.iter().all(|is_priced| *is_priced);
+        Self { priced, are_all_priced, outgoing, summary, emit, leaving, bytes: 0, events }
     }
 
     fn add(&mut self, release: Release<WaitingSpan>) {
@@ -261,8 +253,12 @@ impl<'a> Releases<'a> {
     }
 
     fn is_priced(&self, gpus: &GpuSet) -> bool {
-        let mut priced = self.priced.iter().enumerate();
-        priced.all(|(gpu, is_priced)| *is_priced || !gpus.contains(gpu))
+        match gpus {
+            GpuSet::All => self.are_all_priced,
+            GpuSet::Listed(gpus) => {
+                gpus.iter().all(|gpu| self.priced.get(*gpu).is_none_or(|is_priced| *is_priced))
+            }
+        }
     }
 
     fn leave(&mut self, span: HeldSpan, fields: Vec<u8>) {

@@ -2,11 +2,16 @@
 //!
 //! Must not depend on how spans wait.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use phasemeter_attribution::directory::{Pod, ResourceIdentity};
 use phasemeter_attribution::selection::Selection;
 use phasemeter_attribution::{ChosenSpan, GpuSet, SpanKey};
 use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_otlp::receiver::{HeldSpan, Received, SpanView, TakenSpans, take_spans};
+use phasemeter_otlp::receiver::{
+    HeldSpan, Received, ResourceView, SpanView, TakenSpans, take_spans,
+};
 
 use super::intake::OWN_SCOPE;
 
@@ -29,6 +34,8 @@ pub struct ReceivedSpans {
     pub chosen: Vec<CandidateSpan>,
     /// The others, with their parents.
     pub others: Vec<(SpanKey, Option<[u8; 8]>)>,
+    /// Number of spans that would have been chosen, but whose resource and scope are too large.
+    pub too_large: u64,
     /// Their bytes count as in flight as long as they are not held elsewhere.
     _in_flight: Received,
 }
@@ -40,8 +47,8 @@ pub struct CandidateSpan {
     pub held: HeldSpan,
     /// What its price depends on, but for the GPUs.
     pub span: ChosenSpan,
-    /// What identifies its GPUs.
-    pub resource: OwnedIdentity,
+    /// What identifies its GPUs: the same for all spans of one resource.
+    pub resource: Arc<OwnedIdentity>,
 }
 
 /// The attributes of a resource that identify GPUs.
@@ -54,16 +61,17 @@ pub struct OwnedIdentity {
 }
 
 impl OwnedIdentity {
-    fn of(span: &SpanView<'_>) -> Self {
+    fn of(resource: ResourceView<'_>) -> Self {
+        let text = |key: &str| resource.text(key).map(Cow::into_owned);
         Self {
-            hw_id: span.resource_text("hw.id"),
-            pid: span.resource_text("process.pid").and_then(|pid| pid.parse().ok()),
+            hw_id: text("hw.id"),
+            pid: resource.text("process.pid").and_then(|pid| pid.parse().ok()),
             pod: Pod {
-                uid: span.resource_text("k8s.pod.uid"),
-                namespace: span.resource_text("k8s.namespace.name"),
-                name: span.resource_text("k8s.pod.name"),
+                uid: text("k8s.pod.uid"),
+                namespace: text("k8s.namespace.name"),
+                name: text("k8s.pod.name"),
             },
-            host: span.resource_text("host.name"),
+            host: text("host.name"),
         }
     }
 
@@ -104,32 +112,33 @@ impl SpanFilter {
     pub fn split(&self, request: Received) -> (Option<Received>, ReceivedSpans) {
         let in_flight = request.clone();
         let mut others = Vec::new();
-        let TakenSpans { rest, spans } = take_spans(request, &mut |span: &SpanView<'_>| {
+        let mut identity = |resource: ResourceView<'_>| Arc::new(OwnedIdentity::of(resource));
+        let mut choose = |span: &SpanView<'_>, resource: &Arc<OwnedIdentity>| {
             let key = SpanKey { trace: span.trace_id()?, span: span.span_id()? };
             let chosen = self.choose(key, span);
             if chosen.is_none() {
                 others.push((key, span.parent_id()));
             }
-            chosen
-        });
+            Some((chosen?, Arc::clone(resource)))
+        };
+        let TakenSpans { rest, spans, too_large } = take_spans(request, &mut identity, &mut choose);
         let candidate = |(held, (span, resource))| CandidateSpan { held, span, resource };
         let chosen = spans.into_iter().map(candidate).collect();
-        (rest, ReceivedSpans { chosen, others, _in_flight: in_flight })
+        (rest, ReceivedSpans { chosen, others, too_large, _in_flight: in_flight })
     }
 
-    fn choose(&self, key: SpanKey, span: &SpanView<'_>) -> Option<(ChosenSpan, OwnedIdentity)> {
+    fn choose(&self, key: SpanKey, span: &SpanView<'_>) -> Option<ChosenSpan> {
         // One trace must not sum money twice: spans of Phasemeter have costs, and so has what another
         // gateway has priced.
         if span.scope().starts_with(OWN_SCOPE) || span.has_prefix(PRICE) {
             return None;
         }
-        let attribute = |key: &str| span.text(key).or_else(|| span.resource_text(key));
+        let attribute = |key: &str| span.text(key).or_else(|| span.resource().text(key));
         if !self.selections.iter().any(|it| it.matches(span.name(), attribute)) {
             return None;
         }
         let weight = self.weight.as_deref().and_then(|weight| span.number(weight));
         let (parent, from, to) = (span.parent_id(), span.start()?, span.end());
-        let chosen = ChosenSpan { key, parent, from, to, weight, gpus: GpuSet::All };
-        Some((chosen, OwnedIdentity::of(span)))
+        Some(ChosenSpan { key, parent, from, to, weight, gpus: GpuSet::All })
     }
 }

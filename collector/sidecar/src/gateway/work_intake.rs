@@ -43,7 +43,7 @@ impl CounterIntake {
             request,
             |metric| mappings.has(metric),
             |view| {
-                let CounterView { metric, instrument, start, at, value, stream, .. } = view;
+                let CounterView { metric, instrument, start, at, value, .. } = view;
                 let label = |name: &str| view.label(name);
                 let Some(CounterRule { counter, nesting, .. }) = mappings.find(metric, label)
                 else {
@@ -77,7 +77,7 @@ impl CounterIntake {
                     is_apart: view.label(&it.unless_each_has).is_some(),
                 });
                 let falls = counters.falls();
-                let count = counters.add(*counter, stream, nested, point);
+                let count = counters.add(*counter, view.stream(), nested, point);
                 if falls == 0 && counters.falls() > 0 {
                     warn!(
                         "{metric}: fell to {value} under the same start time; this and later falls count \

@@ -3,10 +3,8 @@
 //! Must not depend on rules.
 
 use phasemeter_meter::instrument::Instrument;
+pub(super) use phasemeter_meter::label_filter::MAX_LABEL;
 use phasemeter_meter::units::Timestamp;
-
-/// Maximum length of a label that identifies or describes a GPU.
-pub(super) const MAX_LABEL: usize = 256;
 
 /// A number point of a metric, with the labels of point and resource.
 #[derive(Clone, Copy)]
