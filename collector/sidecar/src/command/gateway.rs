@@ -117,7 +117,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         claims.resume(&mut pipeline);
         // What an earlier gateway has billed may arrive again.
         let billed = claims.billed().iter();
-        billed.for_each(|(uuid, until)| buffer.cover(uuid, Timestamp::EPOCH, *until));
+        billed.for_each(|(uuid, until)| buffer.resume(uuid, Timestamp::EPOCH, *until));
     }
     let watcher = manager.as_ref().map(PolicyManager::watch).transpose();
     let _watcher = watcher.map_err(failed("cannot watch the policy directory"))?;

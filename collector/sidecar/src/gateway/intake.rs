@@ -106,8 +106,8 @@ impl Intake {
             if point.scope.starts_with(OWN_SCOPE) {
                 let instance = point.resource_label(SERVICE_INSTANCE_ID);
                 let is_own = instance == Some(own_instance.as_str());
-                if !is_own && !number.is_nan() {
-                    cover(&point, buffer);
+                if !is_own && !number.is_nan() && clock.admits(metric, at, now) {
+                    cover(&point, arrived, buffer);
                 }
                 return;
             }
@@ -163,14 +163,16 @@ fn log_refusal(refusal: &Refusal, limiter: &mut LogLimiter<()>) {
 }
 
 /// Another meter has billed a GPU from the start of the sum to the point.
-fn cover(point: &NumberPoint<'_>, buffer: &mut ReadingBuffer) {
+fn cover(point: &NumberPoint<'_>, arrived: Nanos, buffer: &mut ReadingBuffer) {
     let Some(id) = point.label("hw.id") else { return };
-    // Another gateway qualifies the ID itself.
-    buffer.cover(id, point.start, point.at);
     let host = HOSTS.iter().find_map(|label| point.label(label));
+    let sender = point.resource_label(SERVICE_INSTANCE_ID).or(host).unwrap_or_default();
+    let mut cover = |name: &str| buffer.cover(name, point.start, point.at, sender, arrived);
+    // Another gateway qualifies the ID itself.
+    cover(id);
     let id = GpuId::on_host(id.to_owned(), host.map(str::to_owned));
     if id.as_uuid().is_none() {
-        buffer.cover(&id.name(), point.start, point.at);
+        cover(&id.name());
     }
 }
 

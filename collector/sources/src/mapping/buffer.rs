@@ -17,6 +17,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::agreed::Origin;
 use super::coverage::Coverage;
+use super::coverage_table::CoverageTable;
 use super::held_gpu::{HeldGpu, HeldReading};
 use super::identity::{GpuLabels, MigInstance};
 use super::instant::Instant;
@@ -48,7 +49,7 @@ pub struct ReadingBuffer {
     indices: HashMap<String, usize>,
     identities: Vec<GpuIdentity>,
     gpus: Vec<HeldGpu>,
-    coverage: HashMap<String, Coverage>,
+    coverage: CoverageTable,
     refused: RefusedPoints,
     dropped: u64,
 }
@@ -83,12 +84,25 @@ impl ReadingBuffer {
         self.dropped
     }
 
-    /// Another meter has billed this time of the GPU with this name.
-    pub fn cover(&mut self, name: &str, from: Timestamp, to: Timestamp) {
-        if !self.coverage.contains_key(name) && self.coverage.len() >= MAX_GPUS {
-            return;
+    /// An earlier run has billed this time of the GPU with this name.
+    pub fn resume(&mut self, name: &str, from: Timestamp, to: Timestamp) {
+        self.coverage.resume(name, from, to);
+    }
+
+    /// A sender, by a name of its own, has billed this time of the GPU with this name. Of a GPU without
+    /// readings, that is forgotten after a day, or if its sender covers more than 1,024 of them.
+    pub fn cover(
+        &mut self,
+        name: &str,
+        from: Timestamp,
+        to: Timestamp,
+        sender: &str,
+        arrived: Nanos,
+    ) {
+        match self.indices.get(name) {
+            Some(gpu) => self.coverage.cover(*gpu, from, to),
+            None => self.coverage.cover_pending(name, (from, to), sender, arrived),
         }
-        self.coverage.entry(name.to_owned()).or_default().add(from, to);
     }
 
     /// The GPUs of which only the shares of pods are known, which were added up.
@@ -215,7 +229,7 @@ impl ReadingBuffer {
         let of = self.gpus.iter_mut().enumerate().skip(gpus.start).take(gpus.len());
         for (index, gpu) in of {
             let Some(identity) = self.identities.get_mut(index) else { continue };
-            let coverage = self.coverage.get(&identity.name).unwrap_or(&nothing);
+            let coverage = self.coverage.of(index).unwrap_or(&nothing);
             while let Some(first) = gpu.instants.first_entry()
                 && is_due(first.get())
             {
@@ -330,6 +344,7 @@ impl ReadingBuffer {
             None => {
                 let place = self.gpus.len();
                 self.indices.insert(name.clone(), place);
+                self.coverage.add_gpu(&name);
                 self.identities.push(GpuIdentity {
                     name,
                     uuid: id.as_uuid().map(str::to_owned),

@@ -12,6 +12,7 @@ mod agreed;
 mod allocations;
 mod buffer;
 mod coverage;
+mod coverage_table;
 mod details;
 mod file;
 mod gpu_id;

@@ -190,8 +190,8 @@ fn pause_longer_than_stale_after_is_exempt() {
 #[test]
 fn time_billed_elsewhere_is_exempt_and_its_readings_are_dropped() {
     let mut buffer = every_15_seconds(20);
-    buffer.cover("GPU-a", at(40), at(100));
-    buffer.cover("GPU-a", at(100), at(160));
+    buffer.cover("GPU-a", at(40), at(100), "agent", Nanos::ZERO);
+    buffer.cover("GPU-a", at(100), at(160), "agent", Nanos::ZERO);
     let released = buffer.release_all();
     assert_eq!(times(&released)[..4], [0, 15, 30, 165]);
     let reason = ExemptionReason::BilledElsewhere;
@@ -201,7 +201,7 @@ fn time_billed_elsewhere_is_exempt_and_its_readings_are_dropped() {
     ];
     assert_eq!(released[3].exempt, expected);
     let mut other = every_15_seconds(3);
-    other.cover("GPU-b", at(0), at(100));
+    other.cover("GPU-b", at(0), at(100), "agent", Nanos::ZERO);
     assert_eq!(other.release_all().len(), 3, "another GPU");
 }
 
@@ -275,7 +275,7 @@ fn gpu_is_final_once_it_is_silent_or_billed_elsewhere() {
     assert_eq!(final_until(&buffer, 226), [(0, at(226))]);
     buffer.insert(utilization("GPU-a", 230, Basis::DcgmGpu, 50), arrival(230));
     assert_eq!(final_until(&buffer, 300), []);
-    buffer.cover("GPU-a", at(200), at(400));
+    buffer.cover("GPU-a", at(200), at(400), "agent", Nanos::ZERO);
     buffer.release_all();
     assert_eq!(final_until(&buffer, 301), [(0, at(230))], "another meter bills it");
 }
@@ -291,7 +291,7 @@ proptest! {
         let release = |order: &[u64]| {
             let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
             for (from, length) in &covered {
-                buffer.cover("GPU-a", at(*from), at(from + length));
+                buffer.cover("GPU-a", at(*from), at(from + length), "agent", Nanos::ZERO);
             }
             for instant in order {
                 buffer.insert(utilization("GPU-a", *instant, Basis::DcgmGpu, 5), arrival(0));
@@ -365,7 +365,7 @@ fn id_without_uuid_is_one_gpu_per_host() {
     let names: Vec<_> = buffer.identities().iter().map(|gpu| gpu.name.as_str()).collect();
     assert_eq!(names, ["node-1:0", "node-2:0", "node-3:0"]);
     assert!(buffer.identities().iter().all(|gpu| gpu.uuid.is_none() && gpu.index == Some(0)));
-    buffer.cover("node-2:0", at(0), at(100));
+    buffer.cover("node-2:0", at(0), at(100), "agent", Nanos::ZERO);
     let released = buffer.release_all();
     let of = |gpu| released.iter().filter(|held| held.gpu == gpu).count();
     assert_eq!([0, 1, 2].map(of), [3, 0, 3]);
