@@ -3,8 +3,6 @@
 //! A request is a sequence of elements, one per resource. Those that are malformed are cut out and
 //! reported; the bytes of the others do not change. Must not depend on the transport.
 
-use std::ops::Range;
-
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
 use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
@@ -40,82 +38,76 @@ pub(super) struct Rejected {
     pub(super) reason: String,
 }
 
-/// Inspects a request; an error if nothing of it can be accepted.
+/// Inspects a request, in one pass; an error if nothing of it can be accepted.
 pub(super) fn inspect(
     signal: Signal,
     mut body: Vec<u8>,
     limits: &Limits,
 ) -> Result<Inspected, RequestError> {
     let mut items = 0;
-    let mut malformed: Vec<Range<usize>> = Vec::new();
     let mut rejected: Option<Rejected> = None;
-    let elements = elements(&body).ok_or_else(|| RequestError::malformed("invalid protobuf"))?;
-    let mut memory = 0_usize;
-    for element in &elements {
-        let bytes = body.get(element.value.clone()).unwrap_or_default();
-        let counted = match footprint_of(signal, bytes, &body, element) {
-            None => Err("invalid protobuf".to_owned()),
-            Some(bytes_in_memory) => {
-                memory = memory.saturating_add(bytes_in_memory);
-                if memory > limits.decoded_bytes {
-                    return Err(RequestError::TooComplex);
+    let (mut elements, mut memory) = (0, 0_usize);
+    // What was read, and at the beginning what is kept of it.
+    let (mut read, mut kept) = (0, 0);
+    while let Some(rest) = body.get(read..).filter(|rest| !rest.is_empty()) {
+        let FieldBytes { length, element } =
+            first_field(rest).ok_or_else(|| RequestError::malformed("invalid protobuf"))?;
+        let counted = element.map(|element| {
+            elements += 1;
+            let footprint = rest.get(..length).and_then(|whole| footprint(signal, whole));
+            let footprint = footprint.ok_or_else(|| "invalid protobuf".to_owned())?;
+            memory = memory.saturating_add(footprint.max(element.len()));
+            let fits = memory <= limits.decoded_bytes;
+            fits.then(|| count(signal, element).map_err(|error| error.to_string())).transpose()
+        });
+        match counted.unwrap_or(Ok(Some(0))) {
+            Ok(None) => return Err(RequestError::TooComplex),
+            Ok(Some(count)) => {
+                items += count;
+                if kept < read {
+                    body.copy_within(read..read + length, kept);
                 }
-                count(signal, bytes).map_err(|error| error.to_string())
+                kept += length;
             }
-        };
-        match counted {
-            Ok(count) => items += count,
             Err(reason) => {
-                malformed.push(element.whole.clone());
                 let first = Rejected { elements: 0, reason };
                 rejected.get_or_insert(first).elements += 1;
             }
         }
+        read += length;
     }
-    if let Some(Rejected { reason, .. }) = &rejected
-        && malformed.len() == elements.len()
+    if let Some(Rejected { reason, .. }) =
+        rejected.as_ref().filter(|rejected| rejected.elements == elements)
     {
         return Err(RequestError::malformed(reason));
     }
-    for range in malformed.into_iter().rev() {
-        body.drain(range);
-    }
+    body.truncate(kept);
     Ok(Inspected { body, items, rejected })
 }
 
-/// Where an element is in the body: with its key and length, and without.
-struct Element {
-    whole: Range<usize>,
-    value: Range<usize>,
+/// The first field of a request.
+struct FieldBytes<'a> {
+    /// Its length, with its key.
+    length: usize,
+    /// Its value, if it is an element.
+    element: Option<&'a [u8]>,
 }
 
-/// The elements of a request; `None` if their boundaries are unknown.
-fn elements(body: &[u8]) -> Option<Vec<Element>> {
-    let mut elements = Vec::new();
-    let mut rest = body;
-    while !rest.is_empty() {
-        let start = body.len() - rest.len();
-        let (tag, wire_type) = decode_key(&mut rest).ok()?;
-        if tag == ELEMENT && wire_type != WireType::LengthDelimited {
-            return None;
-        }
-        if tag != ELEMENT {
-            // A field of a later version of the protocol.
-            skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
-            continue;
-        }
-        let length = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
-        let from = body.len() - rest.len();
-        let (_, after) = rest.split_at_checked(length)?;
-        elements.push(Element { whole: start..from + length, value: from..from + length });
-        rest = after;
+/// The first field of what is left of a request; `None` if its end is unknown.
+fn first_field(bytes: &[u8]) -> Option<FieldBytes<'_>> {
+    let mut rest = bytes;
+    let (tag, wire_type) = decode_key(&mut rest).ok()?;
+    if tag != ELEMENT {
+        // A field of a later version of the protocol.
+        skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
+        return Some(FieldBytes { length: bytes.len() - rest.len(), element: None });
     }
-    Some(elements)
-}
-
-fn footprint_of(signal: Signal, value: &[u8], body: &[u8], element: &Element) -> Option<usize> {
-    let whole = body.get(element.whole.clone())?;
-    Some(footprint(signal, whole)?.max(value.len()))
+    if wire_type != WireType::LengthDelimited {
+        return None;
+    }
+    let length = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
+    let (element, rest) = rest.split_at_checked(length)?;
+    Some(FieldBytes { length: bytes.len() - rest.len(), element: Some(element) })
 }
 
 /// The number of items of an element, which is decoded: one at a time, so that memory is limited.
@@ -183,6 +175,17 @@ mod tests {
         prost::encoding::encode_varint(scope.len() as u64, &mut bomb);
         bomb.extend(scope);
         assert_eq!(inspected(&[body, bomb].concat()), Err(RequestError::TooComplex));
+    }
+
+    /// Guarantee: malformed elements cost no more than their bytes, however many precede a large one.
+    #[test]
+    fn malformed_elements_before_a_large_one_are_cut_out_at_once() {
+        let large = element(10_000);
+        let malformed = INVALID.repeat(100_000);
+        let body = [&malformed[..], &large, UNKNOWN, &malformed].concat();
+        let Inspected { body, items, rejected } = inspected(&body).unwrap();
+        assert_eq!(body, [&large[..], UNKNOWN].concat());
+        assert_eq!((items, rejected.unwrap().elements), (10_000, 200_000));
     }
 
     proptest! {
