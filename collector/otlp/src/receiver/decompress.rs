@@ -2,10 +2,11 @@
 //!
 //! Must not depend on what is compressed.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::budget::Reservation;
 use super::error::RequestError;
@@ -48,11 +49,64 @@ impl Encoding {
         match self {
             Self::Identity => Ok(body),
             Self::Gzip => read(MultiGzDecoder::new(&body[..]), body.len(), limit, reservation),
-            Self::Zstd => {
-                let decoder = StreamingDecoder::new_with_max_window_size(&body[..], MAX_WINDOW);
-                let decoder = decoder.map_err(|_| RequestError::malformed("invalid zstd"))?;
-                read(decoder, body.len(), limit, reservation)
+            Self::Zstd if body.is_empty() => Err(RequestError::malformed("invalid zstd")),
+            Self::Zstd => read(ZstdFrames::new(&body), body.len(), limit, reservation),
+        }
+    }
+}
+
+/// The frames of a zstd body, one after another, without those that are to be skipped.
+struct ZstdFrames<'a> {
+    rest: &'a [u8],
+    /// One for all: it keeps its window.
+    decoder: FrameDecoder,
+    is_in_frame: bool,
+}
+
+impl<'a> ZstdFrames<'a> {
+    fn new(body: &'a [u8]) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(MAX_WINDOW);
+        Self { rest: body, decoder, is_in_frame: false }
+    }
+
+    /// Begins the next frame; returns whether there is one.
+    fn begin(&mut self) -> io::Result<bool> {
+        use FrameDecoderError::ReadFrameHeaderError as Header;
+        while !self.rest.is_empty() {
+            match self.decoder.reset(&mut self.rest) {
+                Ok(()) => return Ok(true),
+                Err(Header(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    let length = usize::try_from(length).ok();
+                    let rest = length.and_then(|length| self.rest.get(length..));
+                    self.rest = rest.ok_or(io::ErrorKind::UnexpectedEof)?;
+                }
+                Err(error) => return Err(io::Error::other(error)),
             }
+        }
+        Ok(false)
+    }
+}
+
+impl Read for ZstdFrames<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_in_frame {
+                self.is_in_frame = self.begin()?;
+                if !self.is_in_frame {
+                    return Ok(0);
+                }
+            }
+            let Self { rest, decoder, .. } = self;
+            while decoder.can_collect() == 0 && !decoder.is_finished() {
+                let block = decoder.decode_blocks(&mut *rest, BlockDecodingStrategy::UptoBlocks(1));
+                block.map_err(io::Error::other)?;
+            }
+            let length = decoder.read(buffer)?;
+            if length > 0 || buffer.is_empty() {
+                return Ok(length);
+            }
+            self.is_in_frame = false;
         }
     }
 }
@@ -124,6 +178,36 @@ mod tests {
             let mut reservation = Budget::new(1 << 18).begin().unwrap();
             let read = encoding.decompress(compressed, 1 << 20, &mut reservation);
             assert!(matches!(read, Err(RequestError::Exhausted)), "{encoding:?}");
+        }
+    }
+
+    /// Guarantee: of a body of several frames or members all are read, and what is behind them is an error.
+    #[test]
+    fn all_frames_are_read_and_garbage_is_rejected() {
+        let budget = Budget::new(16 << 20);
+        let read = |encoding: Encoding, body: Vec<u8>| {
+            encoding.decompress(body, 1 << 20, &mut budget.begin().unwrap())
+        };
+        let skipped = [&0x184d_2a53_u32.to_le_bytes()[..], &3_u32.to_le_bytes(), b"any"].concat();
+        let [a, b] = [zstd(b"one, "), zstd(b"two")];
+        for body in
+            [[&a[..], &b].concat(), [&skipped[..], &a, &skipped, &zstd(b""), &b, &skipped].concat()]
+        {
+            assert_eq!(read(Encoding::Zstd, body).unwrap(), b"one, two");
+        }
+        let members = [gzip(b"one, "), gzip(b"two")].concat();
+        assert_eq!(read(Encoding::Gzip, members).unwrap(), b"one, two");
+        let cut = &skipped[..skipped.len() - 1];
+        for (encoding, body) in [
+            (Encoding::Zstd, [&a[..], b"garbage"].concat()),
+            (Encoding::Zstd, [&a[..], &b[..b.len() - 1]].concat()),
+            (Encoding::Zstd, [&a[..], cut].concat()),
+            (Encoding::Zstd, Vec::new()),
+            (Encoding::Gzip, [&gzip(b"one")[..], b"garbage"].concat()),
+            (Encoding::Gzip, Vec::new()),
+        ] {
+            let read = read(encoding, body);
+            assert!(matches!(read, Err(RequestError::Malformed { .. })), "{encoding:?}: {read:?}");
         }
     }
 
