@@ -19,11 +19,16 @@ mod grpc;
 mod held_span;
 mod inspect;
 mod json;
+mod json_message;
+mod json_scalar;
 mod limits;
 mod listen;
 mod points;
 mod received;
 mod response;
+mod schema;
+#[cfg(test)]
+mod schema_sample;
 mod security;
 mod server;
 mod service;
@@ -256,7 +261,8 @@ pub fn accept_bytes(
         let budget = Budget::new(limits.bytes_in_flight);
         let mut reservation = budget.begin().ok_or(error::RequestError::Exhausted)?;
         let body = encoding.decompress(body.to_vec(), limits.request_bytes, &mut reservation)?;
-        let body = if is_json { json::to_protobuf(signal, &body, &limits)? } else { body };
+        let body =
+            if is_json { json::to_protobuf(signal, &body, limits.request_bytes)? } else { body };
         let inspected = inspect::inspect(signal, body, &limits)?;
         let body = reservation.attach(inspected.body);
         Ok(Received { signal, items: inspected.items, body })

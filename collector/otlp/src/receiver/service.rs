@@ -134,7 +134,11 @@ impl Service {
                 let body = decompress(encoding, body, reservation)?;
                 match format {
                     Format::Protobuf => Ok(body),
-                    Format::Json => json::to_protobuf(signal, &body, &self.limits),
+                    Format::Json => {
+                        let protobuf = json::to_protobuf(signal, &body, limit)?;
+                        let is_covered = reservation.cover(body.len() + protobuf.len());
+                        if is_covered { Ok(protobuf) } else { Err(RequestError::Exhausted) }
+                    }
                 }
             }
         }
