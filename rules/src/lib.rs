@@ -49,7 +49,6 @@ pub mod digest;
 mod embedded;
 pub mod host;
 mod private_dir;
-pub mod regular_file;
 pub mod signature;
 mod version;
 pub mod wasm_info;

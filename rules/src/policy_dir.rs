@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use phasemeter_files::Links;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat};
 
 use crate::artifact::SignedArtifact;
@@ -28,7 +29,6 @@ use crate::candidate::{Approval, Candidate, CandidateSource, Locked, SettingsFil
 use crate::digest::Digest;
 use crate::error::{LoadError, PolicyError};
 use crate::generation::Rejection;
-use crate::regular_file::{self, Links};
 
 /// Name of a directory's lock file.
 pub const LOCK: &str = "policies.lock";
@@ -37,10 +37,10 @@ pub const LOCK: &str = "policies.lock";
 pub const MAX_POLICIES: usize = 64;
 
 /// Size of the largest policy or artifact, in bytes: twice a compiled Python interpreter.
-const MAX_FILE_BYTES: u64 = 128 << 20;
+pub const MAX_FILE_BYTES: u64 = 128 << 20;
 
 /// Size of the largest settings or lock file, in bytes.
-const MAX_TEXT_BYTES: u64 = 1 << 20;
+pub const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Size of the largest signature file, in bytes. A valid one has 64.
 const MAX_SIGNATURE_BYTES: u64 = 1 << 10;
@@ -105,7 +105,7 @@ pub fn candidate(path: &Path) -> Result<Candidate, Box<Unreadable>> {
 /// # Errors
 /// Returns an error if it cannot be opened or is not a regular file.
 pub fn check_file(path: &Path) -> io::Result<()> {
-    regular_file::open(rustix::fs::CWD, path, Links::Follow).map(drop)
+    phasemeter_files::open(rustix::fs::CWD, path, Links::Follow).map(drop)
 }
 
 /// Checks that a directory can be opened.
@@ -208,8 +208,8 @@ impl PolicyDir {
 
     /// The bytes of a file; `None` if it does not exist. A link to nowhere exists.
     fn read_if_exists(&self, name: &Path, max: u64) -> Result<Option<Vec<u8>>, LoadError> {
-        let file = regular_file::open(self.fd.as_fd(), name, Links::Follow);
-        match file.and_then(|file| regular_file::read(file, max)) {
+        let file = phasemeter_files::open(self.fd.as_fd(), name, Links::Follow);
+        match file.and_then(|file| phasemeter_files::read(file, max)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound

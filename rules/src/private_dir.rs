@@ -12,10 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf, absolute};
 
+use phasemeter_files::Links;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::process::geteuid;
-
-use crate::regular_file::{self, Links};
 
 /// Write permission for the group and others.
 const WRITABLE: u32 = 0o022;
@@ -94,13 +93,13 @@ impl PrivateDir {
     /// Returns an error if it cannot be read, is larger than `max` bytes, is not a regular file, or if
     /// other users can access it.
     pub(crate) fn read(&self, name: &str, max: u64) -> io::Result<Vec<u8>> {
-        let file = regular_file::open(self.0.as_fd(), Path::new(name), Links::Reject)?;
+        let file = phasemeter_files::open(self.0.as_fd(), Path::new(name), Links::Reject)?;
         let metadata = file.metadata()?;
         if metadata.uid() != geteuid().as_raw() || metadata.mode() & ACCESSIBLE != 0 {
             let error = "other users can access it";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, error));
         }
-        regular_file::read(file, max)
+        phasemeter_files::read(file, max)
     }
 
     /// Writes a file atomically, accessible only by this user.

@@ -13,11 +13,12 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls, process} ← {alerts, bill, rules, sources, otlp, plan} ← sidecar`: each crate may
+/// `{meter, nvml-calls, files, process} ← {alerts, bill, rules, sources, otlp, plan} ← sidecar`: each crate may
 /// depend on those of lower layers only.
-const LAYERS: [(&str, u8); 12] = [
+const LAYERS: [(&str, u8); 13] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
+    ("phasemeter-files", 0),
     ("phasemeter-process", 0),
     ("phasemeter-alerts", 1),
     ("phasemeter-attribution", 1),

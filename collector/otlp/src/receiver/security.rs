@@ -2,13 +2,13 @@
 //!
 //! Must not depend on what is sent.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use phasemeter_files::read_file;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -19,6 +19,9 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::rustls;
 
 use crate::rotation::Rotating;
+
+/// Maximum size of a certificate chain, a key or a token.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A token that every request must have.
 #[derive(Clone, Debug)]
@@ -158,7 +161,8 @@ fn certified_key(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
-    fs::read(path).map_err(|source| SecurityError::File { path: path.to_owned(), source })
+    read_file(path, MAX_BYTES)
+        .map_err(|source| SecurityError::File { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 //!
 //! Must not depend on how rules are evaluated.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use phasemeter_alerts::{
     MAX_FILE_BYTES, MAX_RULES, ProfileError, Profiles, RuleDefinition, Selection, SettingError,
 };
+use phasemeter_files::read_file;
 
 use crate::alert_rules::{AlertRules, SkippedRule};
 use crate::cli::AlertArgs;
@@ -102,16 +102,13 @@ fn rules(name: &str, built_in: &Profiles) -> Result<Vec<RuleDefinition>, AlertsE
     if let Some(rules) = built_in.profile(name) {
         return Ok(rules);
     }
-    let mut bytes = Vec::new();
-    let read =
-        File::open(name).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|source| {
+    let bytes = read_file(Path::new(name), MAX_FILE_BYTES).map_err(|source| {
+        if source.kind() == io::ErrorKind::FileTooLarge {
+            return AlertsError::TooLarge { name: name.to_owned() };
+        }
         let profiles: Vec<_> = built_in.names().map(|(name, _)| name).collect();
         AlertsError::Unreadable { name: name.to_owned(), profiles: profiles.join(", "), source }
     })?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(AlertsError::TooLarge { name: name.to_owned() });
-    }
     let text =
         String::from_utf8(bytes).map_err(|_| AlertsError::NotText { name: name.to_owned() })?;
     Ok(Profiles::parse(name, &text)?.rules().to_vec())

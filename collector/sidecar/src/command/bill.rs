@@ -1,7 +1,7 @@
 //! `phasemeter bill`: who pays for the GPU time of any number of reports.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use phasemeter_bill::bill::{Bill, Biller};
@@ -18,6 +18,9 @@ use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
 use crate::cli::{BillArgs, BillFormat, Format};
+
+/// The most that is read of a report.
+const MAX_REPORT: u64 = 1 << 30;
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
@@ -138,7 +141,7 @@ fn write_rows<R: RowSink>(
 /// Reads a report.
 pub(super) fn open(path: &Path, name: &str) -> Result<(Report, Digest), ReadError> {
     let unreadable = |source| ReadError::Unreadable { file: name.to_owned(), source };
-    read(name, File::open(path).map_err(unreadable)?)
+    read(name, File::open(path).map_err(unreadable)?.take(MAX_REPORT))
 }
 
 /// Text, in which nothing of a report can move the cursor, or JSON.

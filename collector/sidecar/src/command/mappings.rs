@@ -2,14 +2,17 @@
 //!
 //! Must not depend on which metrics are mapped.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use phasemeter_files::read_text;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::mapping::{MappingFile, Mappings, Refusal};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
+
+/// Maximum size of a file of mappings: those of Phasemeter have a few KiB.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
 
 /// Maximum number of GPUs, or of senders, that notes name.
 const MAX_NAMES: usize = 4;
@@ -58,7 +61,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Mappings, CommandError> {
     let built_in = Path::new("otel-config/mappings");
     let mut mappings = Mappings::built_in().map_err(invalid(built_in))?;
     for path in files {
-        let text = fs::read_to_string(path)
+        let text = read_text(path, MAX_BYTES)
             .map_err(|source| LiveError::MappingFile { path: path.clone(), source })?;
         mappings.replace(MappingFile::parse(&text).map_err(invalid(path))?);
     }

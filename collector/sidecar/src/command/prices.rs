@@ -1,7 +1,7 @@
 //! `phasemeter prices`: lists, compares and imports price books.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 
 use phasemeter_meter::price::{PriceBook, user_book};
@@ -16,8 +16,8 @@ use crate::cli::{Cloud, Format, ImportArgs, PricesCommand};
 use crate::price_import::{Imported, read_aws, read_aws_json, read_azure, read_gcp};
 use crate::pricing::book_file::{self, BookFileError};
 
-/// The largest file of a cloud that is read at once.
-const MAX_BYTES: u64 = 1 << 30;
+/// The largest file of a cloud that is read: the offer file of a region has hundreds of megabytes.
+const MAX_BYTES: u64 = 4 << 30;
 
 /// Instance types without a known GPU that are listed.
 const LISTED: usize = 8;
@@ -63,9 +63,9 @@ fn import(args: &ImportArgs) -> Result<(), CommandError> {
     let mut imported = Imported::new(&book, provider, source.to_owned());
     for path in &args.files {
         let file = path.display().to_string();
+        let mut text = BufReader::new(open(path)?.take(MAX_BYTES));
         match args.cloud {
             Cloud::Aws => {
-                let mut text = BufReader::new(open(path)?);
                 let unreadable = |source| BookFileError::Unreadable { path: path.clone(), source };
                 let first = text.fill_buf().map_err(unreadable)?;
                 let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -73,9 +73,8 @@ fn import(args: &ImportArgs) -> Result<(), CommandError> {
                 read(&file, text, args.as_of, &mut imported)?;
             }
             Cloud::Azure | Cloud::Gcp => {
-                let text = book_file::read(path, MAX_BYTES)?;
                 let read = if args.cloud == Cloud::Gcp { read_gcp } else { read_azure };
-                read(&file, &text, args.as_of.unwrap_or_else(today), &mut imported)?;
+                read(&file, text, args.as_of.unwrap_or_else(today), &mut imported)?;
             }
         }
     }

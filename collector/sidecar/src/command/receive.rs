@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use phasemeter_files::read_text;
 use phasemeter_otlp::delivery::{Batching, Client, Config, Destination};
 use phasemeter_otlp::encode::has_span_costs;
 use phasemeter_otlp::receiver::{
@@ -20,6 +21,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use super::live_sink::Divert;
+use super::mappings;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, SpanCosts};
 
@@ -163,7 +165,7 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
     let built_in = Path::new("otel-config/mappings/work");
     let mut mappings = WorkMappings::built_in().map_err(invalid(built_in))?;
     for path in &args.work_mapping {
-        let text = std::fs::read_to_string(path)
+        let text = read_text(path, mappings::MAX_BYTES)
             .map_err(|source| LiveError::MappingFile { path: path.clone(), source })?;
         mappings.replace(WorkMappings::parse(&text).map_err(invalid(path))?);
     }

@@ -23,6 +23,9 @@ const MAX_HOURS: usize = 10 * 366 * 24;
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 4_096;
 
+/// Maximum size of a stream, which is kept to be read twice.
+const MAX_STREAM: u64 = 256 << 20;
+
 /// By how much a row may precede or follow the metered span: a logger and its workload do not begin and end
 /// at one instant.
 const SLACK: Nanos = Nanos::from_secs(60);
@@ -108,9 +111,8 @@ impl WorkLog {
         let is_regular = file.metadata().map_err(unreadable)?.is_file();
         let mut content = None;
         if !is_regular {
-            let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut file, &mut bytes).map_err(unreadable)?;
-            content = Some(bytes);
+            let read = phasemeter_files::read(&mut file, MAX_STREAM);
+            content = Some(read.map_err(unreadable)?);
         }
         let rows = match &content {
             Some(bytes) => parse(path, Cursor::new(bytes), None)?,

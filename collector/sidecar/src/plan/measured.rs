@@ -107,12 +107,11 @@ impl Measured {
     pub fn read(path: &Path) -> Result<Self, ReportError> {
         let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
         let file = std::fs::File::open(path).map_err(unreadable)?;
-        let mut text = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(file, MAX_BYTES + 1), &mut text)
-            .map_err(unreadable)?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(ReportError::TooLarge { path: path.to_owned() });
-        }
+        let text =
+            phasemeter_files::read(file, MAX_BYTES).map_err(|source| match source.kind() {
+                io::ErrorKind::FileTooLarge => ReportError::TooLarge { path: path.to_owned() },
+                _ => unreadable(source),
+            })?;
         Self::parse(&text).ok_or_else(|| ReportError::NotAReport { path: path.to_owned() })
     }
 

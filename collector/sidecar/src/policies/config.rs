@@ -3,18 +3,18 @@
 //! Must not depend on the files that policies are loaded from.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use phasemeter_files::{read_file, read_text};
 use phasemeter_rules::RuntimeError;
 use phasemeter_rules::compile::{Compiler, CompilerProcess};
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Host, Options};
 use phasemeter_rules::limits::Limits;
-use phasemeter_rules::policy_dir;
+use phasemeter_rules::policy_dir::{self, MAX_TEXT_BYTES};
 use phasemeter_rules::signature::{ParsePublicKeyError, PublicKey};
 use serde_json::{Map, Value};
 use tracing::warn;
@@ -122,13 +122,13 @@ impl PolicyConfig {
 }
 
 fn key(path: &Path) -> Result<PublicKey, OpenError> {
-    let text = fs::read_to_string(path).map_err(unreadable(path))?;
+    let text = read_text(path, MAX_TEXT_BYTES).map_err(unreadable(path))?;
     let key = text.trim().parse();
     key.map_err(|source| OpenError::Key { path: path.to_owned(), source })
 }
 
 fn settings(path: &Path) -> Result<Map<String, Value>, OpenError> {
-    let bytes = fs::read(path).map_err(unreadable(path))?;
+    let bytes = read_file(path, MAX_TEXT_BYTES).map_err(unreadable(path))?;
     policy_dir::settings(path, &bytes).map_err(OpenError::Settings)
 }
 

@@ -2,14 +2,17 @@
 //!
 //! Must not depend on how windows are built or scheduled.
 
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
+use phasemeter_files::read_file;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
+use phasemeter_rules::policy_dir::MAX_FILE_BYTES;
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
@@ -316,7 +319,9 @@ fn log_rejected(generation: &Generation) {
 
 /// Whether a file is a pricer.
 fn is_pricer(file: &str) -> bool {
-    let info = fs::read(file).ok().and_then(|bytes| WasmInfo::parse(&bytes).ok());
+    let info = read_file(Path::new(file), MAX_FILE_BYTES)
+        .ok()
+        .and_then(|bytes| WasmInfo::parse(&bytes).ok());
     let is_pricer = |export: &String| export.starts_with("phasemeter:policy/pricer@");
     info.is_some_and(|info| info.exports.iter().any(is_pricer))
 }

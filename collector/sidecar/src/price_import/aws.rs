@@ -3,7 +3,7 @@
 //! Linux on shared hosts, without software; of reservations those without upfront payment. Must not
 //! depend on files.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use phasemeter_meter::csv::quoted_cells;
 use phasemeter_meter::date::Date;
@@ -17,6 +17,9 @@ const FIX: &str = "download the CSV of the region from the AWS Price List";
 
 /// The line with the names of columns, from 1.
 const HEADER: usize = 6;
+
+/// Maximum length of a line. Rows have less than 4 KiB.
+const MAX_LINE: u64 = 1 << 20;
 
 /// The date in the metadata.
 const PUBLISHED: &str = "Publication Date";
@@ -44,16 +47,22 @@ pub(super) const COLUMNS: [&str; 13] = [
 /// Returns an error if it is not one.
 pub fn read(
     file: &str,
-    text: impl BufRead,
+    mut text: impl BufRead,
     as_of: Option<Date>,
     imported: &mut Imported<'_>,
 ) -> Result<(), ImportError> {
     let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
     let mut published = as_of;
     let mut columns: Option<([usize; COLUMNS.len()], Option<usize>)> = None;
-    for (index, line) in text.lines().enumerate() {
-        let number = index + 1;
-        let line = line.map_err(|_| format())?;
+    for number in 1.. {
+        let mut line = String::new();
+        let read = text.by_ref().take(MAX_LINE).read_line(&mut line).map_err(|_| format())?;
+        if read == 0 {
+            break;
+        }
+        if read as u64 == MAX_LINE {
+            return Err(format());
+        }
         let Some(cells) = quoted_cells(line.trim_end()) else { return Err(format()) };
         match &columns {
             None if number < HEADER => {

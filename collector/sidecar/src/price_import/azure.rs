@@ -2,12 +2,15 @@
 //!
 //! Linux virtual machines; reservations are listed as the sum of their term. Must not depend on files.
 
+use std::io::Read;
+
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::projection::HOURS_PER_YEAR;
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
+use super::pages::items;
 use super::{ImportError, Imported, Offer};
 
 const EXPECTED: &str = "a page of the Azure Retail Prices API";
@@ -19,19 +22,12 @@ const FIX: &str = "save the JSON of prices.azure.com/api/retail/prices, one or m
 /// Returns an error if it is not JSON of that interface.
 pub fn read(
     file: &str,
-    text: &str,
+    text: impl Read,
     as_of: Date,
     imported: &mut Imported<'_>,
 ) -> Result<(), ImportError> {
     let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
-    let mut pages = 0;
-    for page in Deserializer::from_str(text).into_iter::<Value>() {
-        let page = page.map_err(|_| format())?;
-        let items = page.get("Items").and_then(Value::as_array).ok_or_else(format)?;
-        items.iter().for_each(|it| item(it, as_of, imported));
-        pages += 1;
-    }
-    if pages == 0 { Err(format()) } else { Ok(()) }
+    items(text, "Items", &mut |it| item(it, as_of, imported)).map_err(|_| format())
 }
 
 /// Adds a price, if the item is the hourly price of a Linux virtual machine in USD.

@@ -5,13 +5,14 @@
 //! depend on files.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::Plan;
 use serde::Deserialize;
-use serde_json::Deserializer;
 
+use super::pages::items;
 use super::{ImportError, Imported, Offer};
 
 const EXPECTED: &str = "a page of Google's Cloud Billing Catalog";
@@ -67,11 +68,6 @@ enum Part {
     Core,
     Memory,
     Gpu,
-}
-
-#[derive(Debug, Deserialize)]
-struct Page {
-    skus: Vec<Sku>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,20 +127,13 @@ type Parts = BTreeMap<(&'static str, String, Plan, Part), u64>;
 /// Returns an error if it is not JSON of that interface.
 pub fn read(
     file: &str,
-    text: &str,
+    text: impl Read,
     as_of: Date,
     imported: &mut Imported<'_>,
 ) -> Result<(), ImportError> {
     let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
     let mut parts = Parts::new();
-    let mut pages = 0;
-    for page in Deserializer::from_str(text).into_iter::<Page>() {
-        page.map_err(|_| format())?.skus.iter().for_each(|sku| add(sku, &mut parts));
-        pages += 1;
-    }
-    if pages == 0 {
-        return Err(format());
-    }
+    items(text, "skus", &mut |sku| add(sku, &mut parts)).map_err(|_| format())?;
     for machine in &MACHINES {
         for ((family, region, plan, part), gpu) in &parts {
             if *part != Part::Gpu || *family != machine.family.name {

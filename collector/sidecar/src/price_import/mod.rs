@@ -6,6 +6,7 @@ mod aws;
 mod aws_json;
 mod azure;
 mod gcp;
+mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on what is priced.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use phasemeter_meter::price::user_book::{self, BookError};
@@ -76,23 +76,21 @@ pub fn load_alone(path: &Path) -> Result<PriceBook, BookFileError> {
 }
 
 fn rows(path: &Path) -> Result<Vec<BookRow>, BookFileError> {
-    let text = read(path, MAX_BYTES)?;
+    let text = read(path)?;
     let source = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     user_book::parse(&text, &source)
         .map_err(|error| BookFileError::Invalid { path: path.to_owned(), error })
 }
 
-/// The text of a file of at most this size.
-///
-/// # Errors
-/// Returns an error if it cannot be read, is larger, or is not UTF-8.
-pub fn read(path: &Path, most: u64) -> Result<String, BookFileError> {
+/// The text of a file.
+fn read(path: &Path) -> Result<String, BookFileError> {
     let path = path.to_owned();
-    let mut bytes = Vec::new();
     let file = std::fs::File::open(&path);
-    match file.and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
+    match file.and_then(|file| phasemeter_files::read(file, MAX_BYTES)) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Err(BookFileError::TooLarge { path })
+        }
         Err(source) => Err(BookFileError::Unreadable { path, source }),
-        Ok(_) if bytes.len() as u64 > most => Err(BookFileError::TooLarge { path }),
-        Ok(_) => String::from_utf8(bytes).map_err(|_| BookFileError::NotText { path }),
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| BookFileError::NotText { path }),
     }
 }

@@ -10,6 +10,7 @@
 
 mod command;
 mod dcgm;
+mod files;
 mod health;
 mod identities;
 mod instruments;

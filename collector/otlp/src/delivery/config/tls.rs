@@ -1,9 +1,9 @@
 //! TLS configuration: reads certificates and keys for rustls, and reads them again after they changed.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use phasemeter_files::read_file;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -14,6 +14,9 @@ use super::error::{ConfigError, ConfigErrors};
 use super::protocol::Protocol;
 use super::setting::Setting;
 use crate::rotation::Rotating;
+
+/// Maximum size of a file of certificates: all public authorities together have less than 1 MiB.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// TLS settings for one backend.
 #[derive(Clone, Debug)]
@@ -135,7 +138,7 @@ fn private_key(setting: &Setting) -> Result<PrivateKeyDer<'static>, ConfigError>
 }
 
 fn read(setting: &Setting) -> Result<Vec<u8>, ConfigError> {
-    fs::read(&setting.value).map_err(|source| ConfigError::File {
+    read_file(Path::new(&setting.value), MAX_BYTES).map_err(|source| ConfigError::File {
         variable: setting.variable.clone(),
         path: PathBuf::from(&setting.value),
         source,

@@ -9,14 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use phasemeter_files::read_file;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::{Claim, ClaimKind};
 use phasemeter_otlp::{EncodedRequest, Signal};
-use phasemeter_rules::regular_file::{self, Links};
 use phasemeter_sources::clock::Clock;
-use rustix::fs::CWD;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
@@ -123,8 +122,7 @@ impl StateFile {
     /// be read is kept under another name.
     pub(super) fn open(path: &Path) -> Result<(Self, Left), CommandError> {
         let file = ReplacedFile::at(path)?;
-        let text = regular_file::open(CWD, path, Links::Follow);
-        let left = match text.and_then(|file| regular_file::read(file, MAX_BYTES)) {
+        let left = match read_file(path, MAX_BYTES) {
             Ok(text) => match Content::parse(&text) {
                 Some(content) => Left::Content(Box::new(content)),
                 None => set_aside(path),

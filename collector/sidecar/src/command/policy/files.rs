@@ -3,13 +3,17 @@
 use std::fs;
 use std::path::Path;
 
+use phasemeter_files::read_file;
+use phasemeter_rules::policy_dir::MAX_FILE_BYTES;
+
 use super::error::PolicyCommandError;
 use crate::command::error::CommandError;
 use crate::command::files::ReplacedFile;
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, PolicyCommandError> {
-    fs::read(path).map_err(|source| PolicyCommandError::Read { path: path.to_owned(), source })
+    read_file(path, MAX_FILE_BYTES)
+        .map_err(|source| PolicyCommandError::Read { path: path.to_owned(), source })
 }
 
 /// Replaces a file.
