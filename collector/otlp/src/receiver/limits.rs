@@ -15,10 +15,15 @@ pub struct Limits {
     /// Maximum size of all requests from their first byte until they are delivered or discarded.
     /// Beyond it, requests are rejected and the client retries: nothing that was accepted is dropped.
     pub bytes_in_flight: usize,
-    /// Maximum number of requests that are being read.
+    /// Maximum number of requests that are being read, from the first bytes of their bodies on.
     pub concurrent_requests: usize,
     /// Maximum number of connections.
     pub connections: usize,
+    /// Maximum number of connections without an accepted request so far: a share of all. For a new one, the
+    /// oldest of them is closed.
+    pub newcomers: usize,
+    /// How long a connection may be open without an accepted request.
+    pub newcomer_timeout: Duration,
     /// Maximum number of concurrent requests of one HTTP/2 connection.
     pub streams_per_connection: u32,
     /// How long the headers of a request may take, including a TLS handshake.
@@ -41,6 +46,8 @@ impl Default for Limits {
             bytes_in_flight: 16 << 20,
             concurrent_requests: 256,
             connections: 256,
+            newcomers: 64,
+            newcomer_timeout: Duration::from_secs(10),
             streams_per_connection: 64,
             header_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(5),

@@ -23,6 +23,7 @@ mod json_message;
 mod json_scalar;
 mod limits;
 mod listen;
+mod newcomers;
 mod points;
 mod received;
 mod response;
@@ -59,6 +60,7 @@ pub use self::counters::{CounterView, counter_points};
 pub use self::held_span::{HeldRequest, HeldSpan, held_requests};
 pub use self::limits::Limits;
 pub use self::listen::{ListenAddress, ParseListenError};
+use self::newcomers::Newcomers;
 pub use self::points::{NumberPoint, number_points};
 pub use self::received::Received;
 pub use self::security::{BearerToken, SecurityError, server_tls};
@@ -160,13 +162,16 @@ impl Receiver {
             reading: AtomicUsize::new(0),
         });
         let connections = Arc::new(Semaphore::new(limits.connections));
+        let newcomers = Arc::new(Newcomers::new(limits.newcomers.min(limits.connections)));
         let serve = move || {
             runtime.block_on(async move {
                 let mut servers = JoinSet::new();
                 for socket in sockets {
                     let tls = tls.clone().filter(|_| matches!(socket, Socket::Tcp(_)));
                     let (service, connections) = (Arc::clone(&service), Arc::clone(&connections));
-                    servers.spawn(server::run(socket, tls, service, connections, stopped.clone()));
+                    let (newcomers, stopped) = (Arc::clone(&newcomers), stopped.clone());
+                    let server = server::run(socket, tls, service, connections, newcomers, stopped);
+                    servers.spawn(server);
                 }
                 drop(service);
                 let mut stopped = stopped;

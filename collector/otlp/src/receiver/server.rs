@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::{TlsAcceptor, rustls};
 use tracing::debug;
 
+use super::limits::Limits;
+use super::newcomers::{Newcomer, Newcomers};
 use super::service::Service;
 
 /// The pause after a connection could not be accepted: there are too many open files, for example.
@@ -51,6 +53,7 @@ pub(super) async fn run(
     tls: Option<Arc<ServerConfig>>,
     service: Arc<Service>,
     connections: Arc<Semaphore>,
+    newcomers: Arc<Newcomers>,
     stop: watch::Receiver<bool>,
 ) {
     let tls = tls.map(TlsAcceptor::from);
@@ -69,6 +72,7 @@ pub(super) async fn run(
         // Beyond the limit a connection is closed at once: clients connect again later.
         let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
         let connection = Connection {
+            newcomer: Arc::new(newcomers.add()),
             service: Arc::clone(&service),
             tls: tls.clone(),
             stop: stop.clone(),
@@ -95,6 +99,7 @@ async fn accept(socket: &Socket) -> Option<Box<dyn ByteStream>> {
 
 /// A connection that is served.
 struct Connection {
+    newcomer: Arc<Newcomer>,
     service: Arc<Service>,
     tls: Option<TlsAcceptor>,
     stop: watch::Receiver<bool>,
@@ -107,13 +112,11 @@ struct Activity {
     /// Milliseconds since then.
     last: AtomicU64,
     requests: AtomicUsize,
-    any: AtomicUsize,
 }
 
 impl Activity {
     fn begin(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.any.fetch_add(1, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -122,19 +125,29 @@ impl Activity {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// When the connection is closed if nothing happens; `None` during a request.
-    fn deadline(&self, first: Duration, idle: Duration) -> Option<Instant> {
-        if self.requests.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
+    /// When the connection is closed if nothing happens; `None` during a request of a client that may send.
+    fn deadline(&self, limits: &Limits, is_known: bool) -> Option<Instant> {
+        let is_idle = self.requests.load(Ordering::Relaxed) == 0;
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        let wait = if self.any.load(Ordering::Relaxed) == 0 { first } else { idle };
-        Some(self.started + last + wait)
+        match (is_known, last) {
+            (true, _) => is_idle.then(|| self.started + last + limits.idle_timeout),
+            // Nothing was requested.
+            (false, Duration::ZERO) if is_idle => Some(self.started + limits.header_timeout),
+            // Whatever else was, was rejected.
+            (false, _) => Some(self.started + limits.newcomer_timeout),
+        }
     }
 }
 
 impl Connection {
     async fn serve(self, stream: Box<dyn ByteStream>) {
+        tokio::select! {
+            () = self.newcomer.closed() => {}
+            () = self.serve_requests(stream) => {}
+        }
+    }
+
+    async fn serve_requests(&self, stream: Box<dyn ByteStream>) {
         let limits = self.service.limits;
         let stream: Box<dyn ByteStream> = match &self.tls {
             None => stream,
@@ -148,14 +161,14 @@ impl Connection {
             started: Instant::now(),
             last: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
-            any: AtomicUsize::new(0),
         });
         let builder = builder(&self.service);
         let service = service_fn(|request| {
             let (service, activity) = (Arc::clone(&self.service), Arc::clone(&activity));
+            let newcomer = Arc::clone(&self.newcomer);
             async move {
                 activity.begin();
-                let response = service.serve(request).await;
+                let response = service.serve(request, &|| newcomer.admit()).await;
                 activity.end();
                 Ok::<_, Infallible>(response)
             }
@@ -165,8 +178,8 @@ impl Connection {
         let mut stop = self.stop.clone();
         let mut stopping = false;
         loop {
-            let deadline = activity.deadline(limits.header_timeout, limits.idle_timeout);
-            let check = deadline.unwrap_or_else(|| Instant::now() + limits.body_timeout);
+            let deadline = || activity.deadline(&limits, self.newcomer.is_known());
+            let check = deadline().unwrap_or_else(|| Instant::now() + limits.body_timeout);
             tokio::select! {
                 _ = connection.as_mut() => return,
                 _ = stop.wait_for(|stop| *stop), if !stopping => {
@@ -174,8 +187,7 @@ impl Connection {
                     connection.as_mut().graceful_shutdown();
                 }
                 () = sleep_until(check) => {
-                    let deadline = activity.deadline(limits.header_timeout, limits.idle_timeout);
-                    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                    if deadline().is_some_and(|deadline| deadline <= Instant::now()) {
                         return;
                     }
                 }

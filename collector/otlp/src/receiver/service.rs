@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use prost::Message;
 
-use super::body;
+use super::body::PendingBody;
 use super::budget::{Budget, Reservation};
 use super::decompress::Encoding;
 use super::error::RequestError;
@@ -48,13 +48,17 @@ enum Transport {
 }
 
 impl Service {
-    /// Serves a request.
-    pub(super) async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    /// Serves a request. `admit` is called if its client may send.
+    pub(super) async fn serve(
+        &self,
+        request: Request<Incoming>,
+        admit: &(dyn Fn() + Sync),
+    ) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
         let transport = transport(&parts.headers);
         let outcome = match transport {
             None => Err(without_transport(&parts)),
-            Some(transport) => self.accept(transport, &parts, body).await,
+            Some(transport) => self.accept(transport, &parts, body, admit).await,
         };
         self.stats.count(&outcome);
         match (outcome, transport) {
@@ -80,6 +84,7 @@ impl Service {
         transport: Transport,
         parts: &Parts,
         body: Incoming,
+        admit: &(dyn Fn() + Sync),
     ) -> Result<(Signal, Option<Rejected>), RequestError> {
         let path = parts.uri.path();
         let find = |is: &dyn Fn(Signal) -> bool| Signal::ALL.into_iter().find(|it| is(*it));
@@ -94,6 +99,13 @@ impl Service {
         if self.token.as_ref().is_some_and(|token| !token.permits(&parts.headers)) {
             return Err(RequestError::Unauthorized);
         }
+        admit();
+        let limit = self.limits.request_bytes
+            + match transport {
+                Transport::Grpc => grpc::PREFIX_BYTES,
+                Transport::Http(_) => 0,
+            };
+        let body = PendingBody::begin(body, limit, &self.limits).await?;
         let _reading = self.begin_reading().ok_or(RequestError::Exhausted)?;
         let mut reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
         let message = self.read(signal, transport, parts, body, &mut reservation).await?;
@@ -114,7 +126,7 @@ impl Service {
         signal: Signal,
         transport: Transport,
         parts: &Parts,
-        body: Incoming,
+        body: PendingBody,
         reservation: &mut Reservation,
     ) -> Result<Vec<u8>, RequestError> {
         let limit = self.limits.request_bytes;
@@ -123,14 +135,13 @@ impl Service {
         };
         match transport {
             Transport::Grpc => {
-                let limit = limit + grpc::PREFIX_BYTES;
-                let body = body::read(body, limit, &self.limits, reservation).await?;
+                let body = body.read(&self.limits, reservation).await?;
                 let (message, encoding) = grpc::message(body, header(parts, GRPC_ENCODING))?;
                 decompress(encoding, message, reservation)
             }
             Transport::Http(format) => {
                 let encoding = Encoding::named(header(parts, CONTENT_ENCODING.as_str()))?;
-                let body = body::read(body, limit, &self.limits, reservation).await?;
+                let body = body.read(&self.limits, reservation).await?;
                 let body = decompress(encoding, body, reservation)?;
                 match format {
                     Format::Protobuf => Ok(body),

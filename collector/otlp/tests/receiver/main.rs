@@ -308,6 +308,81 @@ fn connections_are_limited_and_idle_ones_closed() {
     assert!(received.recv_timeout(SOON).is_ok());
 }
 
+/// Guarantee: whoever does not send what is accepted holds a share of the connections, for seconds, and is closed
+/// for a newer one; a client with the token is served meanwhile.
+#[test]
+fn connections_without_the_token_keep_nobody_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "secret").unwrap();
+    let limits = Limits {
+        connections: 16,
+        newcomers: 4,
+        newcomer_timeout: Duration::from_millis(600),
+        ..limits()
+    };
+    let config = ReceiverConfig {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        token: Some(BearerToken::read(&file).unwrap()),
+        limits,
+        ..ReceiverConfig::default()
+    };
+    let (receiver, received) = Receiver::start(config).unwrap();
+    let address = receiver.addresses()[0].to_string();
+    let body = spans(1).encode_to_vec();
+    let known = "authorization: Bearer secret";
+    let request = |token: &str| {
+        format!(
+            "POST /v1/traces HTTP/1.1\r\nhost: a\r\n{PROTOBUF}\r\n{token}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+    };
+    let send = |token: &str| {
+        let mut stream = connect(&address);
+        let bytes = [request(token).as_bytes(), &body].concat();
+        std::io::Write::write_all(&mut stream, &bytes).unwrap();
+        let mut head = [0; 12];
+        std::io::Read::read_exact(&mut stream, &mut head).unwrap();
+        (stream, String::from_utf8(head.to_vec()).unwrap())
+    };
+    assert_eq!(send(known).1, "HTTP/1.1 200");
+    for round in 0..4 {
+        // More than there are slots, with and without a request.
+        let strangers: Vec<_> =
+            (0..20).map(|i| if i % 2 == 0 { connect(&address) } else { send("x: y").0 }).collect();
+        let reply = post(&address, "/v1/traces", &[PROTOBUF, known], &body);
+        assert_eq!(reply.status, 200, "round {round}");
+        for mut stranger in strangers {
+            // At last by time.
+            raw::drain_until_closed(&mut stranger, SOON);
+        }
+    }
+    assert_eq!(received.try_iter().count(), 5);
+}
+
+/// Guarantee: a request without the first byte of its body holds nothing that others need.
+#[test]
+fn requests_without_a_body_hold_no_slot() {
+    let limits =
+        Limits { concurrent_requests: 2, bytes_in_flight: 4 << 10, body_timeout: SOON, ..limits() };
+    let (_receiver, received, address) = start(limits);
+    let announced = "POST /v1/traces HTTP/1.1\r\nhost: a\r\n\
+        content-type: application/x-protobuf\r\ncontent-length: 1000\r\n\r\n";
+    let waiting: Vec<_> = (0..32)
+        .map(|_| {
+            let mut stream = connect(&address);
+            std::io::Write::write_all(&mut stream, announced.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let body = spans(1).encode_to_vec();
+    for _ in 0..8 {
+        assert_eq!(post(&address, "/v1/traces", &[PROTOBUF], &body).status, 200);
+        assert!(received.recv_timeout(SOON).is_ok());
+    }
+    drop(waiting);
+}
+
 #[test]
 fn unix_socket_is_private_and_replaced_after_a_kill() {
     let directory = tempfile::tempdir().unwrap();

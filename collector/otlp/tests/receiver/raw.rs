@@ -65,6 +65,16 @@ pub(crate) fn exchange(address: &str, request: &[u8]) -> Reply {
     Reply::parse(&reply)
 }
 
+/// Waits until the server closes the connection.
+pub(crate) fn drain_until_closed(stream: &mut TcpStream, deadline: Duration) {
+    stream.set_read_timeout(Some(deadline)).unwrap();
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "not closed"),
+    }
+}
+
 /// Sends a byte per `pause` until the server closes the connection; returns what it sent.
 pub(crate) fn drip_until_closed(
     stream: &mut TcpStream,
