@@ -57,7 +57,7 @@ pub struct Directory {
 #[derive(Clone, Debug)]
 struct Gpu {
     host: Option<String>,
-    owners: Recent,
+    owners: Owners,
 }
 
 /// What identifies GPUs. Kept as a hash with a secret key, since labels are long and come from anywhere.
@@ -76,7 +76,7 @@ enum Key<'a> {
 
 /// The owners of a GPU: the keys of each, oldest first.
 #[derive(Clone, Debug, Default)]
-struct Recent {
+struct Owners {
     order: VecDeque<[Option<u64>; 2]>,
     known: HashSet<[Option<u64>; 2]>,
 }
@@ -99,7 +99,7 @@ impl Directory {
     /// Adds a GPU: its UUID, else its `hw.id`, after `HOST:` if the host is known; and its `host.name`.
     pub fn add_gpu(&mut self, hw_id: &str, host: Option<&str>) {
         let gpu = self.gpus.len();
-        self.gpus.push(Gpu { host: host.map(str::to_owned), owners: Recent::default() });
+        self.gpus.push(Gpu { host: host.map(str::to_owned), owners: Owners::default() });
         self.add(&Key::HwId(hw_id), gpu);
         if let Some(host) = host {
             self.add(&Key::Host(host), gpu);

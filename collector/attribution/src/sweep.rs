@@ -132,7 +132,7 @@ struct Progress {
     nested: u32,
     /// Its place among the leaves.
     leaf: Option<usize>,
-    /// What it has, with the fraction bits of each amount, once it is no leaf; modulo 2^128 until then.
+    /// What it has, with the fraction bits of each amount, once it has ceased to be a leaf; modulo 2^128 until then.
     exact: Amounts,
 }
 

@@ -167,7 +167,7 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// Appends a field that is no list and no message.
+/// Appends a field that is neither a list nor a message.
 fn scalar<'de, D: Deserializer<'de>>(
     field: &Field,
     deserializer: D,

@@ -1,5 +1,5 @@
 //! Connections of which it is not known yet whether their clients may send: they have a share of the slots, and
-//! the oldest makes room for a new one.
+//! the oldest is closed for a new one.
 //!
 //! Must not depend on what a connection is.
 
@@ -72,7 +72,7 @@ impl Newcomer {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Waits until it has to make room.
+    /// Waits until it is to be closed.
     pub(super) async fn closed(&self) {
         self.closing.notified().await;
     }

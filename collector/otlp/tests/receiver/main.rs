@@ -299,7 +299,7 @@ fn connections_are_limited_and_idle_ones_closed() {
     let limits = Limits { connections: 4, ..limits() };
     let (_receiver, received, address) = start(limits);
     let idle: Vec<_> = (0..4).map(|_| connect(&address)).collect();
-    // Those that send nothing are closed, and make room.
+    // Those that send nothing are closed, and others can connect.
     for mut stream in idle {
         assert_eq!(raw::drip_until_closed(&mut stream, SOON, SOON), "");
     }

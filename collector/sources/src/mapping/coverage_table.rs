@@ -1,6 +1,6 @@
 //! The time of each GPU that other meters bill.
 //!
-//! That of GPUs with readings is kept with them. What is said of other GPUs may be about any name: it is
+//! That of GPUs with readings is kept with them. What is reported of other GPUs may be about any name: it is
 //! limited, in all and per sender, and expires. Must not depend on how coverage is known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
