@@ -96,15 +96,7 @@ fn points(metric: &Metric, group: &Group<'_>, visit: &mut impl FnMut(CounterView
     any_points(metric, |point| {
         let AnyPoint { instrument, attributes, start, at, is_recorded, value } = point;
         if let (true, Some(at), Some(value)) = (is_recorded, at, value) {
-            visit(CounterView {
-                metric: name,
-                instrument,
-                start,
-                at,
-                value,
-                attributes,
-                group,
-            });
+            visit(CounterView { metric: name, instrument, start, at, value, attributes, group });
         }
     });
 }

@@ -1,6 +1,5 @@
 //! Files of a policy project.
 
-use std::fs;
 use std::path::Path;
 
 use phasemeter_files::read_file;
