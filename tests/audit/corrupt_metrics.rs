@@ -59,7 +59,8 @@ fn corrupt_value_costs_its_reading_only() {
 
 /// Scenario: of two GPUs on a host, one has a time that is a minute ahead, then one that is years ahead, twice, between
 /// the values of the other.
-/// Guarantee: the other is metered as if nothing happened, and none of its values is rejected.
+/// Guarantee: the other is metered and billed as if nothing happened; of the first, the readings years ahead are
+/// rejected, and it is billed to the end of the run.
 #[test]
 fn wrong_time_of_one_gpu_costs_no_other() {
     const YEARS: u64 = 3 * 365 * 86_400_000;
@@ -86,12 +87,18 @@ fn wrong_time_of_one_gpu_costs_no_other() {
         }
         log
     };
-    let observed = |is_wrong| {
+    let metered = |is_wrong| {
         let report = audit(&log(is_wrong));
-        assert_eq!(report["rejected_total"], 0, "{}", report["rejected_rows"]);
+        let rejected = report["rejected_rows"].as_array().unwrap();
+        // Utilization and power at two instants, in the second and third line of five.
+        let lines: Vec<_> = rejected.iter().map(|row| row["line"].as_u64().unwrap()).collect();
+        let expected = if is_wrong { &[102, 103, 107, 108][..] } else { &[] };
+        assert_eq!(lines, expected, "{}", report["rejected_rows"]);
         let gpus = report["gpus"].as_array().unwrap();
-        let gpu = gpus.iter().find(|gpu| gpu["uuid"] == "GPU-b").unwrap();
-        json!([gpu["phases"], gpu["effective_seconds"], gpu["energy_joules"], gpu["memory"]])
+        let gpu = |uuid| gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap().clone();
+        let (a, b) = (gpu("GPU-a"), gpu("GPU-b"));
+        assert_eq!((&a["end"], &a["cost_usd"]), (&b["end"], &b["cost_usd"]));
+        b
     };
-    assert_eq!(observed(true), observed(false));
+    assert_eq!(metered(true), metered(false));
 }

@@ -1,6 +1,7 @@
-//! Rejects rows of a log whose clock is far ahead of the rows before, unless a second row confirms it.
+//! Rejects rows of a log whose clock is far ahead of the rows before, unless rows after them confirm it.
 //!
-//! A single wrong timestamp would extend the bill to it, and all later rows would be late. The first
+//! A wrong timestamp would extend the bill to it, of all GPUs, and later rows would be late. A second row that
+//! follows confirms it, unless the clock goes back before ten do, or no other GPU of the log gets as far. The first
 //! row is also rejected if it is less far ahead, but both rows after it are earlier. Applies before logs
 //! are merged. Must not depend on formats, nor on the values of readings.
 
@@ -12,6 +13,10 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 /// A jump is longer than this, and longer than [`JUMP`] times `stale_after`.
 const MIN_JUMP: Nanos = Nanos::from_secs(3_600);
 const JUMP: u64 = 100;
+
+/// Rows far ahead that follow one another are admitted once there are so many; before, a row that is not far ahead
+/// shows that they are wrong.
+const CONFIRMED: usize = 10;
 
 /// A longer jump may be a step of local time.
 const MIN_STEP: Nanos = Nanos::from_secs(1_800);
@@ -27,7 +32,7 @@ pub(crate) trait Timed {
 /// A row is ahead of those next to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "clock_jump: {:.1} min ahead of the rows next to it, none of which confirms it",
+    "clock_jump: {:.1} min ahead of the rows next to it, too few of which confirm it",
     .ahead.as_secs_f64() / 60.0
 )]
 pub(crate) struct ClockJump {
@@ -58,8 +63,8 @@ pub(crate) struct Clock<E> {
     /// `stale_after`, and the intervals it is estimated from until there are enough.
     stale_after: Option<Nanos>,
     intervals: Vec<Nanos>,
-    /// A row far ahead, which waits for a second one.
-    pending: Option<Box<E>>,
+    /// Rows far ahead that follow one another, until enough of them do.
+    pending: Vec<E>,
     /// The row far ahead before it.
     rejected: Option<Timestamp>,
 }
@@ -85,7 +90,7 @@ impl<E: Timed> Clocks<E> {
         let Some(clock) = self.gpus.get_mut(gpu) else { return false };
         let ahead = at.since(clock.newest);
         let is_later = ahead > Nanos::ZERO && ahead <= MIN_STEP;
-        let is_regular = is_later && clock.pending.is_none() && clock.first.is_none();
+        let is_regular = is_later && clock.pending.is_empty() && clock.first.is_none();
         if is_regular {
             clock.record(at);
         }
@@ -107,26 +112,51 @@ impl<E: Timed> Clocks<E> {
         self.gpus.iter().filter(|clock| clock.is_running).map(|clock| clock.newest).max()
     }
 
-    /// Appends a row to `ready`, or keeps it until a second one confirms it. Returns the row that is
-    /// rejected by it, if any.
+    /// Appends a row to `ready`, or keeps it until others confirm it. Returns the rows that are rejected by it.
     #[cold]
     pub(crate) fn resolve(
         &mut self,
         gpu: usize,
         row: E,
         ready: &mut VecDeque<E>,
-    ) -> Option<Rejection<E>> {
+    ) -> Vec<Rejection<E>> {
         if self.gpus.len() <= gpu {
             let clock = || Clock::new(self.stale_after, self.allowed_lateness);
             self.gpus.resize_with(gpu + 1, clock);
         }
-        self.gpus.get_mut(gpu)?.resolve(row, ready)
+        self.gpus.get_mut(gpu).map(|clock| clock.resolve(row, ready)).unwrap_or_default()
     }
 
-    /// Rejects the rows that were not confirmed until the end.
-    pub(crate) fn finish(&mut self) -> Vec<Rejection<E>> {
-        self.gpus.iter_mut().filter_map(Clock::finish).collect()
+    /// Ends the log, as [`finish`] does.
+    pub(crate) fn finish(&mut self, ready: &mut VecDeque<E>) -> Vec<Rejection<E>> {
+        finish(std::mem::take(&mut self.gpus), ready)
     }
+}
+
+/// Ends a log with these clocks: appends rows far ahead to `ready`, in time order, if a second one confirms them and
+/// another GPU, if there is any, gets as far. Returns the others.
+pub(crate) fn finish<E: Timed>(
+    clocks: Vec<Clock<E>>,
+    ready: &mut VecDeque<E>,
+) -> Vec<Rejection<E>> {
+    let ends: Vec<_> = clocks.iter().filter(|clock| clock.is_running).map(Clock::end).collect();
+    let others = |own: usize| {
+        let others = ends.iter().enumerate().filter(move |(other, _)| *other != own);
+        others.map(|(_, end)| *end).max()
+    };
+    let (mut admitted, mut rejected) = (Vec::new(), Vec::new());
+    for (own, mut clock) in clocks.into_iter().filter(|clock| clock.is_running).enumerate() {
+        let Some(first) = clock.pending.first().map(Timed::at) else { continue };
+        let is_alone = others(own).is_some_and(|other| first.since(other) > clock.longest_pause());
+        if clock.is_confirmed() && !is_alone {
+            admitted.extend(clock.pending);
+        } else {
+            rejected.extend(clock.reject());
+        }
+    }
+    admitted.sort_by_key(Timed::at);
+    ready.extend(admitted);
+    rejected
 }
 
 impl<E: Timed> Clock<E> {
@@ -139,7 +169,7 @@ impl<E: Timed> Clock<E> {
             newest: Timestamp::EPOCH,
             stale_after,
             intervals: Vec::new(),
-            pending: None,
+            pending: Vec::new(),
             rejected: None,
         }
     }
@@ -150,46 +180,77 @@ impl<E: Timed> Clock<E> {
         self.first.is_none()
     }
 
-    /// Rejects the row that was not confirmed until the end.
-    pub(crate) fn finish(&mut self) -> Option<Rejection<E>> {
-        self.first = None;
-        let pending = self.pending.take()?;
-        Some(self.reject(*pending))
-    }
-
-    /// Appends a row to `ready`, or keeps it until a second one confirms it. Returns the row that is
-    /// rejected by it, if any.
-    pub(crate) fn resolve(&mut self, row: E, ready: &mut VecDeque<E>) -> Option<Rejection<E>> {
+    /// Appends a row to `ready`, or keeps it until others confirm it. Returns the rows that are rejected by it.
+    pub(crate) fn resolve(&mut self, row: E, ready: &mut VecDeque<E>) -> Vec<Rejection<E>> {
         let at = row.at();
         if !self.is_running {
             self.first = Some(First { at, line: row.line(), earlier: None });
             (self.is_running, self.newest) = (true, at);
             ready.push_back(row);
-            return None;
+            return Vec::new();
         }
-        let mut rejection = self.check_first(at, ready);
-        if let Some(pending) = self.pending.take() {
-            let jumped_to = pending.at();
-            if at >= jumped_to && at.since(jumped_to) <= self.reach(jumped_to) {
-                self.newest = jumped_to;
-                let interval = staleness::from_interval(at.since(self.newest));
-                self.stale_after = self.stale_after.map(|known| known.max(interval));
-                self.rejected = None;
-                self.record(at);
-                ready.extend([*pending, row]);
-                return rejection;
+        let mut rejected: Vec<_> = self.check_first(at, ready).into_iter().collect();
+        if let Some(last) = self.pending.last().map(Timed::at) {
+            if self.follows(last, at) {
+                self.pending.push(row);
+                if self.pending.len() == CONFIRMED {
+                    self.admit_pending(ready);
+                }
+                return rejected;
             }
-            rejection = Some(self.reject(*pending));
-            self.rejected = Some(jumped_to);
+            if self.is_confirmed() && at > last {
+                self.admit_pending(ready);
+            } else {
+                self.rejected = Some(last);
+                rejected.extend(self.reject());
+            }
         }
-        if at.since(self.newest) > MIN_JUMP.max(self.stale_after().saturating_mul(JUMP)) {
-            self.pending = Some(Box::new(row));
+        if at.since(self.newest) > self.longest_pause() {
+            self.pending.push(row);
         } else {
             self.rejected = None;
             self.record(at);
             ready.push_back(row);
         }
-        rejection
+        rejected
+    }
+
+    /// Whether a row follows the last one far ahead: the second within its reach, others without a further jump.
+    fn follows(&self, last: Timestamp, at: Timestamp) -> bool {
+        let reach = if self.is_confirmed() { self.longest_pause() } else { self.reach(last) };
+        last.since(at) <= self.allowed_lateness && at.since(last) <= reach
+    }
+
+    /// Whether a second row far ahead confirms the first.
+    fn is_confirmed(&self) -> bool {
+        self.pending.len() > 1
+    }
+
+    /// Appends the rows far ahead to `ready`: a pause is over. The rows after it may have another interval.
+    fn admit_pending(&mut self, ready: &mut VecDeque<E>) {
+        let mut rows = std::mem::take(&mut self.pending).into_iter();
+        let Some(first) = rows.next() else { return };
+        self.newest = first.at();
+        self.rejected = None;
+        ready.push_back(first);
+        for (place, row) in rows.enumerate() {
+            if place == 0 {
+                let interval = staleness::from_interval(row.at().since(self.newest));
+                self.stale_after = self.stale_after.map(|known| known.max(interval));
+            }
+            self.record(row.at());
+            ready.push_back(row);
+        }
+    }
+
+    /// The time of the last row, far ahead or not.
+    fn end(&self) -> Timestamp {
+        self.pending.last().map_or(self.newest, Timed::at)
+    }
+
+    /// A longer one is a jump.
+    fn longest_pause(&self) -> Nanos {
+        MIN_JUMP.max(self.stale_after().saturating_mul(JUMP))
     }
 
     /// Rejects the first row if it is ahead of both rows after it, or far ahead of the second.
@@ -240,9 +301,14 @@ impl<E: Timed> Clock<E> {
         self.stale_after.unwrap_or_else(|| staleness::from_intervals(self.intervals.clone()))
     }
 
-    fn reject(&self, row: E) -> Rejection<E> {
-        let ahead = row.at().since(self.newest);
-        (row, ClockJump { ahead })
+    /// Takes the rows far ahead.
+    fn reject(&mut self) -> Vec<Rejection<E>> {
+        let newest = self.newest;
+        let with_jump = |row: E| {
+            let ahead = row.at().since(newest);
+            (row, ClockJump { ahead })
+        };
+        std::mem::take(&mut self.pending).into_iter().map(with_jump).collect()
     }
 }
 
@@ -273,11 +339,12 @@ mod tests {
             let at = Timestamp::from_millis(second * 1_000).unwrap();
             if clocks.admits(0, at) {
                 ready.push_back(Row(line, at));
-            } else if let Some((row, _)) = clocks.resolve(0, Row(line, at), &mut ready) {
-                rejected.push(row.0);
+            } else {
+                let found = clocks.resolve(0, Row(line, at), &mut ready);
+                rejected.extend(found.iter().map(|(row, _)| row.0));
             }
         }
-        rejected.extend(clocks.finish().iter().map(|(row, _)| row.0));
+        rejected.extend(clocks.finish(&mut ready).iter().map(|(row, _)| row.0));
         (ready.iter().map(|row| row.0).collect(), rejected)
     }
 
@@ -316,6 +383,43 @@ mod tests {
     }
 
     #[test]
+    fn rows_far_ahead_are_wrong_if_the_clock_goes_back() {
+        let ten_years = 10 * 365 * 24 * HOUR;
+        let far = |rows: u64| (0..rows).map(move |row| ten_years + row);
+        let log = |rows| (0..3).chain(far(rows)).chain(3..6).collect::<Vec<u64>>();
+        assert_eq!(lines(None, &log(2)), (vec![1, 2, 3, 6, 7, 8], vec![4, 5]));
+        assert_eq!(lines(None, &log(9)), (vec![1, 2, 3, 13, 14, 15], (4..13).collect()));
+        // The clock was set: what is behind it is late, which is found out elsewhere.
+        assert_eq!(lines(None, &log(10)), ((1..17).collect(), vec![]));
+        // Another year far ahead confirms nothing.
+        let two_years = [0, 1, 2, ten_years, 2 * ten_years, 3, 4];
+        assert_eq!(lines(None, &two_years), (vec![1, 2, 3, 6, 7], vec![4, 5]));
+    }
+
+    #[test]
+    fn one_gpu_alone_does_not_end_a_log_far_ahead() {
+        let jump = 5 * HOUR;
+        // GPU and second of each row.
+        let rejected = |rows: &[(usize, u64)]| {
+            let mut clocks = Clocks::new(None, Nanos::from_secs(2));
+            let (mut ready, mut rejected) = (VecDeque::new(), Vec::new());
+            for (line, (gpu, second)) in (1..).zip(rows) {
+                let row = Row(line, Timestamp::from_millis(second * 1_000).unwrap());
+                rejected.extend(clocks.resolve(*gpu, row, &mut ready));
+            }
+            rejected.extend(clocks.finish(&mut ready));
+            assert_eq!(ready.len() + rejected.len(), rows.len());
+            rejected.iter().map(|(row, _)| row.0).collect::<Vec<_>>()
+        };
+        let before = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)];
+        let with = |after: &[(usize, u64)]| rejected(&[&before, after].concat());
+        assert_eq!(with(&[(0, jump), (0, jump + 1)]), [7, 8]);
+        assert_eq!(with(&[(0, jump), (1, jump), (0, jump + 1), (1, jump + 1)]), [0; 0]);
+        assert_eq!(with(&[(0, jump), (1, jump), (0, jump + 1)]), [8], "a single row");
+        assert_eq!(with(&(0..10).map(|row| (0, jump + row)).collect::<Vec<_>>()), [0; 0]);
+    }
+
+    #[test]
     fn long_intervals_are_not_jumps() {
         let every_two_hours: Vec<u64> = (0..300).map(|row| row * 2 * HOUR).collect();
         assert_eq!(lines(None, &every_two_hours).1, Vec::<u64>::new());
@@ -326,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn one_row_per_gpu_is_pending_at_most() {
+    fn rows_that_confirm_none_are_rejected_one_by_one() {
         let far_ahead: Vec<u64> = (0..50).map(|row| 10 * HOUR * row * row).collect();
         let (admitted, rejected) = lines(Some(Nanos::SECOND), &far_ahead);
         assert_eq!(admitted.len() + rejected.len(), 50);

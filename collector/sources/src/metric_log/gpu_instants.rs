@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use crate::clock_jump::{Clock, ClockJump, Rejection, Timed};
+use crate::clock_jump::{self, Clock, ClockJump, Rejection, Timed};
 use crate::mapping::{GpuId, GpuValue, SAME_INSTANT};
 
 /// Instants that are kept, while it is unknown whether the first one of a GPU is far ahead.
@@ -66,17 +66,17 @@ impl GpuInstants {
     pub(super) fn add(&mut self, values: Vec<ValueOfLine>, mut reject: impl FnMut(u64, ClockJump)) {
         for (at, values) in split(values) {
             self.count += 1;
-            let rejection = self.resolve(Instant { at, place: self.count, values });
-            rejection.into_iter().for_each(|rejection| each_line(&rejection, &mut reject));
+            let rejected = self.resolve(Instant { at, place: self.count, values });
+            rejected.iter().for_each(|rejection| each_line(rejection, &mut reject));
         }
     }
 
     /// Ends the log: instants that were not confirmed are rejected.
     pub(super) fn finish(&mut self, mut reject: impl FnMut(u64, ClockJump)) {
         self.undecided = 0;
-        let mut clocks = std::mem::take(&mut self.clocks);
-        let unconfirmed = clocks.values_mut().filter_map(Clock::finish);
-        unconfirmed.for_each(|rejection| each_line(&rejection, &mut reject));
+        let clocks = std::mem::take(&mut self.clocks).into_values().collect();
+        let rejected = clock_jump::finish(clocks, &mut self.ready);
+        rejected.iter().for_each(|rejection| each_line(rejection, &mut reject));
     }
 
     /// The values of the next instant of a GPU; `None` if it is not decided yet whether they count.
@@ -87,22 +87,22 @@ impl GpuInstants {
     }
 
     /// Appends an instant to those that are ready, unless the clock of its GPU is far ahead. Returns the
-    /// instant that is rejected by it, if any.
-    fn resolve(&mut self, instant: Instant) -> Option<Rejection<Instant>> {
-        let (_, first) = instant.values.first()?;
+    /// instants that are rejected by it.
+    fn resolve(&mut self, instant: Instant) -> Vec<Rejection<Instant>> {
+        let Some((_, first)) = instant.values.first() else { return Vec::new() };
         if !self.clocks.contains_key(&first.gpu.id) {
             if self.clocks.len() >= MAX_CLOCKS {
                 self.ready.push_back(instant);
-                return None;
+                return Vec::new();
             }
             self.clocks.insert(first.gpu.id.clone(), Clock::new(None, self.allowed_lateness));
         }
-        let clock = self.clocks.get_mut(&first.gpu.id)?;
+        let Some(clock) = self.clocks.get_mut(&first.gpu.id) else { return Vec::new() };
         let was_undecided = !clock.knows_first();
-        let rejection = clock.resolve(instant, &mut self.ready);
+        let rejected = clock.resolve(instant, &mut self.ready);
         self.undecided += usize::from(!clock.knows_first());
         self.undecided -= usize::from(was_undecided);
-        rejection
+        rejected
     }
 }
 

@@ -168,7 +168,7 @@ impl Admission {
             self.admit(entry, decoder, ready, &mut reject)?;
         }
         if step == Step::End {
-            for (row, jump) in self.clocks.finish() {
+            for (row, jump) in self.clocks.finish(ready) {
                 reject(row.line, &jump);
             }
             if let Some((gpu, line, first)) = self.instants.usually_different()
@@ -292,8 +292,9 @@ impl Admission {
         }
         if self.clocks.admits(entry.gpu, entry.reading.at) {
             ready.push_back(entry);
-        } else if let Some((row, jump)) = self.clocks.resolve(entry.gpu, entry, ready) {
-            reject(row.line, &jump);
+        } else {
+            let rejected = self.clocks.resolve(entry.gpu, entry, ready);
+            rejected.iter().for_each(|(row, jump)| reject(row.line, jump));
         }
         Ok(())
     }
