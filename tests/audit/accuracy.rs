@@ -156,10 +156,12 @@ fn check(name: &str, text: &str, args: &[&str], gpus: usize, ahead: u64) {
     let reference = phasemeter_oracle::report::read(text, gpus);
     let reported = list(&report["gpus"]);
     assert_eq!(reported.len(), reference.len(), "{name}");
-    for gpu in &reference {
+    let listed: Vec<_> = reference.iter().map(|gpu| gpu.listed("")).collect();
+    let ends = phasemeter_oracle::fleet::ends(&listed);
+    for (gpu, end) in reference.iter().zip(ends) {
         let mine = reported.iter().find(|reported| reported["id"] == gpu.name.as_str());
         let mine = mine.or(reported.first().filter(|_| reference.len() == 1)).unwrap();
-        let expected = gpu.expected(RATE);
+        let expected = gpu.expected(RATE, end);
         let name = format!("{name}, GPU {}", gpu.name);
         check_time(&name, mine, &expected, ahead);
         check_money(&name, mine, &expected);

@@ -57,6 +57,9 @@ impl Terms {
     }
 }
 
+/// Milliseconds from midnight to the last reading, until which all GPUs are billed.
+const RUN_END: i128 = 600_300;
+
 /// The cost of a GPU for pairs of rate in nano-dollars per hour and milliseconds.
 fn bill(terms: &[(i128, i128)]) -> Option<i128> {
     Some(terms.iter().map(|(rate, millis)| rate * millis).sum::<i128>() / 3_600_000)
@@ -86,7 +89,7 @@ fn contract_begins_during_run_for_its_number_of_gpus() {
         for rows in [&ordered, &late, &last_first] {
             let report = terms.report(text(rows));
             let expected = [0, 1, 2, 3].map(|gpu| {
-                let (before, after) = (i128::from(before) * 1_000 - gpu * 100, 600_000 + gpu * 100);
+                let (before, after) = (i128::from(before) * 1_000 - gpu * 100, RUN_END);
                 let contract = if gpu < 2 { 410_000_000 } else { LISTED };
                 bill(&[(LISTED, before), (contract, after)])
             });
@@ -158,9 +161,7 @@ fn commitments_follow_one_another_by_number_of_gpus() {
     let prices = [(first, second), (second, second), (second, LISTED), (LISTED, LISTED)];
     let expected: Vec<_> = (0..)
         .zip(prices)
-        .map(|(gpu, (before, after))| {
-            bill(&[(before, 600_000 - gpu * 100), (after, 600_000 + gpu * 100)])
-        })
+        .map(|(gpu, (before, after))| bill(&[(before, 600_000 - gpu * 100), (after, RUN_END)]))
         .collect();
     assert_eq!(costs(&report), expected);
 }
@@ -175,7 +176,7 @@ fn contract_of_unlisted_model_leaves_earlier_time_unpriced() {
         r#"{"model": "NVIDIA GeForce RTX 4090", "usd_per_gpu_hour": 0.5, "from": "2026-07-27"}"#,
     );
     let report = terms.report(text(&rows(model, -600, 600)));
-    let expected = [0, 1, 2, 3].map(|gpu| bill(&[(500_000_000, 600_000 + gpu * 100)]));
+    let expected = [bill(&[(500_000_000, RUN_END)]); 4];
     assert_eq!(costs(&report), expected);
     let reason = report["cost"]["unpriced_reason"].as_str().unwrap();
     let start =

@@ -53,6 +53,7 @@ mod metric_logs;
 mod models;
 mod plans;
 mod policy_errors;
+mod presence;
 mod prices;
 mod queries;
 mod recommendations;

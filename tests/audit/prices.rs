@@ -33,7 +33,7 @@ fn log(rows: &[Row]) -> String {
     })
 }
 
-/// Rows of two GPUs every half minute, GPU-1 seven seconds after GPU-0.
+/// Rows of two GPUs every half minute, GPU-1 seven seconds after GPU-0: the run of both ends with GPU-1.
 fn two(from: i64, to: i64) -> Vec<Row> {
     let ticks = (from..=to).step_by(30);
     ticks.flat_map(|second| [("GPU-0", second), ("GPU-1", second + 7)]).collect()
@@ -140,8 +140,8 @@ fn expired_commitment_falls_back_to_price_book() {
     report::check(&report);
     let (committed, listed) = (410_000_000, 977_600_000);
     let wanted = [
-        bill(&[(committed, 1_800), (listed, 1_800)]),
-        bill(&[(committed, 1_793), (listed, 1_807)]),
+        bill(&[(committed, 1_800), (listed, 1_811)]),
+        bill(&[(committed, 1_793), (listed, 1_811)]),
         bill(&[(listed, 1_200)]),
     ];
     for (gpu, wanted) in list(&report["gpus"]).iter().zip(wanted) {
@@ -214,7 +214,8 @@ fn quote_is_requested_once_per_minute_after_a_few() {
     let report = audit(9_000);
     report::check(&report);
     // The first five follow one another by a nanosecond.
-    let minutes: Vec<_> = (0..150).map(|minute| (rate_at(minute * 60), 60)).collect();
+    let minutes = (0..150).map(|minute| (rate_at(minute * 60), 60));
+    let minutes: Vec<_> = minutes.chain([(rate_at(9_000), 7)]).collect();
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&minutes));
     assert_eq!(report["gpus"][0]["earlier_prices_total"], 150);
     assert_eq!(list(&report["gpus"][0]["earlier_prices"]).len(), 100);
@@ -233,7 +234,7 @@ fn expired_price_is_held_without_new_quote() {
         PolicyFiles::new(&[("failing", failing()), ("hourly", rising(3_600 * 1_000_000_000))]);
     let report = files.audit(&["failing"]).stdin(log(&two(0, 3_600))).report();
     report::check(&report);
-    assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&[(2_000_000_000, 3_600)]));
+    assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&[(2_000_000_000, 3_607)]));
     assert_eq!(report["gpus"][0]["earlier_prices_total"], 0);
     assert_eq!(report["policies"][0]["error"]["kind"], "trap");
     let assumed = report["assumptions"].to_string();
@@ -245,7 +246,7 @@ fn expired_price_is_held_without_new_quote() {
     let report = files.audit(&["hourly"]).stdin(log(&rows)).report();
     report::check(&report);
     let hours = (0..5).map(|hour| (rate_at(hour * 3_600), 3_600));
-    let held = [(rate_at(5 * 3_600), 19 * 3_600), (rate_at(86_400), 60)];
+    let held = [(rate_at(5 * 3_600), 19 * 3_600), (rate_at(86_400), 67)];
     let terms: Vec<_> = hours.chain(held).collect();
     assert_eq!(nanos(&report["gpus"][0]["cost_usd"]), bill(&terms));
     let assumed = report["assumptions"].to_string();

@@ -151,6 +151,8 @@ fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
         price: &gpu.price,
         earlier: &gpu.earlier,
         unpriced_until: gpu.unpriced_until.as_ref(),
+        unlisted: gpu.unlisted,
+        absence: gpu.absence,
         memory_total: identity.memory_total,
     });
     let input = report::Input {

@@ -14,6 +14,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::dimension::Dimension;
 use crate::error::BillError;
+use crate::gpu_names::GpuNames;
 use crate::read::Digest;
 use crate::report::{Gpu, Report};
 use crate::sessions::{Sessions, gpu_digest};
@@ -78,6 +79,8 @@ impl Row {
 pub struct Bill {
     /// What it is split by.
     pub by: Vec<Dimension>,
+    /// What GPUs are called in text.
+    pub gpu_names: GpuNames,
     /// Its rows: groups by total, largest first, then accounts.
     pub rows: Vec<Row>,
     /// All reports together.
@@ -98,6 +101,7 @@ pub struct Biller {
     by: Vec<Dimension>,
     idle: IdlePolicy,
     groups: BTreeMap<Payer, Totals>,
+    gpu_names: GpuNames,
     sessions: Sessions,
     /// Index of the next report.
     next: usize,
@@ -134,6 +138,7 @@ impl Biller {
             by,
             idle,
             groups: BTreeMap::new(),
+            gpu_names: GpuNames::default(),
             sessions: Sessions::default(),
             next: 0,
             reports: 0,
@@ -181,6 +186,11 @@ impl Biller {
         let by_day = by.contains(&Dimension::Day);
         let key = |at| by.iter().map(|it| it.value(report, gpu, at)).collect::<Vec<_>>();
         let of_gpu = key(from);
+        if let Some(index) = by.iter().position(|it| *it == Dimension::Gpu)
+            && let Some(Some(id)) = of_gpu.get(index)
+        {
+            self.gpu_names.add(id, gpu);
+        }
         let owners = || by.iter().zip(&of_gpu).filter(|(it, _)| it.is_owner());
         let has_no_owner = owners().count() > 0 && owners().all(|(_, value)| value.is_none());
         for period in &gpu.periods {
@@ -281,7 +291,9 @@ impl Biller {
             notes.push(format!("{:.3} GPU-hours have no price and no cost", sum.unpriced_hours()));
         }
         let (reports, sessions) = (self.reports, self.gpus);
-        Ok(Bill { by: self.by, rows, sum, reports, sessions, span: self.span, notes })
+        let mut gpu_names = self.gpu_names;
+        gpu_names.settle();
+        Ok(Bill { by: self.by, gpu_names, rows, sum, reports, sessions, span: self.span, notes })
     }
 }
 

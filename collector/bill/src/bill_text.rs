@@ -7,6 +7,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 
 use crate::bill::{Bill, Payer};
+use crate::dimension::Dimension;
 use crate::format::{dollars, grouped, hours, percent, printed};
 use crate::invoice::Reconciliation;
 use crate::printed_bill::PrintedBill;
@@ -115,9 +116,13 @@ pub(crate) fn name(bill: &Bill, payer: &Payer) -> String {
         Payer::Idle => "(idle)".to_owned(),
         Payer::Unobserved => "(unobserved)".to_owned(),
         Payer::Group(values) => {
-            let value = |(value, dimension): (&Option<String>, &crate::dimension::Dimension)| {
+            let value = |(value, dimension): (&Option<String>, &Dimension)| {
                 let unknown = if dimension.is_owner() { "(untagged)" } else { "(unknown)" };
-                value.clone().unwrap_or_else(|| unknown.to_owned())
+                match value {
+                    Some(id) if *dimension == Dimension::Gpu => bill.gpu_names.of(id),
+                    Some(value) => value.clone(),
+                    None => unknown.to_owned(),
+                }
             };
             let values: Vec<_> = values.iter().zip(&bill.by).map(value).collect();
             if values.is_empty() { "all GPUs".to_owned() } else { values.join(" · ") }

@@ -21,6 +21,7 @@ mod validate;
 // Bills.
 pub mod bill;
 pub mod dimension;
+pub mod gpu_names;
 pub mod invoice;
 mod sessions;
 mod spread;

@@ -55,6 +55,9 @@ pub struct Gpu {
     pub uuid: Option<String>,
     /// Its index on the host.
     pub index: Option<u32>,
+    /// Its host, or the log that it is from if there are several.
+    #[serde(default)]
+    pub node: Option<String>,
     /// Its model.
     pub model: Option<String>,
     /// Its bill; `None` if it has no price.

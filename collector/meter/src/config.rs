@@ -1,6 +1,7 @@
 //! Settings of a meter and their defaults.
 
 use crate::phase::Thresholds;
+use crate::presence::MissingTime;
 use crate::reading::Basis;
 use crate::staleness::StaleAfter;
 use crate::units::{Nanos, Timestamp};
@@ -31,6 +32,8 @@ pub struct MeterConfig {
     pub window: Nanos,
     /// Local time in seconds east of UTC, for hours of the week; `None` if unknown.
     pub utc_offset: Option<i32>,
+    /// What time without readings is.
+    pub missing: MissingTime,
 }
 
 impl MeterConfig {
@@ -121,6 +124,7 @@ impl Default for MeterConfig {
             session_every: Nanos::ZERO,
             window: Self::WINDOW,
             utc_offset: None,
+            missing: MissingTime::default(),
         }
     }
 }

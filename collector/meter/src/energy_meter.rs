@@ -160,6 +160,8 @@ impl EnergyMeter {
     /// Ends the input. A counter that fell and did not return was reset.
     pub fn finish(&mut self) {
         self.before_fall = None;
+        // No further value covers the time since the last one.
+        self.is_counting = false;
     }
 
     /// The energy so far. While the counter is read, up to its last value; after a fall, up to that.

@@ -8,6 +8,7 @@ mod posting;
 mod queries;
 mod rates;
 mod rolling;
+mod silence;
 
 use std::collections::VecDeque;
 
@@ -68,6 +69,10 @@ pub struct GpuMeter {
     stale_after: Option<Nanos>,
     start: Option<Timestamp>,
     last: Option<Reading>,
+    /// The end of the time after the last reading that is posted already, if any is.
+    silent_until: Option<Timestamp>,
+    /// Time within the span that is not billed, since the GPU was absent.
+    absent: Nanos,
     /// Watermark: everything earlier is final and has been emitted.
     watermark: Timestamp,
     next_boundary: Timestamp,
@@ -107,6 +112,8 @@ impl GpuMeter {
             stale_after: config.stale_after.fixed(),
             start: None,
             last: None,
+            silent_until: None,
+            absent: Nanos::ZERO,
             watermark: start,
             next_boundary: Timestamp::LAST,
             wall: WallOffset::default(),
@@ -195,10 +202,9 @@ impl GpuMeter {
     /// Ends the run at `end`. The last reading covers the time until then, up to `stale_after`.
     pub fn finish_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
         self.drain_all(observer);
-        let stale_after = self.stale_after.unwrap_or_default();
         match (self.last, self.start) {
             (Some(last), _) => {
-                self.post_until(&last, end, stale_after, observer);
+                self.post_after(&last, end, observer);
                 self.end_at(end.max(last.at), observer);
             }
             (None, Some(start)) => {
@@ -296,7 +302,14 @@ impl GpuMeter {
     /// Posts the time up to `reading`, then records its values.
     #[inline(always)]
     fn advance(&mut self, reading: &Reading, stale_after: Nanos, observer: &mut impl Observer) {
+        if reading.begins_instance {
+            self.exempt_before_instance(reading.at, stale_after);
+        }
         match (self.last, self.start) {
+            (Some(last), _) if self.silent_until.is_some() => {
+                self.post_after(&last, reading.at, observer);
+                self.silent_until = None;
+            }
             (Some(last), _) => self.post_until(&last, reading.at, stale_after, observer),
             (None, Some(start)) => self.post_before_first(reading, start, stale_after, observer),
             (None, None) => self.begin(reading.at, observer),

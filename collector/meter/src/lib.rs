@@ -36,6 +36,7 @@ pub mod gpu;
 mod ledger;
 pub mod periods;
 pub mod phase;
+pub mod presence;
 pub mod reorder;
 pub mod span;
 pub mod staleness;
@@ -65,6 +66,7 @@ pub mod price;
 
 // Inputs of reports and policies.
 pub mod columns;
+pub mod gpu_name;
 pub mod memory_pool;
 pub mod percent;
 pub mod printed;

@@ -36,6 +36,9 @@ pub struct Reading {
     pub memory_clock: Option<Megahertz>,
     /// Values that only some sources have.
     pub device: DeviceState,
+    /// Whether the host is another instance now than at the readings before: what none of them covers of the time
+    /// since then was spent without the GPU.
+    pub begins_instance: bool,
 }
 
 impl Reading {
@@ -55,6 +58,7 @@ impl Reading {
             sm_clock: None,
             memory_clock: None,
             device: DeviceState::NONE,
+            begins_instance: false,
         }
     }
 
@@ -118,7 +122,7 @@ pub enum MissingReason {
     Lost,
     /// The value could not be parsed or was out of range.
     Unreadable,
-    /// A log that does not identify its GPUs lacks the rows of one, and it is unknown which one.
+    /// The source no longer lists the GPU; or, if it does not identify its GPUs, one that is unknown.
     Vanished,
 }
 
@@ -135,7 +139,7 @@ impl MissingReason {
             Self::NotSupported => "utilization not supported",
             Self::Lost => "GPU lost",
             Self::Unreadable => "unreadable value",
-            Self::Vanished => "GPU vanished from log",
+            Self::Vanished => "GPU no longer listed",
         }
     }
 }
@@ -293,6 +297,30 @@ impl GpuIdentity {
         self.uuid.as_deref().unwrap_or(&self.name)
     }
 
+    /// Its host; `None` if unknown.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.attributes.get(HOST).map(String::as_str)
+    }
+
+    /// Its host, or the log that it is from if there are several; `None` if unknown.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.host().or_else(|| self.attributes.get(LOG_FILE).map(String::as_str))
+    }
+
+    /// The instance of its host, as its cloud names it; `None` if unknown.
+    #[must_use]
+    pub fn instance(&self) -> Option<&str> {
+        self.attributes.get(INSTANCE).map(String::as_str)
+    }
+
+    /// The name of its pod; `None` if it has none, or had several.
+    #[must_use]
+    pub fn pod(&self) -> Option<&str> {
+        self.attributes.get(POD).map(String::as_str)
+    }
+
     /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes and
     /// holders, which change with its pod.
     pub fn update(&mut self, now: &Self) {
@@ -321,6 +349,17 @@ impl GpuIdentity {
         self.attributes.get(MIG_MODE).is_some_and(|mode| mode == MIG_ENABLED)
     }
 }
+
+/// The attributes with the host of a GPU, and with the log that it is from if there are several.
+const HOST: &str = "host.name";
+const LOG_FILE: &str = "log.file.name";
+
+/// The attributes with the instance of its host, and with its pod.
+
+/// The attribute with the instance of a GPU's host, as its cloud or its operating system names it.
+pub const INSTANCE: &str = "host.id";
+
+const POD: &str = "k8s.pod.name";
 
 /// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.
 pub const MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";

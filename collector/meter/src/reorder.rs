@@ -72,6 +72,12 @@ impl ReorderBuffer {
         self.watermark = self.watermark.max(start);
     }
 
+    /// Rejects readings before `at`, which is later than those so far.
+    pub fn reject_before(&mut self, at: Timestamp) {
+        self.newest = self.newest.max(at);
+        self.watermark = self.watermark.max(at);
+    }
+
     /// Adds a reading. Readings with equal times keep their order of arrival.
     ///
     /// # Errors

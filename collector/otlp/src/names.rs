@@ -287,8 +287,8 @@ pub mod event {
     pub const GPU_CALL_HUNG: &str = "phasemeter.gpu.call_hung";
     /// The call that hung returned.
     pub const GPU_CALL_RECOVERED: &str = "phasemeter.gpu.call_recovered";
-    /// Time of the GPU that is not billed, since a gateway had no readings, or since the meter was
-    /// restarted.
+    /// Time of the GPU that is not billed, since the meter was restarted, or since a gateway had no
+    /// readings and bills no such time.
     pub const GPU_GAP: &str = "phasemeter.gpu.gap";
     /// The driver lists the GPU for the first time, after the run began. It is metered from here
     /// on.

@@ -43,7 +43,7 @@ pub use interruptions::{CommandSignal, InterruptionArgs};
 #[cfg(feature = "live")]
 pub use live::{RecordArgs, RunArgs, WindowArgs};
 pub use metering::{
-    ExperimentArgs, Format, MeterArgs, MeteringArgs, PriceArgs, ReportArgs, SendArgs,
+    ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs, ReportArgs, SendArgs,
 };
 #[cfg(feature = "gateway")]
 pub use metric_log::MetricLogArgs;
@@ -215,6 +215,9 @@ pub struct AuditArgs {
     #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub metrics: MetricLogArgs,
+
+    #[command(flatten)]
+    pub missing: MissingArgs,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

@@ -14,7 +14,7 @@ use phasemeter_meter::device_totals::DeviceTotals;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, NVLINK_PEERS, Reading};
-use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Timestamp, Utilization};
+use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 use phasemeter_rules::window::Window;
@@ -89,6 +89,7 @@ fn window_of(
             price: None,
             totals: &totals,
             processes: Workload::Unknown,
+            vanished: Nanos::ZERO,
         })
         .collect();
     window(&experiment, &gpus, work, WallOffset::default(), utc_offset, false).unwrap()

@@ -14,6 +14,7 @@
 )]
 
 pub mod calendar;
+pub mod fleet;
 pub mod report;
 
 /// A reading.
@@ -85,9 +86,14 @@ pub fn session_ends(rows: &[Row], every: u64) -> Vec<u64> {
 }
 
 impl Oracle {
-    /// `rows` in time order. Of rows with equal times, the last counts.
+    /// `rows` in time order, up to the last one. Of rows with equal times, the last counts.
     pub fn of(rows: &[Row]) -> Self {
-        let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
+        Self::until(rows, rows[rows.len() - 1].at)
+    }
+
+    /// Up to `end`, which no row follows.
+    pub fn until(rows: &[Row], end: u64) -> Self {
+        let start = rows[0].at;
         let stale_after = stale_after(rows);
         let mut observed: Vec<Option<u64>> = Vec::new();
         let mut row = 0;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::calendar;
+use crate::fleet::Listed;
 use crate::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row, stale_after};
 
 /// One GPU of a log.
@@ -104,16 +105,24 @@ pub struct Expected {
 }
 
 impl Gpu {
-    /// Computes it for a rate in nano-dollars per hour.
-    pub fn expected(&self, rate: i128) -> Expected {
+    /// When it was last read, and how long that represents the present.
+    pub fn listed<'a>(&self, host: &'a str) -> Listed<'a> {
+        let rows: Vec<Row> = self.rows.iter().map(Sample::as_row).collect();
+        Listed { host, last: rows[rows.len() - 1].at, stale_after: stale_after(&rows) }
+    }
+
+    /// Computes it for a rate in nano-dollars per hour, if its time ends at `end`.
+    pub fn expected(&self, rate: i128, end: u64) -> Expected {
         let rows: Vec<Row> = self.rows.iter().map(Sample::as_row).collect();
         let hold = stale_after(&rows);
-        let oracle = Oracle::of(&rows);
-        let (start, end) = (rows[0].at, rows[rows.len() - 1].at);
+        let oracle = Oracle::until(&rows, end);
+        let start = rows[0].at;
+        let next = self.rows.iter().skip(1).map(|row| row.at).chain([end]);
         let covered: Vec<(&Sample, u64)> = self
             .rows
-            .windows(2)
-            .map(|pair| (&pair[0], (pair[1].at - pair[0].at).min(hold)))
+            .iter()
+            .zip(next)
+            .map(|(row, next)| (row, (next - row.at).min(hold)))
             .filter(|(_, time)| *time > 0)
             .collect();
         let mut busy = BTreeMap::new();

@@ -21,6 +21,9 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         let until = next.min(last.at + stale_after);
+        if until < next {
+            self.exempt_missing(until, next);
+        }
         let from = if next < self.next_boundary {
             last.at
         } else {

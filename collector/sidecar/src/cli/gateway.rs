@@ -13,7 +13,7 @@ use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
-use super::{MeterArgs, MeteringArgs, SpanArgs, WindowArgs, WorkMappingArgs};
+use super::{MeterArgs, MeteringArgs, MissingArgs, SpanArgs, WindowArgs, WorkMappingArgs};
 
 /// `phasemeter gateway`.
 #[derive(Debug, Args)]
@@ -77,6 +77,9 @@ pub struct GatewayArgs {
     pub report_file: Option<PathBuf>,
 
     #[command(flatten)]
+    pub missing: MissingArgs,
+
+    #[command(flatten)]
     pub metering: MeteringArgs,
 
     #[command(flatten)]
@@ -118,6 +121,7 @@ impl GatewayArgs {
             // Readings are held, and released in order.
             allowed_lateness: Nanos::ZERO,
             session_every: MeterConfig::SESSION,
+            missing: self.missing.kind(),
             ..MeterConfig::default()
         }
     }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Thresholds;
+use phasemeter_meter::presence::MissingTime;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
@@ -50,6 +51,41 @@ pub struct MeterArgs {
     /// Local time of a log in seconds east of UTC, from its own option.
     #[arg(skip)]
     pub utc_offset: Option<i32>,
+
+    /// What time without readings of a log or a gateway is, from its own option.
+    #[arg(skip)]
+    pub missing: MissingTime,
+}
+
+/// Time in which the source of readings does not list a GPU.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Phases")]
+pub struct MissingArgs {
+    /// Time of GPUs without readings: `unobserved` is billed, `absent` is not [default: unobserved, and
+    /// absent after the last reading of a host that is gone: all its GPUs end and never return while
+    /// others go on for ten minutes, or it returns as another instance].
+    #[arg(long, value_enum, value_name = "KIND")]
+    missing: Option<Missing>,
+}
+
+/// What time without readings is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Missing {
+    /// All of it is unobserved, and billed.
+    Unobserved,
+    /// None of it is billed.
+    Absent,
+}
+
+impl MissingArgs {
+    /// What time without readings is.
+    pub const fn kind(self) -> MissingTime {
+        match self.missing {
+            None => MissingTime::ByEvidence,
+            Some(Missing::Unobserved) => MissingTime::Unobserved,
+            Some(Missing::Absent) => MissingTime::Absent,
+        }
+    }
 }
 
 /// The price of a GPU-hour.
@@ -150,6 +186,7 @@ impl MeterArgs {
             thresholds: self.thresholds,
             stale_after: self.stale_after.map_or(StaleAfter::Estimated, StaleAfter::Fixed),
             utc_offset: self.utc_offset,
+            missing: self.missing,
             ..MeterConfig::default()
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let AuditArgs { logs, gpu_count, columns, utc_offset, mut metering, send, .. } = args;
     let work_log = args.work_log.as_deref().map(WorkLog::read).transpose()?;
     metering.meter.utc_offset = utc_offset.map(UtcOffset::seconds);
+    metering.meter.missing = args.missing.kind();
     let given = args.gpu_model.map(GivenModel::Default);
     let gpu_model = args.gpu_model_override.map(GivenModel::Override).or(given);
     let inputs: Vec<Input> = logs.into_iter().map(Input::from).collect();

@@ -43,7 +43,7 @@ use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
     CounterIntake, Exclusions, GatewayBilling, GatewayStatus, GatewaySummary, Intake, Metered,
-    SpanSummary,
+    Pauses, SpanSummary,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -340,7 +340,7 @@ impl Gateway<'_> {
                 self.billing.meter(&mut self.pipeline, held, identity)?;
             }
         }
-        Ok(())
+        Ok(self.billing.advance(&mut self.pipeline, &self.buffer)?)
     }
 
     /// Meters what is held, once the receiver has stopped.
@@ -352,6 +352,7 @@ impl Gateway<'_> {
         self.meter(&released)?;
         let (ahead, Self { mut pipeline, spans, scheduler, billing, buffer, ledger, counters, .. }) =
             (self.ahead(), self);
+        billing.hand_over(&mut pipeline, &buffer);
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {
             pricing.costs().add_gpus(buffer.identities());
@@ -373,9 +374,10 @@ fn identify(experiment: &mut Experiment) -> String {
     workload.entry(SERVICE_INSTANCE_ID.to_owned()).or_insert(id).clone()
 }
 
-/// What was not billed, and why.
+/// What was not billed or not observed, and why.
 fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> {
-    let GatewaySummary { started, gaps, gap_time, billed_elsewhere, billed_twice, late } = *summary;
+    let GatewaySummary { started, unobserved, absent, billed_elsewhere, billed_twice, late } =
+        *summary;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
     if started > 0 {
@@ -387,9 +389,13 @@ fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> 
             "{are_billed}; whether an earlier gateway left a gap before is unknown without its --state"
         ));
     }
-    if gaps > 0 {
-        let time = seconds(gap_time);
-        sentences.push(format!("{gaps} pauses between readings, {time} in all, are not billed"));
+    for (Pauses { count, time }, account) in [(unobserved, "unobserved"), (absent, "not billed")] {
+        let (is, pauses) = match count {
+            0 => continue,
+            1 => ("is", "1 pause between readings".to_owned()),
+            _ => ("are", format!("{count} pauses between readings")),
+        };
+        sentences.push(format!("{pauses}, {} in all, {is} {account}", seconds(time)));
     }
     if billed_elsewhere > Nanos::ZERO {
         sentences.push(format!("{} billed by other meters", seconds(billed_elsewhere)));

@@ -292,6 +292,8 @@ fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a
             price: &gpu.price,
             earlier: &gpu.earlier,
             unpriced_until: gpu.unpriced_until.as_ref(),
+            unlisted: gpu.unlisted,
+            absence: gpu.absence,
             memory_total: identity.memory_total,
         })
         .collect();

@@ -1,14 +1,15 @@
 //! Meters the readings of a gateway: each GPU from its first reading on, except for time that another
-//! meter has billed, or may have.
+//! meter has billed.
 //!
 //! Must not depend on how readings arrive.
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::gpu_name::NamedGpu;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{EventKind, GpuEvent};
-use phasemeter_sources::mapping::{Exemption, ExemptionReason, HeldReading};
+use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use tracing::{info, warn};
 
 use crate::pipeline::{Pipeline, PipelineError};
@@ -22,24 +23,39 @@ pub struct GatewayBilling {
     gpus: Vec<GpuIdentity>,
     /// The index in the buffer of each.
     sources: Vec<usize>,
+    /// The newest reading, and that at which unlisted GPUs were advanced.
+    newest: Timestamp,
+    advanced: Timestamp,
     summary: GatewaySummary,
 }
 
-/// What a gateway did not bill.
+/// How often the time of unlisted GPUs is posted, by the time of readings.
+const ADVANCE_EVERY: Nanos = Nanos::from_secs(10);
+
+/// What a gateway did not bill, or could not observe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GatewaySummary {
     /// GPUs of which it is not known what was billed before their first reading.
     pub started: u64,
-    /// Pauses between readings, of all GPUs.
-    pub gaps: u64,
-    /// Their length.
-    pub gap_time: Nanos,
+    /// Pauses between readings that are unobserved.
+    pub unobserved: Pauses,
+    /// Pauses between readings that are not billed, since the GPU was absent.
+    pub absent: Pauses,
     /// Time that other meters have billed.
     pub billed_elsewhere: Nanos,
     /// Time that was billed before another meter's cost for it arrived.
     pub billed_twice: Nanos,
     /// Readings that arrived after their time was billed.
     pub late: u64,
+}
+
+/// Pauses between readings, of all GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// How many there were.
+    pub count: u64,
+    /// Their length together.
+    pub time: Nanos,
 }
 
 impl GatewayBilling {
@@ -77,13 +93,13 @@ impl GatewayBilling {
         held: &HeldReading,
         identity: &GpuIdentity,
     ) -> Result<(), PipelineError> {
-        let HeldReading { gpu, reading, basis, stale_after, exempt, xid, rates } = held;
+        let HeldReading { gpu, reading, basis, stale_after, billed_elsewhere, pauses, .. } = held;
         let next = self.gpus.len();
         let index = *self.indices.entry(*gpu).or_insert(next);
         if index == next {
             let model = identity.model.as_deref().unwrap_or("unknown model");
-            let (name, by, stale) = (&identity.name, basis.name(), stale_after.as_secs_f64());
-            info!(gpu = name, "{name}: metering {model} by {by}; stale after {stale} s");
+            let (name, by, stale) = (name(identity), basis.name(), stale_after.as_secs_f64());
+            info!(gpu = identity.name, "{name}: metering {model} by {by}; stale after {stale} s");
             pipeline.add_reported(identity, reading.at, *basis, *stale_after);
             self.gpus.push(identity.clone());
             self.sources.push(*gpu);
@@ -91,13 +107,18 @@ impl GatewayBilling {
         } else if let Some(known) = self.gpus.get_mut(index) {
             known.update(identity);
         }
-        for exemption in exempt {
-            self.exempt(pipeline, index, exemption)?;
+        for (from, to) in billed_elsewhere {
+            self.exempt(pipeline, index, *from, *to);
         }
+        for (from, to) in pauses {
+            let is_billed = pipeline.bills_pause(reading);
+            self.pause(pipeline, index, (*from, *to), is_billed)?;
+        }
+        self.newest = self.newest.max(reading.at);
         let accepted = pipeline.ingest(index, reading, &self.gpus)?;
         self.summary.late += u64::from(accepted.is_err());
-        pipeline.record_rates(index, reading.at, rates);
-        match *xid {
+        pipeline.record_rates(index, reading.at, &held.rates);
+        match held.xid {
             Some(code) => pipeline.emit_xid(index, reading.at, code),
             None => Ok(()),
         }
@@ -120,35 +141,70 @@ impl GatewayBilling {
         pipeline.emit_event(gpu, &event)
     }
 
-    fn exempt(
+    /// Posts the time of GPUs that are no longer listed, as far as it is known. `buffer` is where their
+    /// readings come from.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn advance(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        buffer: &ReadingBuffer,
+    ) -> Result<(), PipelineError> {
+        if self.newest < self.advanced + ADVANCE_EVERY {
+            return Ok(());
+        }
+        self.advanced = self.newest;
+        self.hand_over(pipeline, buffer);
+        let holds = |gpu: usize| self.source(gpu).is_some_and(|source| buffer.holds(source));
+        pipeline.advance_unlisted(&self.gpus, holds)
+    }
+
+    /// Ends the spans of GPUs that other meters have by now.
+    pub fn hand_over(&self, pipeline: &mut Pipeline<'_>, buffer: &ReadingBuffer) {
+        for (gpu, source) in self.sources.iter().enumerate() {
+            pipeline.hand_over(gpu, buffer.handed_over(*source));
+        }
+    }
+
+    /// Bills nothing for time that another meter has billed.
+    fn exempt(&mut self, pipeline: &mut Pipeline<'_>, gpu: usize, from: Timestamp, to: Timestamp) {
+        let exempt_from = pipeline.exempt(gpu, from, to);
+        let summary = &mut self.summary;
+        let billed = overlap(from, exempt_from, to);
+        summary.billed_twice = sum(summary.billed_twice, billed);
+        summary.billed_elsewhere = sum(summary.billed_elsewhere, to.since(from));
+    }
+
+    /// Counts a pause between readings, which is unobserved. If it is not billed, it is an event.
+    fn pause(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpu: usize,
-        exemption: &Exemption,
+        (from, to): (Timestamp, Timestamp),
+        is_billed: bool,
     ) -> Result<(), PipelineError> {
-        let Exemption { from, to, reason } = *exemption;
-        let exempt_from = pipeline.exempt(gpu, from, to);
-        let name = self.gpus.get(gpu).map_or("unknown GPU", |gpu| &gpu.name);
-        match reason {
-            ExemptionReason::NoReading => {
-                let length = to.since(from);
-                self.summary.gaps += 1;
-                self.summary.gap_time = sum(self.summary.gap_time, length);
-                let seconds = length.as_secs_f64();
-                let body = format!("no reading for {seconds:.1} s, which are not billed");
-                warn!(gpu = name, "{name}: {body}");
-                let event = GpuEvent { at: to, kind: EventKind::Gap(length), body };
-                pipeline.emit_event(gpu, &event)
-            }
-            ExemptionReason::BilledElsewhere => {
-                let summary = &mut self.summary;
-                let billed = overlap(from, exempt_from, to);
-                summary.billed_twice = sum(summary.billed_twice, billed);
-                summary.billed_elsewhere = sum(summary.billed_elsewhere, to.since(from));
-                Ok(())
-            }
+        let length = to.since(from);
+        let summary = &mut self.summary;
+        let pauses = if is_billed { &mut summary.unobserved } else { &mut summary.absent };
+        *pauses = Pauses { count: pauses.count + 1, time: sum(pauses.time, length) };
+        let Some(identity) = self.gpus.get(gpu) else { return Ok(()) };
+        let (id, name) = (&identity.name, name(identity));
+        let seconds = length.as_secs_f64();
+        if is_billed {
+            warn!(gpu = id, "{name}: no reading for {seconds:.1} s, which are unobserved");
+            return Ok(());
         }
+        let body = format!("no reading for {seconds:.1} s, which are not billed");
+        warn!(gpu = id, "{name}: {body}");
+        let event = GpuEvent { at: to, kind: EventKind::Gap(length), body };
+        pipeline.emit_event(gpu, &event)
     }
+}
+
+/// What a GPU is called, which may be one of several hosts.
+fn name(gpu: &GpuIdentity) -> String {
+    NamedGpu::from(gpu).qualified(&str::to_owned)
 }
 
 /// The part of `from`..`to` before `until`.

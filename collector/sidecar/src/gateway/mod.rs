@@ -23,7 +23,7 @@ mod span_filter;
 mod status;
 mod work_intake;
 
-pub use self::billing::{GatewayBilling, GatewaySummary};
+pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake};
 pub use self::release::Outgoing;

@@ -5,17 +5,43 @@
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
 use phasemeter_meter::device_totals::DeviceTotals;
 use phasemeter_meter::device_tracker::DeviceTracker;
-use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
-use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 use phasemeter_rules::workload::Workload;
 
 use super::charge_log::{ChargeLog, Observers};
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
+
+/// Time of a GPU that is not billed, since it was not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Absence {
+    /// The end of its span, if its host is gone, and of the run.
+    pub after: Option<(Timestamp, Timestamp)>,
+    /// All of it: after the span, and pauses within it.
+    pub time: Nanos,
+}
+
+/// The end of the span of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpanEnd {
+    /// The end of a live run, until which the GPU is read.
+    Run(Timestamp),
+    /// The end of a log. A GPU whose last reading is earlier was no longer listed.
+    Log(Timestamp),
+}
+
+impl SpanEnd {
+    pub(super) const fn at(self) -> Timestamp {
+        match self {
+            Self::Run(at) | Self::Log(at) => at,
+        }
+    }
+}
 
 /// A GPU that is being metered.
 pub struct MeteredGpu {
@@ -27,6 +53,14 @@ pub struct MeteredGpu {
     pub earlier: EarlierPrices,
     /// Until when it had no price, if it has one now, and why.
     pub unpriced_until: Option<(Timestamp, Unpriced)>,
+    /// Unobserved time at its end, in which its source no longer listed it.
+    pub unlisted: Nanos,
+    /// Time that is not billed, since the GPU was not there.
+    pub absence: Absence,
+    /// From when on another meter has it.
+    pub(super) handed_over: Option<Timestamp>,
+    /// Time in which its source listed other GPUs of its host and not it, if it still does.
+    pub(super) vanished: Nanos,
     /// The start of the current price.
     price_from: Timestamp,
     /// When the price is queried again; [`Timestamp::LAST`] for never.
@@ -69,6 +103,10 @@ impl MeteredGpu {
             price_until: until,
             price,
             unpriced_until: None,
+            unlisted: Nanos::ZERO,
+            absence: Absence::default(),
+            handed_over: None,
+            vanished: Nanos::ZERO,
             model: identity.model.clone(),
             rank,
             is_model_final: is_model_final(identity),
@@ -201,6 +239,7 @@ impl MeteredGpu {
         if let Some(tracker) = &mut self.tracker {
             reading.device = reading.device.or(&tracker.state(reading.at));
         }
+        self.vanished = Nanos::ZERO;
         let mut observers = observers(exporter, &mut self.export, &mut self.charges);
         self.meter.push(reading, &mut observers)
     }
@@ -223,12 +262,27 @@ impl MeteredGpu {
         self.meter.begin_at(start, &mut observers);
     }
 
-    /// Finalizes the meter and the export: at `end`, else at the last reading.
-    pub(super) fn finish(&mut self, end: Option<Timestamp>, exporter: Option<&mut Exporter>) {
+    /// Meters time up to `to` in which the source no longer lists the GPU, for this long so far.
+    pub(super) fn advance_silent(
+        &mut self,
+        to: Timestamp,
+        vanished: Nanos,
+        exporter: Option<&mut Exporter>,
+    ) {
+        self.vanished = vanished;
+        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        self.meter.advance_silent(to, &mut observers);
+    }
+
+    /// Finalizes the meter and the export.
+    pub(super) fn finish(&mut self, end: SpanEnd, exporter: Option<&mut Exporter>) {
         let mut exporter = exporter;
         let charges = &mut self.charges;
         let mut observers = observers(exporter.as_deref_mut(), &mut self.export, charges);
-        finish(&mut self.meter, end, &mut observers);
+        match end {
+            SpanEnd::Run(end) => self.meter.finish_at(end, &mut observers),
+            SpanEnd::Log(end) => self.meter.finish_unlisted_at(end, &mut observers),
+        }
         if let (Some(exporter), Some(export)) = (exporter, self.export.take()) {
             exporter.end(export);
         }
@@ -255,17 +309,11 @@ fn observers<'a>(
     Observers { export, charges: charges.as_mut() }
 }
 
-fn finish(meter: &mut GpuMeter, end: Option<Timestamp>, observer: &mut impl Observer) {
-    match end {
-        Some(end) => meter.finish_at(end, observer),
-        None => meter.finish(observer),
-    }
-}
-
-/// GPUs in the order of their indices if each has one; else in order of appearance.
+/// GPUs in the order of their nodes and of their indices there if each has one; else in order of appearance.
 pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> Vec<T> {
     if gpus.iter().all(|gpu| identity(gpu).index.is_some()) {
-        gpus.sort_by_key(|gpu| identity(gpu).index);
+        let place = |gpu: &T| (identity(gpu).node().map(str::to_owned), identity(gpu).index);
+        gpus.sort_by_cached_key(place);
     }
     gpus
 }

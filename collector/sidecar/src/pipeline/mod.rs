@@ -17,6 +17,7 @@ mod gpu;
 #[cfg(feature = "live")]
 mod interruptions;
 mod opening;
+mod presence;
 mod prices;
 mod resumption;
 mod wall_clock;
@@ -31,7 +32,7 @@ pub use experiment_log::{EndedExperiment, ExperimentLog};
 pub use experiments_of_run::priced_time;
 pub use export::RequestSink;
 use export::send;
-pub use gpu::{MeteredGpu, in_order};
+pub use gpu::{Absence, MeteredGpu, in_order};
 use opening::ExperimentState;
 use phasemeter_meter::device_metric::Component;
 use phasemeter_meter::device_totals::LinkRates;
@@ -128,7 +129,7 @@ pub struct Pipeline<'a> {
     gaps: Vec<RunGap>,
     /// The GPUs that were added and not taken.
     joined: BilledUntil,
-    /// The end of the run, if its last readings are not.
+    /// The end of the run, if its last reading is not.
     end: Option<Timestamp>,
     /// Whether the meters have finished.
     is_finished: bool,
@@ -316,11 +317,10 @@ impl<'a> Pipeline<'a> {
         }
         self.open(identities);
         self.drain()?;
-        if let Some(end) = self.end {
-            (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, end));
-        }
-        for gpu in &mut self.gpus {
-            gpu.finish(self.end, self.exporter.as_mut());
+        let ends = self.end_spans(identities);
+        ends.iter().enumerate().for_each(|(gpu, end)| self.reprice(gpu, end.at()));
+        for (gpu, end) in self.gpus.iter_mut().zip(ends) {
+            gpu.finish(end, self.exporter.as_mut());
             // The exports of a short log are all made here, and must not accumulate.
             send(&mut self.exporter, &mut self.export)?;
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::gpu_name::NamedGpu;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{Claim, EventKind, GpuEvent};
@@ -61,7 +62,7 @@ impl Pipeline<'_> {
     pub fn report_gap(&mut self, claim: &Claim, identities: &[GpuIdentity]) {
         let is_claimed = |gpu: &GpuIdentity| gpu.key() == claim.gpu;
         if let Some(gpu) = identities.iter().position(is_claimed) {
-            let name = identities.get(gpu).map(|gpu| gpu.name.clone()).unwrap_or_default();
+            let name = identities.get(gpu).map(name).unwrap_or_default();
             self.announce(gpu, name, claim.from, claim.to);
         }
     }
@@ -72,7 +73,7 @@ impl Pipeline<'_> {
         let Some(gpu) = self.gpus.len().checked_sub(1) else { return };
         self.joined.insert(identity.key().to_owned(), at);
         match self.billed_before(identity) {
-            Some(from) if from < at => self.announce(gpu, identity.name.clone(), from, at),
+            Some(from) if from < at => self.announce(gpu, name(identity), from, at),
             Some(from) if from > at => {
                 let seconds = from.since(at).as_secs_f64();
                 let body = format!(
@@ -116,5 +117,13 @@ impl Pipeline<'_> {
         {
             exporter.event(export, event, gpu.meter.begins_at());
         }
+    }
+}
+
+/// What a GPU is called: by host and index if its host is known.
+fn name(gpu: &GpuIdentity) -> String {
+    match gpu.node() {
+        Some(_) => NamedGpu::from(gpu).qualified(&str::to_owned),
+        None => gpu.name.clone(),
     }
 }

@@ -79,6 +79,7 @@ impl Pipeline<'_> {
             price: gpu.price.as_ref().ok(),
             totals: &gpu.totals,
             processes: gpu.processes,
+            vanished: gpu.vanished,
         });
         let gpus = in_order(gpus.collect(), |gpu| gpu.identity);
         let window = policies::window(

@@ -74,9 +74,14 @@ const MEMORY_POOL: &str = "memory.pool";
 /// names of both follow, then what it is: seconds, the means of either, and of power in watts.
 const CONTRADICTION: &str = "contradiction";
 
-/// Time since a GPU was lost, in seconds, if it still is; and time of the run without readings, if any.
+/// Time since a GPU was lost, in seconds, if it still is; time since its source no longer lists it, while it
+/// lists others of its host; and time of the run without readings, if any.
 const LOST: &str = "lost.seconds";
+const VANISHED: &str = "vanished.seconds";
 const UNRECORDED: &str = "unrecorded.seconds";
+
+/// A GPU that is not listed for this long is lost. A shorter silence may be one of its source.
+const LOST_AFTER: Nanos = Nanos::from_secs(60);
 
 /// Held idle time in which a scheduler had allocated the GPU and nothing ever touched it, in seconds, if an
 /// allocation is known.
@@ -108,6 +113,8 @@ pub struct WindowGpu<'a> {
     pub totals: &'a DeviceTotals,
     /// The kind of the processes on it, if they were seen.
     pub processes: Workload,
+    /// Time since its source no longer lists it, while it lists others of its host.
+    pub vanished: Nanos,
 }
 
 /// Builds the window of these GPUs, in report order: the whole run, or the last day of a run without
@@ -282,23 +289,25 @@ impl WindowGpu<'_> {
         let traffic =
             traffic.into_iter().filter_map(|(name, of)| Some((name, of.bytes_per_second()?)));
         let last = self.meter.last_reading().map(|last| last.utilization);
+        let of = |reason: MissingReason| self.meter.unobserved().missing[reason as usize];
         let is_lost = last == Some(Err(MissingReason::Lost));
-        let lost = self.meter.unobserved().missing[MissingReason::Lost as usize].as_secs_f64();
-        let lost = is_lost.then_some((LOST, lost));
-        let unrecorded = self.meter.unobserved().no_reading;
-        let unrecorded =
-            (unrecorded > Nanos::ZERO).then_some((UNRECORDED, unrecorded.as_secs_f64()));
+        let lost = if is_lost { of(MissingReason::Lost) } else { Nanos::ZERO };
+        let is_unlisted = self.vanished >= LOST_AFTER;
+        let lost = lost + if is_unlisted { self.vanished } else { Nanos::ZERO };
+        let unrecorded = self.meter.unobserved().no_reading + of(MissingReason::Vanished);
+        let silence = [(LOST, lost), (VANISHED, self.vanished), (UNRECORDED, unrecorded)];
+        let silence = silence.into_iter().filter(|(_, time)| *time > Nanos::ZERO);
+        let silence = silence.map(|(name, time)| (name, time.as_secs_f64()));
         let period = self.meter.update_period().map(Nanos::as_secs_f64);
         let interval = recent.interval().map(Nanos::as_secs_f64);
         let cycle =
             interval.map(|interval| READINGS_PER_CYCLE * interval.max(period.unwrap_or(0.0)));
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
-        let all =
-            energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic).chain(lost);
+        let all = energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic);
         let untouched = (!self.identity.holders.is_empty())
             .then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
-        let all = all.chain(unrecorded).chain(sampling).chain(untouched);
+        let all = all.chain(silence).chain(sampling).chain(untouched);
         let all = all.map(|(name, value)| (name.to_owned(), value));
         all.chain(recent.contradictions.iter().flat_map(contradiction)).collect()
     }

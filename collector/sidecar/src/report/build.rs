@@ -4,20 +4,16 @@
 //! depend on how a report is displayed.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
-use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::energy::{EnergyBasis, EnergyPart};
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::projection::{Projection, UnitCost, cost_per_effective_hour};
-use phasemeter_meter::reading::MissingReason;
-use phasemeter_meter::summary::{self, Summary};
+use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization as Busy};
 use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_meter::waste::WasteByCategory;
 
+use super::absence;
 use super::alerts::Alerts;
 use super::experiments::Experiments;
 use super::input::{GpuInput, Input};
@@ -27,6 +23,8 @@ use super::periods::Periods;
 use super::policies::PolicySection;
 use super::price_tag::PriceTag;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
+use super::sums::Sums;
+use super::text;
 use super::value::{Seconds, Usd, Utc};
 
 impl Report {
@@ -53,6 +51,8 @@ impl Report {
         }
         let cost = Cost::build(input, &gpus, &sums);
         let section = PolicySection::build(input, &summaries);
+        let assumptions = input.assumptions.iter().cloned();
+        let assumptions = assumptions.chain(absence::notes(input, &text::gpu_names(&gpus)));
         Self {
             schema: SCHEMA,
             title: input.title.clone(),
@@ -74,7 +74,7 @@ impl Report {
             gpus,
             rejected_rows: input.rejected_rows.iter().take(MAX_REJECTED_ROWS).cloned().collect(),
             rejected_total: input.rejected_total,
-            assumptions: input.assumptions.clone(),
+            assumptions: assumptions.collect(),
             sampling: input.sampling.clone(),
             attribution: input.attribution,
             delivery: input.delivery.clone(),
@@ -103,7 +103,9 @@ impl Gpu {
             id: gpu.identity.name.clone(),
             uuid: gpu.identity.uuid.clone(),
             index: gpu.identity.index,
-            node: gpu.node().cloned(),
+            node: gpu.identity.node().map(str::to_owned),
+            host: gpu.identity.host().map(str::to_owned),
+            pod: gpu.identity.pod().map(str::to_owned),
             holders: holders(gpu),
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
@@ -121,6 +123,8 @@ impl Gpu {
             span_seconds: Seconds(summary.length()),
             unobserved_seconds: Seconds(summary.accounts[Account::Unobserved].time),
             unobserved_reasons: sums.reasons(),
+            absent_seconds: Seconds(gpu.absence.time),
+            absent_usd: absence::cost(gpu).map(Usd),
             phases: sums.phases(),
             utilization: Utilization {
                 basis: read.then_some(summary.basis.name()),
@@ -180,169 +184,9 @@ impl Cost {
     }
 }
 
-/// Sums over GPUs. A GPU without a price adds no money.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    accounts: Accounts,
-    utilized: NanoUsd,
-    waste: NanoUsd,
-    waste_by_category: WasteByCategory,
-    unobserved: summary::Unobserved,
-    /// Σ utilization × time in ppm·ns: of all GPUs, and of those that have a price.
-    weighted: u128,
-    priced_weighted: u128,
-    /// Whether any GPU has a price.
-    priced: bool,
-    /// Whether holding was known for any GPU at any time.
-    holding_known: bool,
-    /// The held idle time of allocations that nothing ever touched; `None` without any allocation.
-    untouched: Option<(Nanos, NanoUsd)>,
-}
-
-impl Sums {
-    fn of(gpu: &GpuInput<'_>, summary: &Summary) -> Self {
-        let (accounts, untouched) = (summary.accounts, summary.untouched);
-        let priced = gpu.price.is_ok();
-        let weighted = accounts.observed().weighted;
-        Self {
-            accounts,
-            utilized: accounts.utilized_cost(),
-            waste: accounts.waste(),
-            waste_by_category: summary.waste,
-            unobserved: summary.unobserved,
-            weighted,
-            priced_weighted: if priced { weighted } else { 0 },
-            priced,
-            holding_known: summary.holding_known,
-            untouched: (!gpu.identity.holders.is_empty()).then_some((
-                untouched.time,
-                // It is rounded by itself.
-                untouched.cost.min(accounts[Account::IdleHeld].cost),
-            )),
-        }
-    }
-
-    fn bill(&self) -> NanoUsd {
-        self.accounts.all().cost
-    }
-
-    fn unobserved_cost(&self) -> NanoUsd {
-        self.accounts[Account::Unobserved].cost
-    }
-
-    /// An amount; `None` if no GPU has a price.
-    fn usd(&self, amount: NanoUsd) -> Option<Usd> {
-        self.priced.then_some(Usd(amount))
-    }
-
-    fn waste_by_category(&self) -> WasteUsd {
-        WasteUsd {
-            starvation: self.usd(self.waste_by_category.starvation),
-            idle: self.usd(self.waste_by_category.idle),
-            underload: self.usd(self.waste_by_category.underload),
-        }
-    }
-
-    fn reasons(&self) -> Vec<UnobservedTime> {
-        let missing = MissingReason::ALL.map(UnobservedReason::from);
-        let missing = missing.into_iter().zip(self.unobserved.missing);
-        std::iter::once((UnobservedReason::NoReading, self.unobserved.no_reading))
-            .chain(missing)
-            .filter(|(_, time)| *time > Nanos::ZERO)
-            .map(|(reason, time)| UnobservedTime { reason, seconds: Seconds(time) })
-            .collect()
-    }
-
-    fn phases(&self) -> Phases {
-        let (untouched, untouched_cost) = self.untouched.unwrap_or_default();
-        let observed = Account::OBSERVED.map(|account| {
-            let balance = self.accounts[account];
-            (balance.time, balance.cost)
-        });
-        let [(held, held_cost), free, unknown, underutilized, productive, compute_bound] = observed;
-        // Held idle time in two parts, so that percentages sum up.
-        let leaves = [
-            (untouched, untouched_cost),
-            (held - untouched, held_cost - untouched_cost),
-            free,
-            unknown,
-            underutilized,
-            productive,
-            compute_bound,
-        ];
-        let shares = percents(leaves.map(|(time, _)| time));
-        let totals = std::array::from_fn(|leaf| {
-            let (time, cost) = leaves[leaf];
-            let percent = shares.map(|shares| shares[leaf]);
-            PhaseTotals { seconds: Seconds(time), percent, cost_usd: self.usd(cost) }
-        });
-        let [never_touched, touched, free, unknown, underutilized, productive, compute_bound] =
-            totals;
-        let held = never_touched.and(touched);
-        Phases {
-            idle: held.and(free).and(unknown),
-            idle_held: self.holding_known.then_some(held),
-            idle_never_touched: self.untouched.map(|_| never_touched),
-            idle_free: self.holding_known.then_some(free),
-            idle_unknown: unknown,
-            underutilized,
-            productive,
-            compute_bound,
-        }
-    }
-}
-
-impl AddAssign<&Self> for Sums {
-    fn add_assign(&mut self, other: &Self) {
-        self.accounts += &other.accounts;
-        self.utilized += other.utilized;
-        self.waste += other.waste;
-        self.waste_by_category.starvation += other.waste_by_category.starvation;
-        self.waste_by_category.idle += other.waste_by_category.idle;
-        self.waste_by_category.underload += other.waste_by_category.underload;
-        self.unobserved.no_reading += other.unobserved.no_reading;
-        for (mine, theirs) in self.unobserved.missing.iter_mut().zip(other.unobserved.missing) {
-            *mine += theirs;
-        }
-        self.weighted += other.weighted;
-        self.priced_weighted += other.priced_weighted;
-        self.priced |= other.priced;
-        self.holding_known |= other.holding_known;
-        if let Some((time, cost)) = other.untouched {
-            let (all, all_cost) = self.untouched.unwrap_or_default();
-            self.untouched = Some((all + time, all_cost + cost));
-        }
-    }
-}
-
-impl PhaseTotals {
-    /// The sum of both.
-    fn and(self, other: Self) -> Self {
-        let percent = self.percent.zip(other.percent);
-        let cost = self.cost_usd.zip(other.cost_usd);
-        Self {
-            seconds: Seconds(self.seconds.0 + other.seconds.0),
-            percent: percent.map(|(a, b): (Percent, Percent)| a + b),
-            cost_usd: cost.map(|(Usd(a), Usd(b))| Usd(a + b)),
-        }
-    }
-}
-
 impl From<(EnergyBasis, EnergyPart)> for EnergyOnBasis {
     fn from((basis, part): (EnergyBasis, EnergyPart)) -> Self {
         Self { basis: basis.name(), seconds: Seconds(part.time), joules: part.joules() }
-    }
-}
-
-impl From<MissingReason> for UnobservedReason {
-    fn from(reason: MissingReason) -> Self {
-        match reason {
-            MissingReason::NotCollected => Self::NoUtilizationColumn,
-            MissingReason::NotSupported => Self::NotSupported,
-            MissingReason::Lost => Self::GpuLost,
-            MissingReason::Unreadable => Self::Unreadable,
-            MissingReason::Vanished => Self::GpuVanished,
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{Basis, GpuIdentity};
-use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 
 use super::attribution::Attribution;
@@ -15,7 +15,7 @@ use super::experiment::Experiment;
 use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
 use crate::alert_rules::AlertRules;
-use crate::pipeline::ExperimentLog;
+use crate::pipeline::{Absence, ExperimentLog};
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 
@@ -87,20 +87,15 @@ pub struct GpuInput<'a> {
     pub earlier: &'a EarlierPrices,
     /// Until when it had no price, if it has one now, and why.
     pub unpriced_until: Option<&'a (Timestamp, Unpriced)>,
+    /// Unobserved time at its end, in which its source no longer listed it.
+    pub unlisted: Nanos,
+    /// Time that is not billed, since the GPU was not there.
+    pub absence: Absence,
     /// Its memory as measured by the driver or in the log; never from a table of models.
     pub memory_total: Option<Bytes>,
 }
 
-/// Attributes that name the node of a GPU, in order of preference.
-const NODE: [&str; 2] = ["host.name", "log.file.name"];
-
 impl GpuInput<'_> {
-    /// Its host, or the log that it is from if there are several.
-    #[must_use]
-    pub fn node(&self) -> Option<&String> {
-        NODE.iter().find_map(|name| self.identity.attributes.get(*name))
-    }
-
     /// Whether this activity was measured: by counters of the driver, or in a column.
     #[must_use]
     pub fn measures(&self, basis: Basis, column: DeviceColumn) -> bool {

@@ -3,6 +3,7 @@
 //! [`Report::build`] computes it once from the meters; [`text`] and [`json`] are two views of the
 //! same numbers. Must not depend on sources, clocks, terminals or the environment.
 
+mod absence;
 mod alerts;
 mod attribution;
 pub mod bar;
@@ -19,6 +20,7 @@ mod policies;
 mod price_tag;
 mod prices;
 mod rejected_row;
+mod sums;
 #[cfg(test)]
 mod test_fleet;
 #[cfg(test)]

@@ -99,15 +99,19 @@ pub struct Gpu {
     pub index: Option<u32>,
     /// Its host, or the log that it is from if there are several; `None` if unknown.
     pub node: Option<String>,
+    /// Its host; `None` if unknown.
+    pub host: Option<String>,
+    /// Its pod; `None` if it has none, or had several.
+    pub pod: Option<String>,
     /// What schedulers allocated it to, in order; empty if unknown.
     pub holders: Vec<Holder>,
     /// Its model, as reported by the driver.
     pub model: Option<String>,
     /// Time of the first reading.
     pub start: Option<Utc>,
-    /// Time of the last reading.
+    /// The end of the run; earlier if its host is gone.
     pub end: Option<Utc>,
-    /// Rate at its last reading.
+    /// Rate at its end.
     #[serde(serialize_with = "optional_rate")]
     pub rate_usd_per_gpu_hour: Option<Rate>,
     /// Provenance of that rate.
@@ -128,12 +132,16 @@ pub struct Gpu {
     pub waste_by_category_usd: WasteUsd,
     /// Cost of unobserved time.
     pub unobserved_usd: Option<Usd>,
-    /// From the first to the last reading.
+    /// From `start` to `end`.
     pub span_seconds: Seconds,
     /// Time without usable utilization.
     pub unobserved_seconds: Seconds,
     /// Unobserved time by reason; sums to `unobserved_seconds`.
     pub unobserved_reasons: Vec<UnobservedTime>,
+    /// Time that is not billed, since the GPU was not there: after `end`, and pauses within the span.
+    pub absent_seconds: Seconds,
+    /// What that would have cost at the last rate.
+    pub absent_usd: Option<Usd>,
     /// Observed time, by phase.
     pub phases: Phases,
     /// Utilization.
@@ -209,7 +217,7 @@ pub enum UnobservedReason {
     GpuLost,
     /// The value could not be parsed or was out of range.
     Unreadable,
-    /// A log that does not identify its GPUs lacks the rows of one, unknown of which.
+    /// The source no longer lists the GPU; or, if it does not identify its GPUs, one that is unknown.
     GpuVanished,
 }
 

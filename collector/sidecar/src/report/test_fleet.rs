@@ -83,6 +83,8 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
                 price: &gpu.price,
                 earlier: &gpu.earlier,
                 unpriced_until: None,
+                unlisted: Nanos::ZERO,
+                absence: crate::pipeline::Absence::default(),
                 memory_total: gpu.memory_total,
             })
             .collect(),

@@ -22,6 +22,7 @@ mod missing;
 mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
+mod presence;
 mod process;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
@@ -206,16 +207,32 @@ fn gpu_that_an_agent_meters_is_billed_once() {
 }
 
 #[test]
-fn pause_between_readings_is_an_event_and_not_billed() {
+fn pause_between_readings_is_unobserved_and_billed() {
+    let (captured, report) = with_pause(&[]);
+    assert!(captured.events.iter().all(|it| it.event_name != "phasemeter.gpu.gap"));
+    let expected = [("underutilized", 11 * 15 + 45 + 11 * 15), ("unobserved", 29 * 15 - 45)];
+    let cost = nonzero(sums(&captured, "phasemeter.gpu.cost"));
+    assert_eq!(cost, of(expected.map(|(phase, seconds)| (phase, seconds * NANO_USD))));
+    let note = "1 pause between readings, 390.0 s in all, is unobserved";
+    assert!(report["sampling"].to_string().contains(note), "{report:#}");
+}
+
+/// What is exported and reported of a GPU with a pause of 435 s between two readings.
+fn with_pause(options: &[&str]) -> (Captured, serde_json::Value) {
     let backend = MockBackend::start([]);
-    let gateway = Gateway::start(&backend, &[]);
+    let gateway = Gateway::start(&backend, options);
     let client = client(&gateway.endpoint());
     for i in (0..12).chain(40..52) {
         client.enqueue(page(GPU, START + i * 15, 50.0));
     }
     assert!(client.flush(SOON).all_sent());
-    gateway.stop();
-    let captured = metered(&backend);
+    let (_, report) = gateway.stop();
+    (metered(&backend), report)
+}
+
+#[test]
+fn pause_that_is_absent_is_an_event_and_not_billed() {
+    let (captured, report) = with_pause(&["--missing", "absent"]);
     let events: Vec<_> =
         captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap").collect();
     assert_eq!(events.len(), 1);
@@ -224,6 +241,9 @@ fn pause_between_readings_is_an_event_and_not_billed() {
     assert_eq!(attributes["phasemeter.gpu.gap.duration"], (29 * 15 - 45).to_string());
     let cost = nonzero(sums(&captured, "phasemeter.gpu.cost"));
     assert_eq!(cost, of([("underutilized", (11 * 15 + 45 + 11 * 15) * NANO_USD)]));
+    let gpu = &report["gpus"][0];
+    assert_eq!(gpu["absent_seconds"], f64::from(29 * 15 - 45), "{report:#}");
+    assert_eq!(gpu["absent_usd"], usd((29 * 15 - 45) * NANO_USD));
 }
 
 /// Scenario: what another Phasemeter exports about a GPU passes, besides its cost.

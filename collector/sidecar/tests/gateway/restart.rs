@@ -79,8 +79,10 @@ fn sums_before_and_after_a_kill_and_the_gap_are_the_whole_time() {
     assert_eq!(time + later + (600 - seconds) * 1_000_000_000, 690 * 1_000_000_000);
     assert_eq!(total(&after, "phasemeter.gpu.cost"), 90 * NANO_USD);
     let notes = report["assumptions"].to_string();
-    let line =
-        format!("{GPU}: {}.0 s between an earlier run and this one are not billed", 600 - seconds);
+    let line = format!(
+        "node-1 GPU 0: {}.0 s between an earlier run and this one are not billed",
+        600 - seconds
+    );
     assert!(notes.contains(&line), "{notes}");
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Basis, GpuIdentity, MIG_PROFILES, MissingReason};
+use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MIG_PROFILES, MissingReason};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -117,6 +117,20 @@ impl ReadingBuffer {
         self.refused.by_sender()
     }
 
+    /// Whether values of this GPU are held: it is listed, however long after others.
+    #[must_use]
+    pub fn holds(&self, gpu: usize) -> bool {
+        self.gpus.get(gpu).is_some_and(|gpu| !gpu.instants.is_empty())
+    }
+
+    /// From when on another meter has this GPU: the start of what it has billed after the GPU's last reading.
+    #[must_use]
+    pub fn handed_over(&self, gpu: usize) -> Option<Timestamp> {
+        let coverage = self.coverage.get(&self.identities.get(gpu)?.name)?;
+        let last = self.gpus.get(gpu)?.last?;
+        coverage.within(last, Timestamp::LAST).map(|(from, _)| from).next()
+    }
+
     /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
     /// standing still if it does for one.
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Inserted {
@@ -136,6 +150,8 @@ impl ReadingBuffer {
         if let Some(instance) = instance {
             self.note_instance(index, instance);
         }
+        let host_instance = details.iter().find(|(key, _)| key == INSTANCE);
+        let host_instance = host_instance.map(|(_, instance)| instance.clone());
         if quantity == Quantity::Utilization {
             self.note_details(index, details, pod.as_ref());
         }
@@ -158,6 +174,7 @@ impl ReadingBuffer {
         if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {
             instant.add_holder(holder);
         }
+        instant.instance = host_instance.or(instant.instance.take());
         let mut refused = 0;
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.

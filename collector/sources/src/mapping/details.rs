@@ -3,10 +3,12 @@
 //! A resource often describes the exporter or the Collector: it counts only if it names the host or the pod
 //! that the point names. Must not depend on what attributes mean.
 
+use phasemeter_meter::reading::INSTANCE;
+
 use super::point::{MAX_LABEL, PodLabels, Point};
 
 /// Attributes of the instance that a GPU is in.
-const OF_HOST: [&str; 2] = ["host.id", "host.type"];
+const OF_HOST: [&str; 2] = [INSTANCE, "host.type"];
 
 /// Attributes that name what started a pod.
 const OWNERS: [&str; 4] =

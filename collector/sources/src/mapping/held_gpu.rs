@@ -2,7 +2,7 @@
 //!
 //! Must not depend on other GPUs, or on when readings are released.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
@@ -20,6 +20,9 @@ use super::value::Value;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
 pub(crate) const SAME_INSTANT: Nanos = Nanos::from_millis(500);
+
+/// Maximum number of instances of a host that are distinguished; a further one is not known to be new.
+const MAX_INSTANCES: usize = 256;
 
 /// Preference of utilization sources, if none is configured.
 const ORDER: [Basis; 6] = [
@@ -42,32 +45,14 @@ pub struct HeldReading {
     pub basis: Basis,
     /// How long a reading of this GPU represents the present.
     pub stale_after: Nanos,
-    /// The time since the GPU's previous reading that must not be billed.
-    pub exempt: Vec<Exemption>,
+    /// The parts of the time since the GPU's previous reading that another meter has billed.
+    pub billed_elsewhere: Vec<(Timestamp, Timestamp)>,
+    /// Those that neither it has billed nor the previous reading covers.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
     /// The XID error that has occurred since the previous reading.
     pub xid: Option<u64>,
     /// The rates of its links.
     pub rates: LinkRates,
-}
-
-/// Time that must not be billed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exemption {
-    /// Its start.
-    pub from: Timestamp,
-    /// Its end, exclusive.
-    pub to: Timestamp,
-    /// The reason.
-    pub reason: ExemptionReason,
-}
-
-/// Why time is not billed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExemptionReason {
-    /// There was no reading: another meter may have had the GPU.
-    NoReading,
-    /// Another meter has billed it.
-    BilledElsewhere,
 }
 
 /// A GPU whose values are held.
@@ -99,6 +84,8 @@ pub(super) struct HeldGpu {
     allocations: Allocations,
     /// Its energy, if its sender reports increases.
     energy: Increases,
+    /// The instances of its host so far. Several senders may name one differently, each again and again.
+    instances: BTreeSet<String>,
 }
 
 impl HeldGpu {
@@ -186,9 +173,11 @@ impl HeldGpu {
             identity.holders.clone_from(self.allocations.names());
         }
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
-        let exempt = self.last.map(|last| exempt(last, at, stale_after, coverage));
-        self.last = Some(at);
-        let mut reading = Reading { utilization, memory_used, allocation, ..instant.reading() };
+        let last = self.last.replace(at).unwrap_or(at);
+        let stale = (last + stale_after).min(at);
+        let begins_instance = self.begins_instance(instant.instance.take());
+        let mut reading =
+            Reading { utilization, memory_used, allocation, begins_instance, ..instant.reading() };
         if let Some((increase, start)) = instant.values().find_map(energy_increase) {
             reading.energy = self.energy.add(start, at, increase.0).map(Millijoules);
         }
@@ -202,10 +191,20 @@ impl HeldGpu {
             reading,
             basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
             stale_after,
-            exempt: exempt.unwrap_or_default(),
+            billed_elsewhere: coverage.within(last, at).collect(),
+            pauses: coverage.outside(stale, at).collect(),
             xid,
             rates: instant.rates(),
         })
+    }
+
+    /// Whether the host is an instance that it has not been before.
+    fn begins_instance(&mut self, instance: Option<String>) -> bool {
+        let Some(instance) = instance.filter(|_| self.instances.len() < MAX_INSTANCES) else {
+            return false;
+        };
+        let is_other = !self.instances.is_empty();
+        self.instances.insert(instance) && is_other
     }
 
     /// The reported XID error, if it has occurred since the last report.
@@ -221,28 +220,4 @@ const fn energy_increase(value: Value) -> Option<(Millijoules, Option<Timestamp>
         Value::EnergyIncrease(increase, start) => Some((increase, start)),
         _ => None,
     }
-}
-
-/// What must not be billed between two readings: what is billed elsewhere, and what the first does not
-/// cover.
-fn exempt(
-    last: Timestamp,
-    at: Timestamp,
-    stale_after: Nanos,
-    coverage: &Coverage,
-) -> Vec<Exemption> {
-    let elsewhere = coverage.within(last, at).map(|(from, to)| Exemption {
-        from,
-        to,
-        reason: ExemptionReason::BilledElsewhere,
-    });
-    let stale = (last + stale_after).min(at);
-    let gaps = coverage.outside(stale, at).map(|(from, to)| Exemption {
-        from,
-        to,
-        reason: ExemptionReason::NoReading,
-    });
-    let mut all: Vec<_> = elsewhere.chain(gaps).collect();
-    all.sort_by_key(|exemption| exemption.from);
-    all
 }

@@ -28,6 +28,8 @@ pub(super) struct Instant {
     pub(super) missing_shares: BTreeSet<Holder>,
     /// What has the GPU or a share of it.
     pub(super) holders: BTreeSet<Holder>,
+    /// The instance of its host.
+    pub(super) instance: Option<String>,
     /// The other values, which are those of the GPU whatever holder they are labeled with.
     values: Vec<(Quantity, Agreed<Value>)>,
 }
@@ -42,6 +44,7 @@ impl Instant {
             missing: Vec::new(),
             missing_shares: BTreeSet::new(),
             holders: BTreeSet::new(),
+            instance: None,
             values: Vec::new(),
         }
     }

@@ -164,11 +164,7 @@ impl Fleet {
                 Some(GivenModel::Default(model)) => (Some(model.clone()), true),
                 Some(GivenModel::Override(model)) => (Some(model.clone()), false),
             };
-            let file = self.chains.get(chain).filter(|_| self.chains.len() > 1);
-            let file = file.map(|chain| chain.label.to_string());
-            let attributes = file.map(|file| (LOG_FILE.to_owned(), file)).into_iter().collect();
-            let identity =
-                GpuIdentity { model, is_model_assumed, attributes, ..GpuIdentity::default() };
+            let identity = GpuIdentity { model, is_model_assumed, ..GpuIdentity::default() };
             self.gpus.push(identity);
             self.logged_models.push(None);
             self.gpu_chains.push(chain);
@@ -176,9 +172,23 @@ impl Fleet {
                 chain.gpus += 1;
             }
             self.count_unidentified(chain, 1);
+            self.name_logs();
         }
         self.merge(index, gpu);
         index
+    }
+
+    /// Names the log of each GPU, if there are several machines.
+    fn name_logs(&mut self) {
+        if self.gpu_chains.windows(2).all(|chains| chains.first() == chains.last()) {
+            return;
+        }
+        for (gpu, chain) in self.gpus.iter_mut().zip(&self.gpu_chains) {
+            if let Some(chain) = self.chains.get(*chain) {
+                let log = gpu.attributes.entry(LOG_FILE.to_owned());
+                log.or_insert_with(|| chain.label.to_string());
+            }
+        }
     }
 
     /// Merges what a log has found out about a GPU.

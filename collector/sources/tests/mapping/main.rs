@@ -11,8 +11,7 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    Exemption, ExemptionReason, GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance,
-    PodLabels, ReadingBuffer, Value,
+    GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance, PodLabels, ReadingBuffer, Value,
 };
 use proptest::prelude::*;
 
@@ -72,7 +71,7 @@ fn reading_is_released_once_it_was_held() {
     let rest = buffer.release_all();
     assert_eq!(times(&rest), [30, 45, 60, 75, 90]);
     assert!(rest.iter().all(|held| held.stale_after == Nanos::from_secs(45)));
-    assert!(rest.iter().all(|held| held.exempt.is_empty()));
+    assert!(rest.iter().all(|held| held.billed_elsewhere.is_empty() && held.pauses.is_empty()));
 }
 
 #[test]
@@ -179,27 +178,25 @@ fn missing_value_of_a_second_sender_ends_no_reading() {
 }
 
 #[test]
-fn pause_longer_than_stale_after_is_exempt() {
+fn pause_is_longer_than_stale_after() {
     let mut buffer = every_15_seconds(7);
     buffer.insert(utilization("GPU-a", 300, Basis::DcgmGpu, 50), arrival(300));
     let last = buffer.release_all().pop().unwrap();
-    let gap = Exemption { from: at(135), to: at(300), reason: ExemptionReason::NoReading };
-    assert_eq!(last.exempt, [gap]);
+    assert_eq!((last.billed_elsewhere, last.pauses), (vec![], vec![(at(135), at(300))]));
 }
 
 #[test]
-fn time_billed_elsewhere_is_exempt_and_its_readings_are_dropped() {
+fn time_billed_elsewhere_is_named_and_its_readings_are_dropped() {
     let mut buffer = every_15_seconds(20);
     buffer.cover("GPU-a", at(40), at(100), "agent", Nanos::ZERO);
     buffer.cover("GPU-a", at(100), at(160), "agent", Nanos::ZERO);
     let released = buffer.release_all();
     assert_eq!(times(&released)[..4], [0, 15, 30, 165]);
-    let reason = ExemptionReason::BilledElsewhere;
-    let expected = [
-        Exemption { from: at(40), to: at(160), reason },
-        Exemption { from: at(160), to: at(165), reason: ExemptionReason::NoReading },
-    ];
-    assert_eq!(released[3].exempt, expected);
+    assert_eq!(released[3].billed_elsewhere, [(at(40), at(160))]);
+    assert_eq!(released[3].pauses, [(at(160), at(165))]);
+    assert_eq!(buffer.handed_over(0), None, "it came back");
+    buffer.cover("GPU-a", at(300), at(400));
+    assert_eq!(buffer.handed_over(0), Some(at(300)));
     let mut other = every_15_seconds(3);
     other.cover("GPU-b", at(0), at(100), "agent", Nanos::ZERO);
     assert_eq!(other.release_all().len(), 3, "another GPU");
@@ -281,7 +278,8 @@ fn gpu_is_final_once_it_is_silent_or_billed_elsewhere() {
 }
 
 proptest! {
-    /// In any order of arrival, the same readings are released; exemptions lie between readings.
+    /// In any order of arrival, the same readings are released; what is billed elsewhere and pauses lie
+    /// between readings, and apart.
     #[test]
     fn order_of_arrival_changes_nothing(
         instants in prop::collection::btree_set(0_u64..2_000, 1..60),
@@ -306,10 +304,15 @@ proptest! {
         prop_assert_eq!(&release(&shuffled), &released);
         let mut last = None;
         for held in &released {
-            for Exemption { from, to, .. } in &held.exempt {
+            let elsewhere = &held.billed_elsewhere;
+            for (from, to) in elsewhere.iter().chain(&held.pauses) {
                 prop_assert!(last.is_some_and(|last| last <= *from) && from < to);
                 prop_assert!(*to <= held.reading.at);
             }
+            let overlaps = |pause: &(Timestamp, Timestamp)| {
+                elsewhere.iter().any(|(from, to)| pause.0 < *to && *from < pause.1)
+            };
+            prop_assert!(!held.pauses.iter().any(overlaps));
             last = Some(held.reading.at);
         }
     }
@@ -347,6 +350,26 @@ fn attributes_are_common_to_all_pods_of_a_gpu() {
     assert_eq!(attributes("c", &[("k8s.job.name", "hourly")]), "host.id=i-1");
     assert_eq!(attributes("c", &[("host.id", "i-2")]), "", "of two instances");
     assert_eq!(attributes("c", &[job, ("host.id", "i-1")]), "");
+}
+
+/// Scenario: a host is another instance from some time on; two senders name it differently, in turn.
+/// Guarantee: its first reading, and no later one, begins another instance.
+#[test]
+fn another_instance_begins_once() {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    for (tick, instance) in
+        ["", "i-1", "machine", "i-1", "", "i-2", "machine", "i-2"].iter().enumerate()
+    {
+        let seconds = 15 * tick as u64;
+        let mut value = utilization("GPU-a", seconds, Basis::DcgmGpu, 50);
+        let known = Some(*instance).filter(|instance| !instance.is_empty());
+        value.gpu.details =
+            known.map(|it| ("host.id".to_owned(), it.to_owned())).into_iter().collect();
+        buffer.insert(value, arrival(seconds));
+    }
+    let released = buffer.release_all();
+    let begins: Vec<_> = released.iter().map(|held| held.reading.begins_instance).collect();
+    assert_eq!(begins, [false, false, true, false, false, true, false, false]);
 }
 
 /// Guarantee: the same ID on several hosts is a GPU on each; what another meter bills is of its host.

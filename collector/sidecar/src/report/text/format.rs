@@ -17,7 +17,7 @@ const SAME: i128 = 10_000;
 
 /// Dollars, rounded for display: three decimals below $10, two above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dollars {
+pub(in crate::report) struct Dollars {
     exact: NanoUsd,
     /// Rounded, in units of the last decimal.
     rounded: i128,
@@ -25,7 +25,7 @@ pub(super) struct Dollars {
 }
 
 impl Dollars {
-    pub(super) fn of(exact: NanoUsd) -> Self {
+    pub(in crate::report) fn of(exact: NanoUsd) -> Self {
         let decimals = if exact < NanoUsd(10 * i128::from(NANOS_PER_USD)) { 3 } else { 2 };
         Self::rounded(exact, decimals)
     }
@@ -82,7 +82,7 @@ impl Dollars {
     }
 
     /// Without a third decimal of 0, for use outside of columns.
-    pub(super) fn short(self) -> String {
+    pub(in crate::report) fn short(self) -> String {
         let text = self.to_string();
         match text.strip_suffix('0') {
             Some(short) if self.decimals == 3 => short.to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on cost.
 
-use std::collections::BTreeSet;
+use phasemeter_meter::gpu_name::{GPU, NamedGpu, gpu_names};
 
 use crate::report::bar::{Bars, Column};
 use crate::report::model::{Gpu, Report};
@@ -11,13 +11,13 @@ use crate::report::value::Utc;
 use super::format;
 use super::layout::{Page, Style, WIDTH, padded, shortened, width};
 
-/// Maximum columns of a name and of a bar.
-const LONGEST_NAME: usize = 20;
+/// Maximum columns of a name, which may be a whole UUID, and of a bar; minimum columns of a bar.
+const LONGEST_NAME: usize = 40;
 const LONGEST_BAR: usize = 48;
+const SHORTEST_BAR: usize = 12;
 
-/// Maximum columns of a node before the index of a GPU, and what is written before the index.
+/// Maximum columns of a node or a pod before the index of a GPU.
 const LONGEST_NODE: usize = 14;
-const GPU: &str = "GPU ";
 
 /// Means of alike GPUs differ by less than this, in percent.
 const LEVEL: f64 = 10.0;
@@ -48,11 +48,15 @@ pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: boo
     let label = |group: &Vec<usize>| label(&names, group);
     let labels: Vec<String> = shown.iter().map(label).collect();
     let first = |group: &Vec<usize>| group.first().and_then(|index| report.gpus.get(*index));
-    let patterns: Vec<String> =
+    let mut patterns: Vec<String> =
         shown.iter().map(|group| first(group).map(pattern_text).unwrap_or_default()).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    let (label_width, pattern_width) = (widest(&labels), widest(&patterns));
-    let rest = label_width + MEAN + pattern_width + 3 * GAP.len();
+    let label_width = widest(&labels);
+    let columns_but_pattern = label_width + MEAN + 3 * GAP.len();
+    if columns_but_pattern + widest(&patterns) + SHORTEST_BAR > WIDTH {
+        patterns.iter_mut().for_each(|pattern| pattern.truncate(kind(pattern).len()));
+    }
+    let rest = columns_but_pattern + widest(&patterns);
     let bar_width = WIDTH.saturating_sub(rest).min(LONGEST_BAR);
     for ((group, label), pattern) in shown.iter().zip(&labels).zip(&patterns) {
         let Some((index, gpu)) = group.first().copied().zip(first(group)) else { continue };
@@ -111,6 +115,11 @@ fn columns(report: &Report, bars: &Bars<'_>, index: usize, gpu: &Gpu, count: usi
     columns.unwrap_or_default()
 }
 
+/// The kind of a pattern, without its details.
+fn kind(pattern: &str) -> &str {
+    pattern.split(',').next().unwrap_or_default()
+}
+
 /// Writes columns of one style at once.
 fn bar(page: &mut Page, columns: &[Column]) {
     for run in columns.chunk_by(|a, b| a.phase == b.phase) {
@@ -120,27 +129,17 @@ fn bar(page: &mut Page, columns: &[Column]) {
     }
 }
 
-/// By index if all have distinct ones, else by node and index if those are distinct, else by ID.
-fn names(gpus: &[Gpu]) -> Vec<String> {
-    let index = |gpu: &Gpu| Some(format!("{GPU}{}", gpu.index?));
-    // The GPUs of the first of several logs have no node.
-    let on_node = |gpu: &Gpu| match &gpu.node {
-        Some(node) => Some(format!("{} {}", shortened(node, LONGEST_NODE), index(gpu)?)),
-        None => index(gpu),
-    };
-    let distinct = |name: &dyn Fn(&Gpu) -> Option<String>| {
-        let names: Option<Vec<_>> = gpus.iter().map(name).collect();
-        names.filter(|names| names.iter().collect::<BTreeSet<_>>().len() == names.len())
-    };
-    let by_id = || gpus.iter().map(|gpu| id(&gpu.id)).collect();
-    distinct(&index).or_else(|| distinct(&on_node)).unwrap_or_else(by_id)
-}
-
-/// An ID that reads as one of a GPU: a UUID begins with it, a bus ID or a file does not.
-fn id(id: &str) -> String {
-    let is_uuid = id.starts_with(GPU.trim_end());
-    let id = shortened(id, if is_uuid { LONGEST_NAME } else { LONGEST_NAME - GPU.len() });
-    if is_uuid { id } else { format!("{GPU}{id}") }
+/// The displayed names of all GPUs.
+pub(in crate::report) fn names(gpus: &[Gpu]) -> Vec<String> {
+    let named = gpus.iter().map(|gpu| NamedGpu {
+        id: &gpu.id,
+        index: gpu.index,
+        node: gpu.node.as_deref(),
+        pod: gpu.pod.as_deref(),
+    });
+    let named: Vec<_> = named.collect();
+    let names = gpu_names(&named, &|text| shortened(text, LONGEST_NODE));
+    names.iter().map(|name| shortened(name, LONGEST_NAME)).collect()
 }
 
 /// The displayed name of a GPU.
@@ -156,6 +155,10 @@ pub(super) fn names_of(gpus: &[Gpu], ids: &[String]) -> Vec<String> {
 
 /// Maximum number of nodes, of ranges of GPUs on one, or of GPUs without an index, listed by name.
 const LISTED: usize = 8;
+
+/// The same if any name takes more columns than [`LONG`], such as a UUID.
+const LISTED_IF_LONG: usize = 2;
+const LONG: usize = 36;
 
 /// The GPUs with these IDs: `GPU 0–3, 7 of 8`.
 pub(super) fn which(gpus: &[Gpu], ids: &[String]) -> String {
@@ -195,8 +198,10 @@ fn listed(names: &[String]) -> String {
 
 /// The first of these parts, which are so many GPUs together.
 fn first_of(parts: &[String], gpus: usize) -> String {
-    match parts.get(..LISTED) {
-        Some(first) if parts.len() > LISTED => {
+    let is_long = parts.iter().any(|part| width(part) > LONG);
+    let most = if is_long { LISTED_IF_LONG } else { LISTED };
+    match parts.get(..most) {
+        Some(first) if parts.len() > most => {
             format!("{} and others, {gpus}", first.join(", "))
         }
         _ => parts.join(", "),

@@ -79,7 +79,7 @@ const fn reason(reason: UnobservedReason) -> &'static str {
         UnobservedReason::NotSupported => "utilization not supported",
         UnobservedReason::GpuLost => "GPU lost",
         UnobservedReason::Unreadable => "unreadable value",
-        UnobservedReason::GpuVanished => "GPU vanished from log",
+        UnobservedReason::GpuVanished => "GPU no longer listed",
     }
 }
 

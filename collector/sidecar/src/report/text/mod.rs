@@ -31,6 +31,7 @@ use std::ffi::OsStr;
 use self::amounts::Bill;
 #[cfg(feature = "authoring")]
 pub(crate) use self::format::{grouped, rate};
+pub(super) use self::gpus::names as gpu_names;
 use self::layout::{Page, SEPARATOR, Style};
 #[cfg(feature = "authoring")]
 pub(crate) use self::quantity::quantity;

@@ -88,7 +88,8 @@ fn projection(page: &mut Page, cost: &Cost) {
     page.fact("Projected", &items, SEPARATOR);
 }
 
-/// Each distinct price, with its GPUs unless it is the price of all, and the price before it.
+/// Each distinct price, with its GPUs unless it is the price of all, and the price before it. The source that
+/// successive prices have in common is beside the last of them.
 fn prices(report: &Report) -> Vec<Vec<String>> {
     let mut groups: Vec<(&Gpu, Rate, &PriceTag, usize)> = Vec::new();
     for gpu in &report.gpus {
@@ -103,9 +104,12 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
             None => groups.push((gpu, rate, price, 1)),
         }
     }
+    let next = groups.iter().skip(1).map(|(_, _, price, _)| Some(*price)).chain([None]);
+    let next: Vec<_> = next.collect();
     groups
         .into_iter()
-        .flat_map(|(gpu, rate, price, count)| {
+        .zip(next)
+        .flat_map(|((gpu, rate, price, count), next)| {
             let which = format!("{count} × {}:", model(gpu.model.as_deref()));
             let rate = match price.estimate.filter(|it| it.anywhere) {
                 Some(range) => {
@@ -116,7 +120,8 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
             let rate = format!("{rate} per GPU-hour");
             let all = count == report.gpus.len();
             let first = if all { rate } else { format!("{which} {rate}") };
-            let now = std::iter::once(first).chain(provenance(price)).collect();
+            let next = next.filter(|_| gpu.earlier_prices.is_empty());
+            let now = std::iter::once(first).chain(provenance(price, next)).collect();
             std::iter::once(now).chain(before(gpu))
         })
         .collect()
@@ -136,7 +141,8 @@ fn before(gpu: &Gpu) -> Option<Vec<String>> {
     )
 }
 
-fn provenance(price: &PriceTag) -> Vec<String> {
+/// Plan, place, estimate and source of a price. `next`: the price below it, whose source is not repeated here.
+fn provenance(price: &PriceTag, next: Option<&PriceTag>) -> Vec<String> {
     let location = [&price.provider, &price.region, &price.instance_type];
     let location: Vec<&str> = location.into_iter().flatten().map(String::as_str).collect();
     let estimate = price.estimate.map(|estimate| {
@@ -147,14 +153,21 @@ fn provenance(price: &PriceTag) -> Vec<String> {
             false => format!("estimate: lower median of {rows} prices, {}", span(&estimate)),
         }
     });
+    let location = (!location.is_empty()).then(|| location.join(" "));
+    let source = source(price);
+    let source = if next.map(self::source).as_ref() == Some(&source) { Vec::new() } else { source };
+    [plan(price), location, estimate].into_iter().flatten().chain(source).collect()
+}
+
+/// The source of a price, and how old it is if that is long.
+fn source(price: &PriceTag) -> Vec<String> {
     let source = match &price.as_of {
         Some(day) => format!("{}, {day}", price.source),
         None => price.source.clone(),
     };
     let stale = price.age_days.filter(|_| price.stale);
     let stale = stale.map(|days| format!("stale: {days} days from the first day of use"));
-    let location = (!location.is_empty()).then(|| location.join(" "));
-    [plan(price), location, estimate, Some(source), stale].into_iter().flatten().collect()
+    std::iter::once(source).chain(stale).collect()
 }
 
 /// The lowest and the highest price of an estimate.

@@ -46,8 +46,8 @@ pub(super) fn decisive(
     }
     let is_near = |gpus: &[String]| {
         let named = all.iter().filter(|(gpu, _)| gpus.contains(&gpu.identity.name));
-        let mut nodes = named.map(|(gpu, _)| gpu.node());
-        nodes.any(|node| lefts.iter().any(|left| left.gpu.node() == node))
+        let mut nodes = named.map(|(gpu, _)| gpu.identity.node());
+        nodes.any(|node| lefts.iter().any(|left| left.gpu.identity.node() == node))
     };
     match codes(&is_near) {
         near if near.is_empty() => (near, vec![usual(category, run, lefts).to_owned()]),

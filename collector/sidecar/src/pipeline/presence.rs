@@ -1,0 +1,109 @@
+//! Until when the GPUs of a log or of a gateway exist, and time in which their source no longer lists them.
+//!
+//! The rule is [`phasemeter_meter::presence`]; here it is applied to the GPUs of a run, while it lasts and at
+//! its end. Must not depend on why a GPU is not listed.
+
+use phasemeter_meter::presence::{ABSENT_AFTER, Hosts, MissingTime, Presence};
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::Timestamp;
+
+use super::gpu::{Absence, SpanEnd};
+use super::{MeteredGpu, Pipeline, PipelineError};
+
+impl Pipeline<'_> {
+    /// Whether time without readings before this one is billed.
+    #[must_use]
+    pub fn bills_pause(&self, before: &Reading) -> bool {
+        match self.meter.missing {
+            MissingTime::ByEvidence => !before.begins_instance,
+            MissingTime::Unobserved => true,
+            MissingTime::Absent => false,
+        }
+    }
+
+    /// Another meter has this GPU from `at` on: its span ends there.
+    pub fn hand_over(&mut self, gpu: usize, at: Option<Timestamp>) {
+        self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.handed_over = at);
+    }
+
+    /// Posts the time of GPUs that their source has not listed for [`ABSENT_AFTER`], while it lists others of
+    /// their hosts. Whether a host that is silent as a whole is absent is known later: if it returns, or at
+    /// the end. `is_listed`: whether a GPU has readings that are still to come.
+    ///
+    /// # Errors
+    /// Returns an error if a request cannot be written.
+    pub fn advance_unlisted(
+        &mut self,
+        identities: &[GpuIdentity],
+        is_listed: impl Fn(usize) -> bool,
+    ) -> Result<(), PipelineError> {
+        let hosts = Hosts::of(presences(&self.gpus, identities).map(|(_, it)| it));
+        let last_of = |it: &Presence<'_>| match self.meter.missing {
+            MissingTime::ByEvidence => Some(hosts.last_of_host(it)),
+            MissingTime::Unobserved => hosts.last(),
+            MissingTime::Absent => None,
+        };
+        let unlisted = presences(&self.gpus, identities).filter_map(|(gpu, presence)| {
+            let to = last_of(&presence)?.saturating_sub(ABSENT_AFTER);
+            let covered = presence.covered_until();
+            (covered < to).then(|| (gpu, to, hosts.last_of_host(&presence).since(covered)))
+        });
+        let unlisted: Vec<_> = unlisted.collect();
+        for (gpu, to, vanished) in unlisted {
+            self.reprice(gpu, to);
+            let Some(metered) = self.gpus.get_mut(gpu) else { continue };
+            if metered.handed_over.is_none() && !is_listed(gpu) {
+                self.buffered -= metered.meter.buffered();
+                metered.advance_silent(to, vanished, self.exporter.as_mut());
+                self.buffered += metered.meter.buffered();
+            }
+        }
+        self.send()
+    }
+
+    /// Decides where the spans of all GPUs end, and which time is absent.
+    pub(super) fn end_spans(&mut self, identities: &[GpuIdentity]) -> Vec<SpanEnd> {
+        if let Some(end) = self.end {
+            return vec![SpanEnd::Run(end); self.gpus.len()];
+        }
+        let hosts = Hosts::of(presences(&self.gpus, identities).map(|(_, it)| it));
+        let run = hosts.last().unwrap_or_default();
+        let mut ends = vec![SpanEnd::Log(run); self.gpus.len()];
+        let found = presences(&self.gpus, identities).map(|(gpu, presence)| {
+            let covered = presence.covered_until();
+            let vanished = hosts.last_of_host(&presence).since(covered);
+            (gpu, covered, hosts.end(&presence, self.meter.missing), vanished)
+        });
+        for (gpu, covered, end, vanished) in found.collect::<Vec<_>>() {
+            let Some(metered) = self.gpus.get_mut(gpu) else { continue };
+            let mut absence = Absence { after: None, time: metered.meter.absent() };
+            let end = metered.handed_over.map_or(end, |at| at.min(end));
+            if end < run && metered.handed_over.is_none() {
+                absence = Absence { after: Some((end, run)), time: absence.time + run.since(end) };
+            }
+            (metered.absence, metered.vanished) = (absence, vanished);
+            metered.unlisted = end.since(covered);
+            ends.iter_mut().skip(gpu).take(1).for_each(|it| *it = SpanEnd::Log(end));
+        }
+        ends
+    }
+}
+
+/// Where and when each GPU was read, with its index.
+fn presences<'a>(
+    gpus: &'a [MeteredGpu],
+    identities: &'a [GpuIdentity],
+) -> impl Iterator<Item = (usize, Presence<'a>)> {
+    let presence = |(gpu, identity): (&MeteredGpu, &'a GpuIdentity)| {
+        let (first, last) = gpu.meter.begins_at().zip(gpu.meter.newest())?;
+        Some(Presence {
+            host: identity.node().unwrap_or_default(),
+            instance: identity.instance().unwrap_or_default(),
+            first,
+            last,
+            stale_after: gpu.meter.estimated_stale_after(),
+        })
+    };
+    let all = gpus.iter().zip(identities).map(presence).enumerate();
+    all.filter_map(|(gpu, presence)| Some((gpu, presence?)))
+}
