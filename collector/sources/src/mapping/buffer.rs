@@ -126,7 +126,7 @@ impl ReadingBuffer {
     /// From when on another meter has this GPU: the start of what it has billed after the GPU's last reading.
     #[must_use]
     pub fn handed_over(&self, gpu: usize) -> Option<Timestamp> {
-        let coverage = self.coverage.get(&self.identities.get(gpu)?.name)?;
+        let coverage = self.coverage.of(gpu)?;
         let last = self.gpus.get(gpu)?.last?;
         coverage.within(last, Timestamp::LAST).map(|(from, _)| from).next()
     }

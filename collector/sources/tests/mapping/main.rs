@@ -195,7 +195,7 @@ fn time_billed_elsewhere_is_named_and_its_readings_are_dropped() {
     assert_eq!(released[3].billed_elsewhere, [(at(40), at(160))]);
     assert_eq!(released[3].pauses, [(at(160), at(165))]);
     assert_eq!(buffer.handed_over(0), None, "it came back");
-    buffer.cover("GPU-a", at(300), at(400));
+    buffer.cover("GPU-a", at(300), at(400), "agent", Nanos::ZERO);
     assert_eq!(buffer.handed_over(0), Some(at(300)));
     let mut other = every_15_seconds(3);
     other.cover("GPU-b", at(0), at(100), "agent", Nanos::ZERO);
