@@ -405,8 +405,8 @@ fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> 
         sentences.push(format!("{time} billed twice: other meters reported after --hold"));
     }
     if ahead > 0 {
-        let clock = "over 1 h ahead of this machine's clock";
-        sentences.push(format!("{ahead} values were {clock} and were dropped"));
+        let values = if ahead == 1 { "1 value".to_owned() } else { format!("{ahead} values") };
+        sentences.push(format!("{values} over 5 min ahead of this machine's clock dropped"));
     }
     if late + dropped > 0 {
         sentences.push(format!("{} values arrived too late and were dropped", late + dropped));

@@ -5,8 +5,8 @@
 use phasemeter_meter::units::{Nanos, Timestamp};
 use tracing::warn;
 
-/// By how much a point may be ahead: clocks differ, and time zones are set wrongly.
-const MAX_AHEAD: Nanos = Nanos::from_secs(3_600);
+/// By how much a point may be ahead: clocks differ.
+const MAX_AHEAD: Nanos = Nanos::from_secs(300);
 
 /// Checks the times of points.
 #[derive(Debug, Default)]
@@ -22,10 +22,10 @@ impl ClockCheck {
             return true;
         }
         if self.dropped == 0 {
-            let hours = ahead.as_secs_f64() / 3_600.0;
+            let minutes = ahead.as_secs_f64() / 60.0;
             warn!(
-                "{metric}: a point is {hours:.1} h ahead of this machine's clock; all that are more \
-                 than 1 h ahead are dropped: check the clocks of this machine and of the sender"
+                "{metric}: a point is {minutes:.1} min ahead of this machine's clock; all that are more \
+                 than 5 min ahead are dropped: check the clocks of this machine and of the sender"
             );
         }
         self.dropped += 1;
