@@ -21,6 +21,7 @@ mod polars;
 mod policies;
 mod situations;
 mod speed;
+mod worst;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ use paths::Paths;
 use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "start",
     "live",
     "gateway",
@@ -39,6 +40,7 @@ const PARTS: [&str; 10] = [
     "fleet",
     "memory",
     "hostile",
+    "worst",
     "policies",
     "situations",
     "fleets",
@@ -72,6 +74,7 @@ fn bench() -> Result<(), BenchError> {
             "fleet" => fleet::bench(&paths)?,
             "memory" => memory::bench(&paths)?,
             "hostile" => hostile::bench(&paths)?,
+            "worst" => worst::bench(&paths)?,
             "policies" => policies::bench()?,
             "situations" => situations::bench(&paths)?,
             "fleets" => fleets::bench(&paths)?,

@@ -9,14 +9,14 @@ use phasemeter_otlp::receiver::{ListenAddress, Received, Receiver, ReceiverConfi
 use crate::BenchError;
 
 /// A backend, which runs until it is dropped.
-pub(super) struct Backend {
+pub(crate) struct Backend {
     receiver: Receiver,
     received: mpsc::Receiver<Received>,
 }
 
 impl Backend {
     /// Listens on a free port.
-    pub(super) fn start() -> Result<Self, BenchError> {
+    pub(crate) fn start() -> Result<Self, BenchError> {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listen = vec![ListenAddress::Tcp(free)];
         let config = ReceiverConfig { listen, ..ReceiverConfig::default() };
@@ -25,19 +25,19 @@ impl Backend {
     }
 
     /// Its endpoint.
-    pub(super) fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         self.receiver.addresses().first().map(ListenAddress::endpoint).unwrap_or_default()
     }
 
     /// An endpoint where nothing listens.
-    pub(super) fn unreachable() -> Result<String, BenchError> {
+    pub(crate) fn unreachable() -> Result<String, BenchError> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::Network)?;
         let address = listener.local_addr().map_err(BenchError::Network)?;
         Ok(format!("http://{address}"))
     }
 
     /// The next request, within this time.
-    pub(super) fn next(&self, within: Duration) -> Option<Received> {
+    pub(crate) fn next(&self, within: Duration) -> Option<Received> {
         self.received.recv_timeout(within).ok()
     }
 }

@@ -17,9 +17,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use backend::Backend;
+pub(crate) use backend::Backend;
 use phasemeter_otlp::EncodedRequest;
 use phasemeter_otlp::delivery::{Client, Config, Destination};
+pub(crate) use requests::spans;
 use wait4::Wait4;
 
 use crate::BenchError;
@@ -42,7 +43,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("Gateway: {SPANS} spans every {INTERVAL:?} for 10 s over gRPC");
     println!("Load average before the run: {}\n", load.split(' ').next().unwrap_or_default());
-    let requests: Vec<_> = (0..REQUESTS).map(|n| requests::spans(n, SPANS)).collect();
+    let requests: Vec<_> = (0..REQUESTS).map(|n| spans(n, SPANS)).collect();
     let mut backend = Backend::start()?;
     let endpoint = backend.endpoint();
     let direct = delays(&mut backend, &endpoint, &requests)?;
@@ -111,7 +112,7 @@ fn peak_without_backend(paths: &Paths) -> Result<u64, BenchError> {
     let gateway = Gateway::start(paths, &nothing, &[])?;
     let clients = (0..8).map(|_| client(&gateway.endpoint())).collect::<Result<Vec<_>, _>>()?;
     for (n, client) in (0..80).zip(clients.iter().cycle()) {
-        client.enqueue(requests::spans(n, 5_000));
+        client.enqueue(spans(n, 5_000));
     }
     thread::scope(|scope| {
         for client in clients {
@@ -122,7 +123,7 @@ fn peak_without_backend(paths: &Paths) -> Result<u64, BenchError> {
 }
 
 /// A client of this endpoint over gRPC.
-fn client(endpoint: &str) -> Result<Client, BenchError> {
+pub(crate) fn client(endpoint: &str) -> Result<Client, BenchError> {
     let variable = |name: &str| match name {
         "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.to_owned()),
         "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
@@ -133,13 +134,13 @@ fn client(endpoint: &str) -> Result<Client, BenchError> {
 }
 
 /// A gateway that bills $3.60 per GPU-hour.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     address: String,
 }
 
 /// Resources that a gateway used.
-struct Used {
+pub(crate) struct Used {
     cpu: Duration,
     /// Peak resident memory in bytes.
     peak: u64,
@@ -147,7 +148,11 @@ struct Used {
 
 impl Gateway {
     /// Starts it on a free port.
-    fn start(paths: &Paths, backend: &str, options: &[&str]) -> Result<Self, BenchError> {
+    pub(crate) fn start(
+        paths: &Paths,
+        backend: &str,
+        options: &[&str],
+    ) -> Result<Self, BenchError> {
         let program = paths.phasemeter().display().to_string();
         let mut command = Command::new(paths.phasemeter());
         command.env_clear().env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
@@ -166,12 +171,12 @@ impl Gateway {
         Ok(Self { child, address })
     }
 
-    fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Stops it, and waits until it has delivered what it can. Its peak is that before it stopped.
-    fn stop(self) -> Result<Used, BenchError> {
+    pub(crate) fn stop(self) -> Result<Used, BenchError> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).map_err(BenchError::at(Path::new(&path)))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

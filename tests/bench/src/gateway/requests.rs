@@ -18,7 +18,7 @@ pub(super) const TOKENS: &str = "gen_ai.usage.output_tokens";
 const NANOS: u64 = 1_000_000_000;
 
 /// A request of spans, different for each number.
-pub(super) fn spans(number: u64, spans: u64) -> EncodedRequest {
+pub(crate) fn spans(number: u64, spans: u64) -> EncodedRequest {
     let span = |i: u64| Span {
         trace_id: [number.to_be_bytes(), i.to_be_bytes()].concat(),
         span_id: i.to_be_bytes().to_vec(),
