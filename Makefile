@@ -24,6 +24,8 @@ DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 FUZZ_BIN := $(CACHE)/cargo-fuzz-$(CARGO_FUZZ_VERSION)/bin/cargo-fuzz
 FUZZ := RUSTUP_TOOLCHAIN=nightly $(FUZZ_BIN)
 FUZZ_DIR := --fuzz-dir tests/fuzz
+# The budget of a request of up to 64 KiB: seconds, and MiB of one allocation and in all.
+FUZZ_RECEIVER := -max_len=65536 -timeout=2 -malloc_limit_mb=64 -rss_limit_mb=512
 MUTANTS_BIN := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 VENV := target/bench-venv
 COLLECTOR := otel-config/collector/build.sh
@@ -105,8 +107,9 @@ soak-live: toolchain ## run the binary for SOAK_SECONDS (600) under random drive
 fuzz: toolchain $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \
 	    mkdir -p tests/fuzz/corpus/$$target; \
+	    case $$target in otlp_request) limits='$(FUZZ_RECEIVER)';; *) limits=;; esac; \
 	    $(FUZZ) run $(FUZZ_DIR) $$target tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target \
-	        -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	        -- -max_total_time=$(FUZZ_SECONDS) $$limits || exit 1; \
 	done
 
 mutants: toolchain $(MUTANTS_BIN) ## check that the tests of meter and policy host catch changes; takes hours

@@ -101,5 +101,5 @@ fn interruptions_target_holds() {
 
 #[test]
 fn otlp_request_target_holds() {
-    on_each("fuzz/seeds/otlp_request", 7, properties::otlp_request);
+    on_each("fuzz/seeds/otlp_request", 10, properties::otlp_request);
 }

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use metering::{LogFile, audit, meter, observed};
 use phasemeter::environment::Environment;
-use phasemeter::gateway::{Exclusions, Intake, SpanFilter};
+use phasemeter::gateway::{CounterIntake, Exclusions, Intake, SpanFilter};
 use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Signal;
@@ -35,6 +35,7 @@ use phasemeter_sources::metric_log::{
 };
 use phasemeter_sources::nvidia_smi::{Input, LogOptions, OpenedInputs};
 use phasemeter_workload::interruption::{Cloud, Notice, Response, Watch};
+use phasemeter_workload::mapping::WorkMappings;
 
 /// Columns for rows without a header.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";
@@ -43,6 +44,11 @@ const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.to
 const SECRET_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
     MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
     -----END PRIVATE KEY-----\n";
+
+/// Size of a body that is repeated.
+const REPEATED: usize = 64 << 10;
+
+static WORK: LazyLock<WorkMappings> = LazyLock::new(|| WorkMappings::built_in().unwrap());
 
 static MAPPINGS: LazyLock<Mappings> = LazyLock::new(|| Mappings::built_in().unwrap());
 
@@ -188,6 +194,9 @@ pub(crate) fn otlp_environment(bytes: &[u8]) {
 /// A request is rejected with one line, or its bytes can be decoded, hold its items and can be accepted
 /// again unchanged; its metrics are readings in limited number. The first byte chooses signal, format and
 /// compression.
+///
+/// Repeated bodies are one body: they take the same decision, and their items add up. So the target also sees
+/// requests that are larger than its inputs. `make fuzz` gives it a budget of bytes and time.
 pub(crate) fn otlp_request(bytes: &[u8]) {
     let Some((&kind, body)) = bytes.split_first() else { return };
     let signal = Signal::ALL[usize::from(kind) % 3];
@@ -212,6 +221,18 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             let (rest, spans) = filter.split(received.clone());
             let left = rest.map_or(0, |rest| rest.items());
             assert_eq!(left + spans.chosen.len() as u64, received.items());
+            let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH);
+            assert!(counters.take(&request, Timestamp::LAST).len() as u64 <= received.items());
+            let times = REPEATED / body.len().max(1);
+            if !is_json && times > 1 {
+                match accept_bytes(signal, false, encoding, &body.repeat(times)) {
+                    Ok(repeated) => assert_eq!(repeated.items(), received.items() * times as u64),
+                    Err(error) => {
+                        let is_limit = ["larger than", "too much memory", "out of capacity"];
+                        assert!(is_limit.iter().any(|limit| error.contains(limit)), "{error}");
+                    }
+                }
+            }
         }
     }
 }
