@@ -27,6 +27,7 @@ use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
+use super::gateway_notes;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::mappings;
@@ -42,8 +43,7 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, GatewaySummary, Intake, Metered,
-    Pauses, SpanSummary,
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, SpanSummary,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -173,7 +173,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         rejected_total: 0,
         assumptions: assumptions.into_iter().chain(notes).collect(),
         sampling: [
-            sentences(&billing.summary(), dropped, ahead),
+            gateway_notes::sentences(&billing.summary(), dropped, ahead),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
         ]
         .concat(),
@@ -372,44 +372,4 @@ fn identify(experiment: &mut Experiment) -> String {
     let id = experiment.id.clone();
     let workload: &mut Attributes = &mut experiment.attributes;
     workload.entry(SERVICE_INSTANCE_ID.to_owned()).or_insert(id).clone()
-}
-
-/// What was not billed or not observed, and why.
-fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> {
-    let GatewaySummary { started, unobserved, absent, billed_elsewhere, billed_twice, late } =
-        *summary;
-    let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
-    let mut sentences = Vec::new();
-    if started > 0 {
-        let are_billed = match started {
-            1 => "1 GPU is billed from its first reading on".to_owned(),
-            _ => format!("{started} GPUs are billed from their first readings on"),
-        };
-        sentences.push(format!(
-            "{are_billed}; whether an earlier gateway left a gap before is unknown without its --state"
-        ));
-    }
-    for (Pauses { count, time }, account) in [(unobserved, "unobserved"), (absent, "not billed")] {
-        let (is, pauses) = match count {
-            0 => continue,
-            1 => ("is", "1 pause between readings".to_owned()),
-            _ => ("are", format!("{count} pauses between readings")),
-        };
-        sentences.push(format!("{pauses}, {} in all, {is} {account}", seconds(time)));
-    }
-    if billed_elsewhere > Nanos::ZERO {
-        sentences.push(format!("{} billed by other meters", seconds(billed_elsewhere)));
-    }
-    if billed_twice > Nanos::ZERO {
-        let time = seconds(billed_twice);
-        sentences.push(format!("{time} billed twice: other meters reported after --hold"));
-    }
-    if ahead > 0 {
-        let values = if ahead == 1 { "1 value".to_owned() } else { format!("{ahead} values") };
-        sentences.push(format!("{values} over 5 min ahead of this machine's clock dropped"));
-    }
-    if late + dropped > 0 {
-        sentences.push(format!("{} values arrived too late and were dropped", late + dropped));
-    }
-    sentences
 }

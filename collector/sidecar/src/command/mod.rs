@@ -27,6 +27,8 @@ mod exit_status;
 mod files;
 #[cfg(feature = "gateway")]
 mod gateway;
+#[cfg(feature = "gateway")]
+mod gateway_notes;
 #[cfg(feature = "live")]
 mod gpus;
 #[cfg(feature = "live")]
