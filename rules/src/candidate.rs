@@ -134,8 +134,12 @@ impl fmt::Debug for CandidateSource {
 /// Returns an error if the text is not a JSON object.
 pub fn parse_settings(path: &Path, json: &[u8]) -> Result<Map<String, Json>, PolicyError> {
     serde_json::from_slice(json).map_err(|error| {
-        // A link may lead to a file that is not meant to be printed.
-        let message = format!("{}: {}", path.display(), sanitize(&error.to_string(), 100));
+        // The file may not be meant to be printed: an error of its data has a part of it.
+        let problem = match error.is_data() {
+            true => "expected a JSON object".to_owned(),
+            false => sanitize(&error.to_string(), 100),
+        };
+        let message = format!("{}: {problem}", path.display());
         PolicyError::Settings(vec![SettingError { path: String::new(), message }])
     })
 }

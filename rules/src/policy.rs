@@ -83,7 +83,15 @@ impl Policy {
     ) -> Result<Self, PolicyError> {
         let manifest = guest.evaluate(|call| guest.contract.describe(call)).result?;
         let raw_settings = settings_of(&manifest.name);
-        let settings = manifest.schema.resolve(&raw_settings).map_err(PolicyError::Settings)?;
+        let settings = manifest.schema.resolve(&raw_settings).map_err(|errors| {
+            // The writer of a directory is not to read other files by errors about them.
+            let is_beside = origin.settings_digest.is_some();
+            let shown = errors.into_iter().map(|error| match is_beside {
+                true => manifest.schema.hide(&error),
+                false => error,
+            });
+            PolicyError::Settings(shown.collect())
+        })?;
         let guest = Guest { settings, ..guest };
         let policy = Self { origin, manifest, raw_settings, guest };
         policy.guest.evaluate_configured(|call| policy.guest.contract.self_test(call)).result?;

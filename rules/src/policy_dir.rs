@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The directory is opened once per scan, and files are opened relative to it. Symbolic links are
-//! followed, since a mounted `ConfigMap` consists of them. Must not depend on how the files are used.
+//! followed within it, since a mounted `ConfigMap` consists of them; the link of a single policy file is
+//! followed to wherever the operator has it lead. Must not depend on how the files are used.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use phasemeter_files::Links;
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, statat};
+use rustix::process::{Uid, geteuid};
 
 use crate::artifact::SignedArtifact;
 pub use crate::candidate::parse_settings as settings;
@@ -35,6 +37,9 @@ pub const LOCK: &str = "policies.lock";
 
 /// Policies that are loaded from a directory: the first by name.
 pub const MAX_POLICIES: usize = 64;
+
+/// Files of a directory of which the owner is checked: all of them, in any sensible one.
+const MAX_OWNED: usize = 1_000;
 
 /// Size of the largest policy or artifact, in bytes: twice a compiled Python interpreter.
 pub const MAX_FILE_BYTES: u64 = 128 << 20;
@@ -97,7 +102,8 @@ pub fn candidate(path: &Path) -> Result<Candidate, Box<Unreadable>> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
     let parent = path.parent().unwrap_or(Path::new(""));
-    PolicyDir::open(parent).map_err(failed)?.candidate(name, None)
+    let dir = PolicyDir { links: Links::Follow, ..PolicyDir::open(parent).map_err(failed)? };
+    dir.candidate(name, None)
 }
 
 /// Checks that a policy file can be opened, without waiting for it.
@@ -114,6 +120,28 @@ pub fn check_file(path: &Path) -> io::Result<()> {
 /// Returns an error if it cannot be opened.
 pub fn check_dir(path: &Path) -> io::Result<()> {
     PolicyDir::open(path).map(drop)
+}
+
+/// The owner of a policy directory and of its files, if it is another user than this one and root: they can
+/// change what runs.
+///
+/// # Errors
+/// Returns an error if the directory cannot be read.
+pub fn foreign_owners(path: &Path) -> io::Result<BTreeSet<u32>> {
+    owners_but(path, geteuid())
+}
+
+/// The owners of a directory and of its files but this user and root.
+fn owners_but(path: &Path, user: Uid) -> io::Result<BTreeSet<u32>> {
+    let dir = PolicyDir::open(path)?;
+    let mut owners = BTreeSet::from([fstat(&dir.fd)?.st_uid]);
+    for entry in Dir::read_from(&dir.fd)?.take(MAX_OWNED) {
+        // One that has just been removed has no owner.
+        let status = statat(&dir.fd, entry?.file_name(), AtFlags::empty());
+        owners.extend(status.map(|status| status.st_uid));
+    }
+    let own = [user, Uid::ROOT].map(Uid::as_raw);
+    Ok(owners.into_iter().filter(|owner| !own.contains(owner)).collect())
 }
 
 /// A policy file and the files beside it that are read if they exist: its signature, its settings and
@@ -135,6 +163,8 @@ pub fn inputs(path: &Path) -> [PathBuf; 6] {
 struct PolicyDir {
     fd: OwnedFd,
     path: PathBuf,
+    /// Of the policies themselves.
+    links: Links,
 }
 
 impl PolicyDir {
@@ -142,7 +172,8 @@ impl PolicyDir {
     fn open(path: &Path) -> io::Result<Self> {
         let at = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(Self { fd: rustix::fs::open(at, flags, Mode::empty())?, path: path.to_owned() })
+        let fd = rustix::fs::open(at, flags, Mode::empty())?;
+        Ok(Self { fd, path: path.to_owned(), links: Links::Within })
     }
 
     /// The names of the first policies, present or locked, and the number of others.
@@ -188,7 +219,7 @@ impl PolicyDir {
         approval.signature = self.read_if_exists(&signature, MAX_SIGNATURE_BYTES)?;
         approval.settings_signature =
             self.read_if_exists(&settings_signature, MAX_SIGNATURE_BYTES)?;
-        let bytes = self.read_if_exists(&policy, MAX_FILE_BYTES)?;
+        let bytes = self.read_linked(&policy, MAX_FILE_BYTES, self.links)?;
         let missing = || file_error(&self.path.join(name), io::ErrorKind::NotFound.into());
         let settings_file = self
             .read_if_exists(&settings, MAX_TEXT_BYTES)?
@@ -208,7 +239,16 @@ impl PolicyDir {
 
     /// The bytes of a file; `None` if it does not exist. A link to nowhere exists.
     fn read_if_exists(&self, name: &Path, max: u64) -> Result<Option<Vec<u8>>, LoadError> {
-        let file = phasemeter_files::open(self.fd.as_fd(), name, Links::Follow);
+        self.read_linked(name, max, Links::Within)
+    }
+
+    fn read_linked(
+        &self,
+        name: &Path,
+        max: u64,
+        links: Links,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
+        let file = phasemeter_files::open(self.fd.as_fd(), name, links);
         match file.and_then(|file| phasemeter_files::read(file, max)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error)
@@ -272,153 +312,4 @@ pub fn parse_lock(path: &Path, bytes: &[u8]) -> Result<Lock, LoadError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs::{self, File};
-    use std::os::unix::fs::symlink;
-
-    use rustix::fs::{CWD, FileType, mknodat};
-
-    use super::*;
-
-    fn policy_dir(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
-        dir
-    }
-
-    fn candidates(dir: &tempfile::TempDir) -> Vec<Result<Candidate, Box<Unreadable>>> {
-        read(dir.path()).unwrap().into_iter().map(CandidateSource::read).collect()
-    }
-
-    /// Per candidate, its bytes or its error.
-    fn outcomes(dir: &tempfile::TempDir) -> Vec<String> {
-        let outcome = |candidate: Result<Candidate, Box<Unreadable>>| match candidate {
-            Ok(candidate) => String::from_utf8(candidate.bytes.into_owned()).unwrap(),
-            Err(unreadable) => unreadable.error.to_string(),
-        };
-        candidates(dir).into_iter().map(outcome).collect()
-    }
-
-    #[test]
-    fn candidate_includes_files_beside_it() {
-        let dir = policy_dir(&[
-            ("a.wasm", "x"),
-            ("a.json", r#"{"k": 1}"#),
-            ("a.json.sig", "r"),
-            ("a.wasm.sig", "s"),
-            ("a.aot", "c"),
-            ("a.aot.sig", "t"),
-            ("notes.txt", ""),
-        ]);
-        let all = candidates(&dir);
-        let [Ok(a)] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((a.bytes.as_ref(), a.approval.locked), (b"x".as_slice(), None));
-        assert_eq!(a.approval.signature.as_deref(), Some(b"s".as_slice()));
-        assert_eq!(a.approval.settings_signature.as_deref(), Some(b"r".as_slice()));
-        let settings = a.settings_file.as_ref().unwrap();
-        assert_eq!((settings.name.as_str(), settings.bytes.len()), ("a.json", 8));
-        assert_eq!(a.artifact.as_ref().unwrap().bytes, b"c");
-    }
-
-    #[test]
-    fn lock_file_lists_policies_and_settings() {
-        let of = |text: &str| Digest::of(text.as_bytes());
-        let lock = format!("{}  a.wasm\n{} *a.json\n{}  gone.wasm\n", of("x"), of("{}"), of(""));
-        let dir = policy_dir(&[("a.wasm", "x"), ("b.wasm", "y"), (LOCK, &lock)]);
-        let all = candidates(&dir);
-        let [Ok(a), Ok(b), Err(gone)] = all.as_slice() else { panic!("{all:?}") };
-        let both = Locked { policy: Some(of("x")), settings: Some(of("{}")) };
-        assert_eq!(a.approval.locked, Some(both));
-        assert_eq!(b.approval.locked, Some(Locked::default()));
-        assert_eq!(gone.error.kind(), "load.unreadable");
-    }
-
-    #[test]
-    fn invalid_lock_file_locks_nothing_and_is_not_printed() {
-        let digest = Digest::of(b"x");
-        let twice = format!("{digest}  a.wasm\n{digest}  a.wasm");
-        for (lock, line) in [
-            ("\nsecret  a.wasm\n", 2),
-            (&format!("{digest}  ../secret.wasm"), 1),
-            (&format!("{digest}  /etc/secret"), 1),
-            (&format!("{digest}  "), 1),
-            (&format!("{digest} a.wasm"), 1),
-            (&twice, 2),
-        ] {
-            let dir = policy_dir(&[("a.wasm", "x"), (LOCK, lock)]);
-            let all = outcomes(&dir);
-            let [error] = all.as_slice() else { panic!("{lock}: {all:?}") };
-            assert!(error.contains(&format!("policies.lock:{line}: invalid line")), "{error}");
-            assert!(!error.contains("secret"), "{error}");
-        }
-    }
-
-    #[test]
-    fn file_size_is_limited() {
-        let dir = policy_dir(&[("a.wasm", "")]);
-        let path = dir.path().join("a.wasm");
-        let file = File::options().write(true).open(&path).unwrap();
-        file.set_len(128 << 20).unwrap();
-        assert_eq!(candidate(&path).unwrap().bytes.len(), 128 << 20);
-        file.set_len((128 << 20) + 1).unwrap();
-        let error = candidate(&path).unwrap_err().error.to_string();
-        assert!(error.contains("larger than 128 MiB"), "{error}");
-        file.set_len(0).unwrap();
-        for (name, limit) in [("a.json", "1 MiB"), ("a.wasm.sig", "1024 bytes")] {
-            let beside = File::create(dir.path().join(name)).unwrap();
-            beside.set_len((1 << 20) + 1).unwrap();
-            let error = candidate(&path).unwrap_err().error.to_string();
-            assert!(error.contains(&format!("{name}: larger than {limit}")), "{error}");
-            fs::remove_file(dir.path().join(name)).unwrap();
-        }
-    }
-
-    #[test]
-    fn only_missing_files_are_ignored() {
-        let dir = policy_dir(&[("a.wasm", "x")]);
-        let path = dir.path().join("a.wasm");
-        assert!(candidate(&path).is_ok());
-        fs::create_dir(dir.path().join("a.json")).unwrap();
-        assert!(candidate(&path).is_err(), "a directory is not a settings file");
-    }
-
-    #[test]
-    fn link_to_nowhere_is_not_ignored() {
-        for name in ["a.json", "a.wasm.sig", LOCK] {
-            let dir = policy_dir(&[("a.wasm", "x")]);
-            symlink("nowhere", dir.path().join(name)).unwrap();
-            let all = candidates(&dir);
-            assert!(matches!(all.as_slice(), [Err(_)]), "{name}: {all:?}");
-        }
-    }
-
-    /// Opening a FIFO would otherwise wait for a writer.
-    #[test]
-    fn fifo_is_rejected_whatever_its_name() {
-        for name in ["b.wasm", "b.json", "b.wasm.sig", "b.json.sig", "b.aot", "b.aot.sig", LOCK] {
-            let dir = policy_dir(&[("a.wasm", "a"), ("b.wasm", "b"), ("b.aot", "b")]);
-            let fifo = dir.path().join(name);
-            _ = fs::remove_file(&fifo);
-            mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
-            let all = outcomes(&dir);
-            assert!(all.last().unwrap().contains("not a regular file"), "{name}: {all:?}");
-            assert!(name == LOCK || all[0] == "a", "{name}: {all:?}");
-            assert!(check_file(&fifo).is_err());
-        }
-    }
-
-    #[test]
-    fn number_of_policies_is_limited() {
-        let dir = tempfile::tempdir().unwrap();
-        for index in (0..MAX_POLICIES + 2).rev() {
-            fs::write(dir.path().join(format!("{index:03}.wasm")), index.to_string()).unwrap();
-        }
-        let all = outcomes(&dir);
-        assert_eq!(all.len(), MAX_POLICIES + 1);
-        let last = MAX_POLICIES - 1;
-        assert_eq!(all[last], last.to_string(), "the first by name are read");
-        assert!(all[MAX_POLICIES].contains("2 policies"), "{}", all[MAX_POLICIES]);
-    }
-}
+mod tests;

@@ -144,6 +144,7 @@ impl PolicyManager {
 
     /// Loads the policies, and reports that if the run has started before.
     fn load(&self) {
+        self.sources.owner_warning().iter().for_each(|warning| warn!("{warning}"));
         let generation = self.reload();
         let start = std::mem::replace(&mut *lock(&self.start), Start::Loaded);
         self.loaded.notify_all();

@@ -46,6 +46,17 @@ impl PolicySources {
         Ok(all)
     }
 
+    /// A warning if another user owns the directory, or a file in it.
+    pub(super) fn owner_warning(&self) -> Option<String> {
+        let directory = self.directory.as_ref()?;
+        let owner = policy_dir::foreign_owners(directory).ok()?.into_iter().next()?;
+        Some(format!(
+            "{}: files are owned by user {owner}, which can change what runs; use policies.lock \
+             or --policy-key, or change the owner",
+            directory.display()
+        ))
+    }
+
     /// Checks that the configured files and directory can be opened.
     ///
     /// # Errors
