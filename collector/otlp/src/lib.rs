@@ -22,7 +22,6 @@ mod exporter_list;
 mod file;
 mod items;
 mod json;
-#[cfg(feature = "delivery")]
 mod log_limiter;
 pub mod names;
 #[cfg(feature = "receiver")]
@@ -38,7 +37,6 @@ mod wire;
 pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;
 pub use file::OtlpFile;
-#[cfg(feature = "delivery")]
 pub use log_limiter::LogLimiter;
 pub use request::{EncodedRequest, Request};
 pub use signal::{BySignal, Signal};

@@ -22,6 +22,7 @@ pub mod host;
 #[cfg(feature = "live")]
 pub mod instance;
 pub mod log;
+mod log_limit;
 pub mod pipeline;
 #[cfg(feature = "plan")]
 pub mod plan;

@@ -22,6 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
 use crate::cli::{LogArgs, LogFormat, LogLevel};
+use crate::log_limit::LogLimit;
 use crate::standard_error;
 use phasemeter_rules::text::clean;
 
@@ -36,6 +37,14 @@ const LEVEL: &str = "PHASEMETER_LOG_LEVEL";
 
 /// The minimum level if there is neither: OpenTelemetry's.
 const OTEL_LEVEL: &str = "OTEL_LOG_LEVEL";
+
+/// What limits lines of one kind.
+static LIMIT: LogLimit = LogLimit::new();
+
+/// Logs how many lines were suppressed, at the end.
+pub fn finish() {
+    LIMIT.finish();
+}
 
 /// Starts logging to standard error. `lookup` returns the value of a variable; an empty value counts
 /// as unset, and an invalid one is ignored with a warning.
@@ -64,7 +73,7 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
         .with_default(level.min(LevelFilter::WARN))
         .with_target(env!("CARGO_PKG_NAME"), level);
     // Fails only if a test has started logging before.
-    let _ = registry().with(layer).with(targets).try_init();
+    let _ = registry().with(layer).with(&LIMIT).with(targets).try_init();
     set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let message = panic.payload_as_str().unwrap_or_default();

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     };
+    log::finish();
     // Its reader may be stuck.
     let _ = standard_error::flush(FLUSH, || false);
     status
