@@ -47,7 +47,7 @@ struct Misread {
 const AGREEING: u32 = 3;
 
 /// A GPU draws at most this multiple of its limit in the mean of a second. Limits hold in the mean of
-/// some milliseconds; twice leaves room for a limit that has just been lowered.
+/// some milliseconds; twice allows for a limit that has just been lowered.
 const ABOVE_LIMIT: u64 = 2;
 
 /// A counter may show energy of this much time before its last value: drivers refresh it every 10 to 100

@@ -17,7 +17,7 @@ mod table;
 pub use children::reap_others;
 pub use launch::{inherit_launch, is_ignored_at_launch};
 pub use local_time::utc_offset;
-pub use signals::{ReceivedSignal, SignalSet, die_by, send};
+pub use signals::{ReceivedSignal, SignalSet, die_by, end_now, send};
 pub use table::ProcessTable;
 
 /// The result of a C function that returns -1 and sets `errno` on failure.

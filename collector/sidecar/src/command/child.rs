@@ -5,6 +5,7 @@
 //! up to the caller. Must not depend on GPUs.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{self, Command, ExitStatus};
@@ -18,7 +19,7 @@ use super::error::CommandError;
 use super::group_probe::GroupProbe;
 
 /// Shells add this to the number of the signal that ended a command.
-const SIGNAL_OFFSET: i32 = 128;
+pub(super) const SIGNAL_OFFSET: i32 = 128;
 
 /// Signals by which the kernel reports what the receiver itself has done.
 const OWN_ACTS: [Signal; 3] = [Signal::SYS, Signal::XCPU, Signal::XFSZ];
@@ -70,9 +71,8 @@ impl Child {
     }
 
     /// How it ended, if it has.
-    pub(super) fn try_wait(&mut self) -> Result<Option<CommandExit>, CommandError> {
-        let failed = |source| CommandError::System { what: "cannot wait for the command", source };
-        let status = self.process.try_wait().map_err(failed)?;
+    pub(super) fn try_wait(&mut self) -> io::Result<Option<CommandExit>> {
+        let status = self.process.try_wait()?;
         Ok(status.map(|status| CommandExit {
             executable: executable_name(OsStr::new(&self.name)),
             pid: self.process.id(),

@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use super::child::Child;
 use super::live::Live;
+use super::supervision::Supervision;
 use crate::cli::{CommandSignal, InterruptionArgs};
 use crate::pipeline::PipelineError;
 
@@ -63,13 +63,13 @@ impl Interruptions {
     pub(super) fn take(
         &mut self,
         live: &mut Live<'_>,
-        child: Option<&Child>,
+        command: Option<&Supervision>,
     ) -> Result<(), PipelineError> {
         while let Ok(notice) = self.notices.try_recv() {
-            let child = child.filter(|_| notice.action.ends_command());
-            let sent = child.and_then(|child| {
+            let command = command.filter(|_| notice.action.ends_command());
+            let sent = command.and_then(|command| {
                 let signal = self.signal.take()?;
-                child.signal(signal.number).then_some(signal)
+                command.signal(signal.number).then_some(signal)
             });
             live.interrupt(self.cloud, &notice, sent)?;
         }

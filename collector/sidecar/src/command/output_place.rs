@@ -197,7 +197,7 @@ const fn kind(status: &Stat) -> FileType {
     FileType::from_raw_mode(status.st_mode)
 }
 
-/// Whether it belongs to this user or to root, who can do anything.
+/// Whether it belongs to this user or to root, which can do anything.
 fn is_trusted(status: &Stat, user: Uid) -> bool {
     status.st_uid == user.as_raw() || status.st_uid == 0
 }

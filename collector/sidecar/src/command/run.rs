@@ -43,8 +43,8 @@ use super::policies;
 #[cfg(feature = "gateway")]
 use super::receive::{self, Receiving};
 use super::run_report;
-use super::signals::{SignalEvent, SignalListener};
-use super::supervision::{Optional, attend, contained, reap, wait_for};
+use super::signals::SignalListener;
+use super::supervision::{Happened, Optional, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
@@ -204,7 +204,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let interruptions = interruptions.map_err(failed("interruptions are not watched"));
     let mut interruptions = optional.result(interruptions)?.flatten();
     let child = command.map(|(program, rest)| Child::start(program, rest, command_env));
-    let mut child = match (child.transpose(), command) {
+    let child = match (child.transpose(), command) {
         (Err(error), Some((program, rest))) if error.is_exhausted() => {
             let error = error.in_one_line();
             warn!(
@@ -216,16 +216,18 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         }
         (child, _) => child?,
     };
+    let supervision = Supervision::start(child, signals);
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
-        let step = |live: &mut Live<'_>, child: Option<&Child>| {
+        let attended = command.map(|_| &supervision);
+        let step = |live: &mut Live<'_>| {
             let mut claims = claims.iter_mut();
             claims.try_for_each(|claims| live.claim(claims, delivery.as_ref()))?;
             let mut notices = interruptions.iter_mut();
-            notices.try_for_each(|notices| notices.take(live, child))
+            notices.try_for_each(|notices| notices.take(live, attended))
         };
-        let exit = meter(&mut live, &mut arrivals, &signals, child.as_mut(), until, step)?;
-        let is_cut = signals.cut();
+        let exit = meter(&mut live, &mut arrivals, &supervision, until, step)?;
+        let is_cut = supervision.cut();
         let watched = interruptions.take().is_some();
         #[cfg(feature = "gateway")]
         receiving.iter_mut().for_each(Receiving::stop);
@@ -289,7 +291,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             Ok(Ended { is_delivered: is_exported && lost.is_none(), reported })
         })
     });
-    let status = child.as_mut().map(|child| wait_for(child, &signals)).transpose()?;
+    let status = supervision.wait()?;
     let undelivered = |ended: &Ended| args.fail_on_undelivered && !ended.is_delivered;
     match (ended, status) {
         (Ok(Ended { reported: Err(error), .. }) | Err(error), None) => Err(error),
@@ -366,29 +368,25 @@ fn work_socket(args: &RunArgs, clock: Clock) -> Result<Option<WorkSocket>, Comma
 fn meter(
     live: &mut Live<'_>,
     arrivals: &mut GpuArrivals,
-    signals: &SignalListener,
-    mut child: Option<&mut Child>,
+    supervision: &Supervision,
     until: Option<Instant>,
-    mut step: impl FnMut(&mut Live<'_>, Option<&Child>) -> Result<(), PipelineError>,
+    mut step: impl FnMut(&mut Live<'_>) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
-        let event = signals.next(left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL)));
+        let wait = left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL));
+        let happened = supervision.next(wait)?;
         arrivals.poll()?.into_iter().try_for_each(|gpu| live.join_late(gpu))?;
         live.drain()?;
-        step(live, child.as_deref())?;
+        step(live)?;
         live.evaluate_policies()?;
-        match (&mut child, event) {
-            (Some(child), event) => {
-                if let Some(exit) = attend(child, event)? {
-                    return Ok(Some(exit));
-                }
-            }
-            (None, Some(SignalEvent::Signal(_))) => return Ok(None),
-            (None, Some(SignalEvent::Child) | None) => reap(|_| false),
+        match happened {
+            Happened::Nothing => {}
+            Happened::Ended(exit) => return Ok(Some(exit)),
+            Happened::Stopped => return Ok(None),
         }
     }
 }

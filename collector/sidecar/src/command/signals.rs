@@ -3,19 +3,29 @@
 //! They are blocked in all other threads, and none is handled asynchronously: no call is interrupted,
 //! and nothing changes that a command inherits. Must not depend on how signals are handled.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use phasemeter_process::{ReceivedSignal, SignalSet, die_by, is_ignored_at_launch};
+use phasemeter_process::{ReceivedSignal, SignalSet, die_by, end_now, is_ignored_at_launch};
 use rustix::process::Signal;
+use tracing::error;
+
+use super::child::SIGNAL_OFFSET;
+use super::end_limit::EndLimit;
+use crate::standard_error;
 
 /// Signals that request termination.
 const TERMINATION: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// How often the limit of an end is checked.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long the last line waits for its reader.
+const LAST_FLUSH: Duration = Duration::from_millis(500);
 
 /// Receives signals until it is dropped.
 pub(super) struct SignalListener {
@@ -24,8 +34,15 @@ pub(super) struct SignalListener {
     receiver: Option<Receiver<SignalEvent>>,
     /// Whether signals are handled.
     is_ready: Arc<AtomicBool>,
-    /// Requests of termination so far.
-    terminations: Cell<u32>,
+    terminations: Terminations,
+}
+
+/// Requests of termination so far.
+#[derive(Clone)]
+pub(super) struct Terminations {
+    count: Arc<AtomicU32>,
+    /// What no thread receives.
+    waiting: Option<SignalSet>,
 }
 
 /// A signal event.
@@ -39,8 +56,8 @@ pub(super) enum SignalEvent {
 
 impl SignalListener {
     /// Receives requests of termination, and if there is a `command`, all signals. Without one,
-    /// signals that this process ignores, as set by `nohup`, stay ignored. To be called before other
-    /// threads are started.
+    /// signals that this process ignores, as set by `nohup`, stay ignored, and a request of termination is
+    /// one of this process, which ends in limited time. To be called before other threads are started.
     pub(super) fn start(command: bool) -> io::Result<Self> {
         let termination = TERMINATION.map(Signal::as_raw).into_iter();
         let signals = match command {
@@ -49,21 +66,19 @@ impl SignalListener {
         };
         signals.block()?;
         let is_ready = Arc::new(AtomicBool::new(false));
+        let mut terminations = Terminations { count: Arc::default(), waiting: None };
         let (sender, receiver) = mpsc::channel();
-        let ready = Arc::clone(&is_ready);
-        let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            loop {
-                let signal = signals.receive();
-                if !ready.load(Ordering::Acquire) {
-                    act_by_default(signal);
-                }
-                if sender.send(SignalEvent::of(signal)).is_err() {
-                    return;
-                }
-            }
-        });
+        let thread = Thread {
+            signals,
+            is_ready: Arc::clone(&is_ready),
+            terminations: terminations.clone(),
+            sender,
+            limits_end: !command,
+        };
+        let started = thread::Builder::new().name("signals".to_owned()).spawn(move || thread.run());
         let receiver = started.is_ok().then_some(receiver);
-        Ok(Self { signals, receiver, is_ready, terminations: Cell::new(0) })
+        terminations.waiting = receiver.is_none().then_some(signals);
+        Ok(Self { signals, receiver, is_ready, terminations })
     }
 
     /// From now on signals are handled. Before, they have their default action.
@@ -78,27 +93,93 @@ impl SignalListener {
 
     /// Waits at most `wait` for the next event.
     pub(super) fn next(&self, wait: Duration) -> Option<SignalEvent> {
-        let event = match &self.receiver {
+        match &self.receiver {
             Some(receiver) => receiver.recv_timeout(wait).ok(),
-            None => self.signals.receive_within(wait).map(SignalEvent::of),
-        };
-        if let Some(SignalEvent::Signal(signal)) = event
-            && TERMINATION.map(Signal::as_raw).contains(&signal.number)
-        {
-            self.terminations.set(self.terminations.get().saturating_add(1));
+            None => {
+                let signal = self.signals.receive_within(wait)?;
+                self.terminations.count(signal);
+                Some(SignalEvent::of(signal))
+            }
         }
-        event
+    }
+
+    /// Requests of termination so far.
+    pub(super) fn terminations(&self) -> Terminations {
+        self.terminations.clone()
+    }
+
+    /// As of [`Terminations::cut`].
+    pub(super) fn cut(&self) -> impl Fn() -> bool + use<> {
+        self.terminations().cut()
+    }
+}
+
+impl Terminations {
+    /// Their number.
+    pub(super) fn number(&self) -> u32 {
+        while let Some(signal) = self.waiting.and_then(|it| it.receive_within(Duration::ZERO)) {
+            self.count(signal);
+        }
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The same, which a thread now receives.
+    pub(super) fn received(self) -> Self {
+        Self { waiting: None, ..self }
     }
 
     /// Whether the end of the run, which begins now, is requested to be cut short: by a request of
     /// termination that is not the first one.
-    pub(super) fn cut(&self) -> impl Fn() -> bool {
-        let requests = || {
-            while self.next(Duration::ZERO).is_some() {}
-            self.terminations.get()
-        };
-        let before = requests().max(1);
-        move || requests() > before
+    pub(super) fn cut(self) -> impl Fn() -> bool + use<> {
+        let before = self.number().max(1);
+        move || self.number() > before
+    }
+
+    fn count(&self, signal: ReceivedSignal) {
+        if TERMINATION.map(Signal::as_raw).contains(&signal.number) {
+            self.count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// The thread that receives signals.
+struct Thread {
+    signals: SignalSet,
+    is_ready: Arc<AtomicBool>,
+    terminations: Terminations,
+    sender: Sender<SignalEvent>,
+    limits_end: bool,
+}
+
+impl Thread {
+    fn run(&self) {
+        // The end that has begun, and by which signal.
+        let mut end: Option<(EndLimit, i32)> = None;
+        loop {
+            let signal = match end {
+                None => Some(self.signals.receive()),
+                Some(_) => self.signals.receive_within(INTERVAL),
+            };
+            if let Some(signal) = signal {
+                if !self.is_ready.load(Ordering::Acquire) {
+                    act_by_default(signal);
+                }
+                self.terminations.count(signal);
+                if self.sender.send(SignalEvent::of(signal)).is_err() {
+                    return;
+                }
+                if self.limits_end && end.is_none() {
+                    end = Some((EndLimit::begin(Instant::now(), 1), signal.number));
+                }
+            }
+            if let Some((limit, number)) = &mut end
+                && limit.is_over(Instant::now(), self.terminations.number())
+            {
+                give_up();
+                die_by(*number);
+                end_now(u8::try_from(SIGNAL_OFFSET + *number).unwrap_or(u8::MAX));
+            }
+        }
     }
 }
 
@@ -106,6 +187,12 @@ impl SignalEvent {
     fn of(signal: ReceivedSignal) -> Self {
         if signal.number == Signal::CHILD.as_raw() { Self::Child } else { Self::Signal(signal) }
     }
+}
+
+/// Logs that the process ends although its pipeline has not.
+pub(super) fn give_up() {
+    error!("metering did not end in time; its report is missing, and telemetry may be undelivered");
+    let _ = standard_error::flush(LAST_FLUSH, || false);
 }
 
 /// Ends this process, if the signal does that.

@@ -30,6 +30,7 @@ mod files;
 mod generations;
 mod interruptions;
 mod kinds;
+mod limits;
 mod lost;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
@@ -53,6 +54,7 @@ mod sensors;
 mod signals;
 mod soak;
 mod startup;
+mod supervision;
 mod telemetry;
 mod traces;
 mod values;
