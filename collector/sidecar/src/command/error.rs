@@ -142,11 +142,15 @@ impl CommandError {
         self.status().into()
     }
 
-    /// Whether this machine is to blame, in its present state: not the command line, nor a file that it
-    /// names.
+    /// Whether this machine is to blame, in its present state, or the environment, which is often that of a
+    /// whole cluster: not the command line, nor a file that it names.
     #[cfg_attr(not(feature = "live"), allow(dead_code))]
     pub(super) fn is_of_system(&self) -> bool {
         let is_file = matches!(self, Self::Pipe { .. });
+        #[cfg(feature = "live")]
+        if matches!(self, Self::Live(super::LiveError::Config(_))) {
+            return true;
+        }
         let refused = matches!(self.status(), EX_UNAVAILABLE | EX_OSERR | EX_IOERR);
         refused && !is_file || self.is_exhausted()
     }

@@ -1,6 +1,6 @@
 //! `phasemeter run`: meters this machine's GPUs while a command runs, or until a signal.
 //!
-//! Errors of the configuration are found before the command starts. What this machine refuses does not
+//! Errors of the command line are found before the command starts. What this machine refuses does not
 //! prevent it, and from then on it is not disturbed.
 
 use std::ffi::OsString;

@@ -1,7 +1,6 @@
 //! `phasemeter run` on the scripted driver.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -343,16 +342,42 @@ fn missing_driver_fails_with_one_line_without_a_command() {
 #[test]
 fn invalid_configuration_fails_before_the_command() {
     let rig = Rig::new("[[device]]");
-    let assert_fails = |arguments: &str, variable: (&str, &OsStr), status| {
-        let output = with_command(&rig, arguments, "echo ran").env(variable.0, variable.1).output();
-        let output = output.unwrap();
+    let assert_fails = |arguments: &str, status| {
+        let output = with_command(&rig, arguments, "echo ran").output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
         assert!(output.stdout.is_empty());
     };
-    let nothing = ("UNUSED", OsStr::new(""));
-    assert_fails("--policy /nowhere/policy.wasm", nothing, 66);
-    assert_fails("--duration 1", nothing, 2);
-    assert_fails("", ("OTEL_EXPORTER_OTLP_ENDPOINT", OsStr::new("ftp://x")), 78);
+    assert_fails("--policy /nowhere/policy.wasm", 66);
+    assert_fails("--duration 1", 2);
+}
+
+/// The environment is that of a cluster more often than that of a command.
+#[test]
+fn invalid_environment_is_a_warning_beside_a_command() {
+    let rig = Rig::new("[[device]]");
+    for (variable, value) in [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://x"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://["),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier pigeon"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem"),
+    ] {
+        let change = |command: &mut Command| {
+            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:9").env(variable, value);
+        };
+        for (arguments, status) in [("", 0), ("--fail-on-undelivered", 74), ("--receive", 0)] {
+            let arguments = format!("{NO_POLICIES} {arguments}");
+            let mut command = with_command(&rig, &arguments, "echo ran");
+            change(&mut command);
+            let output = command.output().unwrap();
+            let log = stderr(&output);
+            assert_eq!(output.status.code(), Some(status), "{arguments}: {log}");
+            assert_eq!(output.stdout, b"ran\n", "{log}");
+            assert!(log.contains(variable) && log.contains("; the command runs anyway"), "{log}");
+        }
+        let mut alone = phasemeter(&rig, "--duration 0.1");
+        change(&mut alone);
+        assert_eq!(alone.output().unwrap().status.code(), Some(78));
+    }
 }
 
 /// The zone of hours of the week is in the report: that of `TZ`, unless an offset is given.
