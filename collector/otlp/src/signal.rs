@@ -57,7 +57,7 @@ impl Signal {
 }
 
 /// One value per signal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BySignal<T> {
     /// The value of [`Signal::Traces`].
     pub traces: T,

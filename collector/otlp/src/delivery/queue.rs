@@ -86,13 +86,13 @@ impl Queue {
         let _ = self.offset.set(offset);
     }
 
-    /// When a request is to be sent at the earliest, unless the client closes.
-    pub(super) fn due(&self, taken: &Taken) -> Instant {
-        let offset = match taken.signal() {
+    /// When the oldest request of a signal is to be sent at the earliest, unless the client closes.
+    pub(super) fn due(&self, signal: Signal) -> Option<Instant> {
+        let delay = match signal {
             Signal::Traces | Signal::Metrics => self.offset.get().copied().unwrap_or_default(),
             Signal::Logs => Duration::ZERO,
         };
-        taken.arrived() + offset
+        self.lock().waiting.of(signal).front().map(|oldest| oldest.arrived + delay)
     }
 
     /// How long the queue can take more requests if nothing leaves it and they arrive as fast as so far.
@@ -208,7 +208,7 @@ impl State {
             let is_held = next.resources.iter().any(|resource| held.contains(resource));
             let size = Count::of(&next.request).bytes;
             if taken.first().is_some_and(|first| {
-                first.is_alone || next.is_alone || bytes + size > batching.max_bytes
+                first.is_alone || next.is_alone || bytes + size > *batching.max_bytes.of(signal)
             }) {
                 break;
             }

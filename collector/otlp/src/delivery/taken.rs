@@ -50,11 +50,6 @@ impl Taken {
         self.first.number
     }
 
-    /// When the oldest arrived.
-    pub(super) const fn arrived(&self) -> Instant {
-        self.first.arrived
-    }
-
     pub(super) const fn signal(&self) -> Signal {
         self.first.request.signal()
     }

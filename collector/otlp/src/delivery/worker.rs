@@ -143,8 +143,10 @@ impl Worker {
     async fn next(&mut self) -> Option<Taken> {
         loop {
             self.deadline = *self.closing.borrow_and_update();
+            if let Some(due) = self.queue.due(self.signal) {
+                self.wait_until(due).await;
+            }
             if let Some(taken) = self.queue.take(self.signal, self.number) {
-                self.wait_until(self.queue.due(&taken)).await;
                 self.tried_at_end = self.deadline.is_some();
                 return Some(taken);
             }

@@ -104,6 +104,26 @@ fn small_requests_that_arrive_meanwhile_leave_as_one() {
     assert!(second.body[5..] == expected);
 }
 
+/// Scenario: 1,000 GPUs are found at once.
+/// Guarantee: their events leave in two requests at most.
+#[test]
+fn events_leave_together() {
+    let ((release, held), (enter, entered)) = (mpsc::channel::<()>(), mpsc::channel());
+    let backend = MockBackend::deciding(move |_| {
+        enter.send(()).unwrap();
+        let _ = held.recv();
+        Reply::Accept
+    });
+    let client = Client::start(&plain(&backend, "grpc")).unwrap();
+    client.enqueue(records(1));
+    entered.recv().unwrap();
+    (1..1_000).for_each(|_| client.enqueue(records(1)));
+    drop(release);
+    let outcome = client.flush(GRACE);
+    assert_eq!(outcome.logs.sent.items, 1_000);
+    assert_eq!(backend.received().len(), 2);
+}
+
 /// Sends one request of three spans with a new client.
 fn send(config: &Config) -> DeliveryCounts {
     let client = Client::start(config).unwrap();

@@ -14,6 +14,7 @@ use tracing::warn;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
+use super::optional::Optional;
 use crate::cli::SendArgs;
 use crate::instance;
 use crate::telemetry::Telemetry;
@@ -28,8 +29,8 @@ impl Delivery {
     /// Starts delivery if the command line requests it.
     pub(super) fn open(send: &SendArgs) -> Result<Option<Self>, CommandError> {
         let destination = |endpoint: &Option<String>| match endpoint {
-            Some(endpoint) => Self::start(Destination::Endpoint(endpoint)),
-            None => Self::start(Destination::Default),
+            Some(endpoint) => Self::start(Destination::Endpoint(endpoint), Optional(false)),
+            None => Self::start(Destination::Default, Optional(false)),
         };
         let delivery = send.otlp.as_ref().map(destination).transpose()?;
         if let Some(None) = delivery {
@@ -38,12 +39,20 @@ impl Delivery {
         Ok(delivery.flatten())
     }
 
-    /// Starts delivery; `None` if there is no destination. Connects when the first request is sent.
-    pub(super) fn start(destination: Destination<'_>) -> Result<Option<Self>, CommandError> {
-        let environment = |name: &str| std::env::var(name).ok();
-        let Some(config) = Config::read(destination, environment).map_err(LiveError::from)? else {
-            return Ok(None);
-        };
+    /// Starts delivery; `None` if there is no destination. Connects when the first request is sent. What is
+    /// invalid is a warning if delivery is optional.
+    pub(super) fn start(
+        destination: Destination<'_>,
+        optional: Optional,
+    ) -> Result<Option<Self>, CommandError> {
+        let (config, errors) = Config::read_usable(destination, |name| std::env::var(name).ok());
+        if !errors.as_slice().is_empty() && (!optional.0 || config.is_none()) {
+            return Err(LiveError::from(errors).into());
+        }
+        for error in errors.as_slice() {
+            warn!("{error}: {}; the command runs anyway", error.consequence());
+        }
+        let Some(config) = config else { return Ok(None) };
         let mut targets = Signal::ALL.into_iter().filter_map(|signal| config.target(signal));
         if let Some(target) = targets.find(|target| target.exposes_headers()) {
             warn!(

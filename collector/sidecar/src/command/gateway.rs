@@ -32,6 +32,7 @@ use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::mappings;
 use super::metering::{self, Provenance};
+use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::policies;
 use super::probes::Probes;
@@ -70,8 +71,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mappings = mappings::read(&args.mapping)?;
     let work_mappings = receive::work_mappings(&args.work)?;
     let probes = Probes::bind(args.health_listen)?;
-    let (mut receiving, metered) = Receiving::start(receive::config(&args.receive)?, &args.spans)?;
-    let delivery = Delivery::start(Destination::Environment)?;
+    let (mut receiving, metered) =
+        Receiving::start(receive::config(&args.receive)?, &args.spans, Optional(false))?;
+    let delivery = Delivery::start(Destination::Environment, Optional(false))?;
     let mut claims = args.state_file.as_deref().map(Claims::open).transpose()?;
     claims.iter_mut().for_each(Claims::begin_reported);
     let held = claims.as_ref().map(Claims::held);

@@ -52,6 +52,8 @@ mod local_zone;
 #[cfg(feature = "gateway")]
 mod mappings;
 mod metering;
+#[cfg(feature = "live")]
+mod optional;
 mod output_files;
 mod output_place;
 #[cfg(feature = "plan")]

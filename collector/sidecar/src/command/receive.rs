@@ -22,6 +22,7 @@ use super::error::CommandError;
 use super::live_error::LiveError;
 use super::live_sink::Divert;
 use super::mappings;
+use super::optional::Optional;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, SpanCosts};
 
@@ -52,11 +53,15 @@ impl Receiving {
     pub(super) fn start(
         config: ReceiverConfig,
         spans: &SpanArgs,
+        optional: Optional,
     ) -> Result<(Self, mpsc::Receiver<Metered>), CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
-        let upstream =
-            Config::read(Destination::Environment, environment).map_err(LiveError::from)?;
-        let Some(mut upstream) = upstream else { return Err(LiveError::NoUpstream.into()) };
+        let (upstream, errors) = Config::read_usable(Destination::Environment, environment);
+        let is_invalid = !errors.as_slice().is_empty();
+        let Some(mut upstream) = upstream.filter(|_| optional.0 || !is_invalid) else {
+            let none = if is_invalid { errors.into() } else { LiveError::NoUpstream };
+            return Err(none.into());
+        };
         // It must never drop what was accepted: requests in flight and spans that wait are limited.
         upstream.queue_bytes = u64::MAX;
         upstream.batching = Batching::PASS_THROUGH;
@@ -177,16 +182,17 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
 pub(super) fn for_command(
     listen: Option<&ListenAddress>,
     spans: &SpanArgs,
+    optional: Optional,
 ) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
     if let Some(listen) = listen {
         let config = ReceiverConfig { listen: vec![listen.clone()], ..ReceiverConfig::default() };
-        return Receiving::start(config, spans);
+        return Receiving::start(config, spans, optional);
     }
     let free = ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
     let (token, text) = BearerToken::generate().map_err(LiveError::from)?;
     let config =
         ReceiverConfig { listen: vec![free], token: Some(token), ..ReceiverConfig::default() };
-    let (receiving, metered) = Receiving::start(config, spans)?;
+    let (receiving, metered) = Receiving::start(config, spans, optional)?;
     Ok((Receiving { command_token: Some(text), ..receiving }, metered))
 }
 

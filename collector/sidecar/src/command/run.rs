@@ -38,13 +38,14 @@ use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::metering::{self, Provenance};
+use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::policies;
 #[cfg(feature = "gateway")]
 use super::receive::{self, Receiving};
 use super::run_report;
 use super::signals::SignalListener;
-use super::supervision::{Happened, Optional, Supervision, contained};
+use super::supervision::{Happened, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
@@ -99,13 +100,15 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let otlp_file = otlp_file.map(files::create_otlp).transpose();
     let mut otlp_file = optional.result(otlp_file)?.flatten();
-    let delivery = optional.result(Delivery::start(Destination::Environment))?;
+    let delivery = optional.result(Delivery::start(Destination::Environment, optional))?;
     let (is_exported, delivery) = (delivery.is_some(), delivery.flatten());
     #[cfg(feature = "gateway")]
     let work_mappings = receive::work_mappings(&args.work_mappings)?;
     #[cfg(feature = "gateway")]
     let receiving = match listen(args)? {
-        Some(listen) => optional.result(receive::for_command(listen.as_ref(), &args.spans))?,
+        Some(listen) => {
+            optional.result(receive::for_command(listen.as_ref(), &args.spans, optional))?
+        }
         None => None,
     };
     #[cfg(feature = "gateway")]

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_process::{end_now, reap_others};
 use phasemeter_rules::compile;
-use tracing::warn;
 
 use super::child::Child;
 use super::end_limit::EndLimit;
@@ -21,27 +20,6 @@ use super::signals::{SignalEvent, SignalListener, Terminations, give_up};
 
 /// How often the end of a command is checked for if no signal reports it.
 const INTERVAL: Duration = Duration::from_millis(250);
-
-/// Whether what fails is a warning: beside a command, which does not depend on it.
-#[derive(Clone, Copy)]
-pub(super) struct Optional(pub(super) bool);
-
-impl Optional {
-    /// A result; `None` if this machine refuses it in its present state, and that is a warning. Errors of
-    /// the command line, and of the files that it names, are errors.
-    pub(super) fn result<T>(
-        self,
-        result: Result<T, CommandError>,
-    ) -> Result<Option<T>, CommandError> {
-        match result {
-            Err(error) if self.0 && error.is_of_system() => {
-                warn!("{}; the command runs anyway", error.in_one_line());
-                Ok(None)
-            }
-            result => result.map(Some),
-        }
-    }
-}
 
 /// Runs what may have a fault, which then ends it alone.
 pub(super) fn contained<T>(

@@ -170,6 +170,34 @@ fn command_runs_whatever_the_system_refuses() {
     }
 }
 
+/// The default of an invalid variable is used, or nothing is exported; each is one warning.
+#[test]
+fn command_runs_with_any_settings_of_the_export() {
+    let rig = Rig::new(TWO);
+    let backend = MockBackend::start([]);
+    let address = format!("http://{}", backend.address);
+    for (variable, value, consequence) in [
+        ("PROTOCOL", "tcp", "the default is used"),
+        ("TIMEOUT", "10s", "the default is used"),
+        ("COMPRESSION", "lz4", "the default is used"),
+        ("HEADERS", "secret", "the default is used"),
+        ("INSECURE", "perhaps", "the default is used"),
+        ("TRACES_ENDPOINT", "nonsense", "what it is for is not exported"),
+        ("ENDPOINT", "nonsense", "the command runs anyway"),
+    ] {
+        let name = format!("OTEL_EXPORTER_OTLP_{variable}");
+        for arguments in ["", "--receive"] {
+            let log = assert_runs(&rig, arguments, |command| {
+                command.env(ENDPOINT, &address).env(&name, value);
+            });
+            let warnings: Vec<_> = log.lines().filter(|line| line.contains(&name)).collect();
+            assert!(warnings.iter().any(|line| line.contains(consequence)), "{log}");
+            let is_exported = backend.received().iter().any(|it| it.path.contains("metrics"));
+            assert_eq!(is_exported, variable != "ENDPOINT", "{log}");
+        }
+    }
+}
+
 /// The writing end of a full socket, and its other end, which nothing reads.
 fn stuck() -> (Stdio, UnixStream) {
     let (mut writer, reader) = UnixStream::pair().unwrap();

@@ -24,14 +24,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum timeout in milliseconds: one hour.
 const LONGEST_TIMEOUT: u64 = 3_600_000;
 
-/// The targets of all signals, or every error.
+/// The targets of all signals, as far as they can be used, and every error.
 pub(super) fn targets(
     destination: Destination<'_>,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<BySignal<Option<Target>>, ConfigErrors> {
+) -> (BySignal<Option<Target>>, ConfigErrors) {
     let mut reader = Reader { destination, env, errors: ConfigErrors::default(), tls: Vec::new() };
     let targets = BySignal::each(|signal| reader.target(signal));
-    if reader.errors.as_slice().is_empty() { Ok(targets) } else { Err(reader.errors) }
+    (targets, reader.errors)
 }
 
 struct Reader<'a> {

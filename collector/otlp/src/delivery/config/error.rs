@@ -60,6 +60,17 @@ impl Display for ConfigErrors {
 
 impl Error for ConfigErrors {}
 
+impl ConfigError {
+    /// What follows if the variable is not an error.
+    #[must_use]
+    pub const fn consequence(&self) -> &'static str {
+        match self {
+            Self::Value { .. } | Self::Header { .. } => "the default is used",
+            _ => "what it is for is not exported",
+        }
+    }
+}
+
 /// One error. `variable` is an environment variable, or `--otlp`.
 #[derive(Debug, Error)]
 #[non_exhaustive]

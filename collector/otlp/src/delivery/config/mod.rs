@@ -17,8 +17,8 @@
 //!
 //! For HTTP the signal's path (`/v1/traces`) is appended to the general endpoint; a
 //! signal's own endpoint is used unchanged. Certificates apply to `https` endpoints. The
-//! specification lets an exporter ignore invalid values; this one rejects them, since data sent
-//! elsewhere, or in plain text, is worse than a failed start.
+//! specification's default replaces an invalid value, with a warning, where something else depends on the
+//! start, such as a command; elsewhere an invalid value is an error, so that it is noticed.
 
 mod destination;
 mod endpoint;
@@ -55,22 +55,31 @@ pub struct Config {
     pub retry: Retry,
 }
 
+/// Requests that leave as one have at most this many encoded bytes: a quarter of what gRPC servers accept by
+/// default.
+const BATCH_BYTES: u64 = 1 << 20;
+
 /// How requests of a signal leave: in the Collector's words, `sending_queue.batch` and `num_consumers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Requests leave as one if they have at most this many encoded bytes together; 0 for never.
-    pub max_bytes: u64,
+    /// Requests of a signal leave as one if they have at most this many encoded bytes together; 0 for never.
+    pub max_bytes: BySignal<u64>,
     /// The number of requests in flight. Two of one resource are never in flight at once, so that each
     /// resource's data arrives in order.
     pub consumers: usize,
 }
 
 impl Batching {
-    /// Each request leaves alone, after the one before it.
-    pub const NONE: Self = Self { max_bytes: 0, consumers: 1 };
+    /// For Phasemeter's own data: only events, which arrive one by one, leave with others. None waits for
+    /// them.
+    pub const OWN: Self =
+        Self { max_bytes: BySignal { traces: 0, metrics: 0, logs: BATCH_BYTES }, consumers: 1 };
 
     /// For requests of many senders: one leaves with what has arrived since the last one left.
-    pub const PASS_THROUGH: Self = Self { max_bytes: 1 << 20, consumers: 4 };
+    pub const PASS_THROUGH: Self = Self {
+        max_bytes: BySignal { traces: BATCH_BYTES, metrics: BATCH_BYTES, logs: BATCH_BYTES },
+        consumers: 4,
+    };
 }
 
 impl Config {
@@ -83,14 +92,26 @@ impl Config {
         destination: Destination<'_>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, ConfigErrors> {
-        let targets = environment::targets(destination, &env)?;
+        let (config, errors) = Self::read_usable(destination, env);
+        if errors.as_slice().is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    /// Like [`Self::read`], but returns what can be used beside the errors: of an invalid value the default, as
+    /// the specification requires; a signal whose endpoint or certificates are invalid has no target, since
+    /// data that is sent elsewhere is worse than none.
+    pub fn read_usable(
+        destination: Destination<'_>,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> (Option<Self>, ConfigErrors) {
+        let (targets, errors) = environment::targets(destination, &env);
         let any = targets.iter().any(|(_, target)| target.is_some());
-        Ok(any.then(|| Self {
+        let config = any.then(|| Self {
             targets,
             queue_bytes: QUEUE_BYTES,
-            batching: Batching::NONE,
+            batching: Batching::OWN,
             retry: Retry::default(),
-        }))
+        });
+        (config, errors)
     }
 
     /// The target of a signal; `None` if it is not exported.

@@ -1,13 +1,18 @@
 //! What is taken, dropped, retried and counted.
 
 use super::{
-    Batching, Count, EncodedRequest, ExportResponse, Queue, Receipt, RequestOutcome, Signal, Taken,
+    Batching, BySignal, Count, EncodedRequest, ExportResponse, Queue, Receipt, RequestOutcome,
+    Signal, Taken,
 };
 use proptest::prelude::*;
 use std::sync::mpsc;
 use std::time::Duration;
 
 const CAPACITY: u64 = 100;
+
+/// Each request leaves alone, after the one before it.
+const ALONE: Batching =
+    Batching { max_bytes: BySignal { traces: 0, metrics: 0, logs: 0 }, consumers: 1 };
 const AT_ONCE: Duration = Duration::ZERO;
 
 fn request(signal: Signal, items: u64, bytes: usize) -> EncodedRequest {
@@ -24,7 +29,7 @@ fn retry() -> ExportResponse {
 
 #[test]
 fn oldest_request_is_dropped_across_signals() {
-    let queue = Queue::new(CAPACITY, Batching::NONE);
+    let queue = Queue::new(CAPACITY, ALONE);
     queue.push(request(Signal::Traces, 1, 40));
     queue.push(request(Signal::Metrics, 2, 40));
     queue.push(request(Signal::Metrics, 3, 40));
@@ -39,7 +44,7 @@ fn oldest_request_is_dropped_across_signals() {
 /// What was dropped is returned at once, and each request has one outcome.
 #[test]
 fn receipt_has_the_outcome_of_its_request() {
-    let queue = Queue::new(CAPACITY, Batching::NONE);
+    let queue = Queue::new(CAPACITY, ALONE);
     let (refused, _) = queue.push(request(Signal::Logs, 1, 10));
     let (retried, _) = queue.push(request(Signal::Metrics, 1, 10));
     let (partial, _) = queue.push(request(Signal::Traces, 2, 10));
@@ -68,7 +73,7 @@ fn receipt_has_the_outcome_of_its_request() {
 
 #[tokio::test(start_paused = true)]
 async fn time_until_full_follows_from_the_rate_so_far() {
-    let queue = Queue::new(CAPACITY, Batching::NONE);
+    let queue = Queue::new(CAPACITY, ALONE);
     assert_eq!(queue.time_until_full(), Duration::from_nanos(u64::MAX));
     tokio::time::advance(Duration::from_secs(60)).await;
     queue.push(request(Signal::Traces, 1, 25));
@@ -79,7 +84,7 @@ async fn time_until_full_follows_from_the_rate_so_far() {
 
 #[test]
 fn request_in_flight_is_counted_and_not_dropped() {
-    let queue = Queue::new(CAPACITY, Batching::NONE);
+    let queue = Queue::new(CAPACITY, ALONE);
     queue.push(request(Signal::Traces, 1, 60));
     let sent = queue.take(Signal::Traces, 0).unwrap();
     queue.push(request(Signal::Traces, 2, 60));
@@ -92,7 +97,7 @@ fn request_in_flight_is_counted_and_not_dropped() {
 
 #[test]
 fn wait_for_space_ends_with_space_or_patience() {
-    let queue = Queue::new(CAPACITY, Batching::NONE);
+    let queue = Queue::new(CAPACITY, ALONE);
     queue.push(request(Signal::Traces, 1, 60));
     let next = request(Signal::Traces, 2, 60);
     queue.wait_for_space(&next, AT_ONCE);
@@ -145,10 +150,10 @@ proptest! {
     /// requests leave in order.
     #[test]
     fn nothing_is_lost_in_silence(steps in prop::collection::vec(step(), 0..200)) {
-        let queue = Queue::new(CAPACITY, Batching::NONE);
+        let queue = Queue::new(CAPACITY, ALONE);
         let mut pushed = 0;
-        let mut flying: super::BySignal<Option<Taken>> = super::BySignal::default();
-        let mut done: super::BySignal<Option<u64>> = super::BySignal::default();
+        let mut flying: BySignal<Option<Taken>> = BySignal::default();
+        let mut done: BySignal<Option<u64>> = BySignal::default();
         for step in steps {
             match step {
                 Step::Push(signal, items, bytes) => {
@@ -197,7 +202,8 @@ proptest! {
     }
 }
 
-const BATCHES: Batching = Batching { max_bytes: 15, consumers: 2 };
+const BATCHES: Batching =
+    Batching { max_bytes: BySignal { traces: 15, metrics: 15, logs: 15 }, consumers: 2 };
 
 /// A request of five bytes of one resource.
 fn of(resource: u8) -> EncodedRequest {
@@ -224,7 +230,7 @@ fn small_requests_leave_as_one() {
 
 #[test]
 fn data_of_a_resource_stays_in_order_while_others_are_in_flight() {
-    let queue = Queue::new(CAPACITY, Batching { max_bytes: 0, ..BATCHES });
+    let queue = Queue::new(CAPACITY, Batching { consumers: 2, ..ALONE });
     [b'a', b'a', b'b', b'a'].into_iter().for_each(|resource| drop(queue.push(of(resource))));
     let first = queue.take(Signal::Traces, 0).unwrap();
     let other = queue.take(Signal::Traces, 1).unwrap();
