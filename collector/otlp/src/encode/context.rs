@@ -1,7 +1,7 @@
 //! What the encoders of one GPU share: its meter, its attributes, its place in the trace.
 
 use phasemeter_meter::gpu::GpuMeter;
-use phasemeter_meter::reading::Reading;
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Timestamp;
 
 use super::gpu_attributes::GpuAttributes;
@@ -23,6 +23,12 @@ impl GpuSnapshot<'_> {
     /// The last reading since the previous export: an instantaneous value is exported once.
     pub(super) fn last_reading(&self) -> Option<&Reading> {
         self.meter.last_reading().filter(|reading| reading.at >= self.since)
+    }
+
+    /// Whether the GPU has responded since the previous export. If not, nothing about it is known to hold now.
+    pub(super) fn responds(&self) -> bool {
+        let last = self.last_reading();
+        last.is_some_and(|reading| reading.utilization != Err(MissingReason::Lost))
     }
 }
 

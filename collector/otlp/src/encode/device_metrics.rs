@@ -11,6 +11,7 @@ use std::mem;
 use phasemeter_meter::device_metric::{
     Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
 };
+use phasemeter_meter::reading::Reading;
 use phasemeter_meter::rise::Rise;
 use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Nanos, Timestamp};
 
@@ -81,6 +82,16 @@ impl DeviceMetrics {
         self.health.record_xid(code);
     }
 
+    /// Records that errors of the driver would have been reported.
+    pub(super) const fn watch_errors(&mut self) {
+        self.health.watch();
+    }
+
+    /// Records what a reading shows about the health of the GPU.
+    pub(super) fn record_reading(&mut self, reading: &Reading) {
+        self.health.record_reading(reading);
+    }
+
     /// Records that the GPU responds again.
     pub(super) const fn recover(&mut self) {
         self.health.recover();
@@ -107,9 +118,7 @@ impl DeviceMetrics {
                 let known = self.counters.entry((component, counter)).or_insert(first);
                 let rise = Rise::between(known.last, total).counted();
                 *known = Increase { last: total, by: known.by.saturating_add(rise) };
-                if rise > 0 {
-                    self.health.record_rise(counter);
-                }
+                self.health.record_counter(counter, rise > 0);
             }
             DeviceValue::RowRemapping { pending, failed } => {
                 self.health.record_row_remapping(pending, failed);
@@ -141,7 +150,7 @@ impl DeviceMetrics {
         for last in mem::take(&mut self.gauges) {
             add_gauge(&last, export, batch);
         }
-        if let Some(limit) = self.power_limit {
+        if let Some(limit) = self.power_limit.filter(|_| export.responds()) {
             let point = double(Start::NONE, vec![export.attributes.id()], limit.watts());
             batch.workload.add(&metrics::POWER_LIMIT, point);
         }

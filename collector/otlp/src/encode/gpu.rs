@@ -2,12 +2,15 @@
 //!
 //! Must not depend on other GPUs, or on requests.
 
+use std::collections::BTreeSet;
+
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::price::Price;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -89,6 +92,16 @@ impl GpuExport {
         self.device_metrics.count_xids(code, count);
     }
 
+    /// Leaves out the `hw.*` metrics of these quantities: another program sends them.
+    pub fn leave_out(&mut self, received: &BTreeSet<Quantity>) {
+        self.hardware.leave_out(received);
+    }
+
+    /// Records that errors of the driver would have been reported.
+    pub const fn watch_errors(&mut self) {
+        self.device_metrics.watch_errors();
+    }
+
     /// Changes the price from `at` on; no later time has been exported.
     pub fn change_price(&mut self, at: Timestamp, price: &Price) {
         self.attributes.change_price(at, price);
@@ -124,6 +137,7 @@ impl GpuExport {
     pub(super) fn record(&mut self, reading: &Reading, exemplars: ExemplarFilter) {
         self.attributes.reach(reading.at);
         self.accounts.record(reading);
+        self.device_metrics.record_reading(reading);
         self.device_metrics.settle(reading.at);
         let is_sampled =
             self.session.as_ref().is_some_and(|it| it.placement.span.flags.is_sampled());

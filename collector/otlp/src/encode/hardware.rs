@@ -2,7 +2,10 @@
 //!
 //! Must not depend on phases or money.
 
+use std::collections::BTreeSet;
+
 use phasemeter_meter::accounts::Balance;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{Bytes, Celsius, Nanos};
 
@@ -23,6 +26,8 @@ pub(super) struct Hardware {
     observed: Balance,
     /// Energy at the last export, in joules.
     energy: f64,
+    /// Of which quantities another program sends the metrics.
+    received: BTreeSet<Quantity>,
 }
 
 impl Hardware {
@@ -37,14 +42,26 @@ impl Hardware {
             ],
             observed: Balance::default(),
             energy: 0.0,
+            received: BTreeSet::new(),
         }
+    }
+
+    /// Leaves out the metrics of these quantities from now on. Sent twice, they would be summed twice.
+    pub(super) fn leave_out(&mut self, received: &BTreeSet<Quantity>) {
+        self.received.extend(received);
+    }
+
+    fn sends(&self, quantity: Quantity) -> bool {
+        !self.received.contains(&quantity)
     }
 
     /// Adds the points of one export.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         self.add_utilization(export, batch);
         self.add_energy(export, batch);
-        self.add_limits(export, batch);
+        if export.responds() {
+            self.add_limits(export, batch);
+        }
         if let Some(reading) = export.last_reading() {
             self.add_reading(reading, export, batch);
         }
@@ -52,7 +69,7 @@ impl Hardware {
 
     /// Adds limits and capacities.
     fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
-        if let Some(total) = self.memory_total {
+        if let Some(total) = self.memory_total.filter(|_| self.sends(Quantity::MemoryTotal)) {
             let point = integer(export.start, export.attributes.gpu(), total.get());
             batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
         }
@@ -71,7 +88,7 @@ impl Hardware {
         let observed = export.meter.accounts().observed();
         let before = std::mem::replace(&mut self.observed, observed);
         let time = observed.time - before.time;
-        if time > Nanos::ZERO {
+        if time > Nanos::ZERO && self.sends(Quantity::Utilization) {
             let weighted = observed.weighted.saturating_sub(before.weighted);
             let mean = weighted_seconds(weighted) / time.as_secs_f64();
             let since = Start::at(export.since);
@@ -87,6 +104,9 @@ impl Hardware {
         // A counter that is read again replaces the integral of power since, and can be lower; a sum
         // must not fall.
         self.energy = self.energy.max(joules);
+        if !self.sends(Quantity::Energy) {
+            return;
+        }
         let attributes = export.attributes.hardware("hw.type", "gpu");
         batch.hardware.add(&metrics::HW_ENERGY, double(export.start, attributes, self.energy));
     }
@@ -96,19 +116,22 @@ impl Hardware {
         let numbers = &mut batch.hardware;
         let gauge = Start::NONE;
         if let Some(used) = reading.memory_used {
-            let point = integer(export.start, attributes.gpu(), used.get());
-            numbers.add(&metrics::HW_MEMORY_USAGE, point);
+            if self.sends(Quantity::MemoryUsed) {
+                let point = integer(export.start, attributes.gpu(), used.get());
+                numbers.add(&metrics::HW_MEMORY_USAGE, point);
+            }
             if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
                 let fraction = used.get() as f64 / total.get() as f64;
                 let point = double(gauge, attributes.gpu(), fraction);
                 numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
             }
         }
-        if let Some(power) = reading.power {
+        if let Some(power) = reading.power.filter(|_| self.sends(Quantity::Power)) {
             let attributes = attributes.hardware("hw.type", "gpu");
             numbers.add(&metrics::HW_POWER, double(gauge, attributes, power.watts()));
         }
-        if let Some(temperature) = reading.temperature {
+        if let Some(temperature) = reading.temperature.filter(|_| self.sends(Quantity::Temperature))
+        {
             let attributes = attributes.hardware("hw.sensor_location", "gpu");
             let celsius = f64::from(temperature.0);
             numbers.add(&metrics::HW_TEMPERATURE, double(gauge, attributes, celsius));

@@ -4,7 +4,9 @@
 //! how its causes are measured.
 
 use phasemeter_meter::device_metric::Counter;
+use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::units::Utilization;
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
@@ -18,9 +20,15 @@ use super::values::{integer, text};
 const FATAL_XIDS: [u64; 17] =
     [46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158];
 
+/// Reasons for reduced clocks that show a fault.
+const FAULTS: [DeviceColumn; 3] =
+    [DeviceColumn::SoftwareThermal, DeviceColumn::HardwareThermal, DeviceColumn::PowerBrake];
+
 /// What affects the health of a GPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
+    /// Whether anything about its health was ever measured.
+    is_known: bool,
     /// A fatal XID since the GPU was found or recovered.
     has_failed: bool,
     /// Clocks reduced by heat or the power supply, or another XID, since the last export.
@@ -30,8 +38,23 @@ pub(super) struct Health {
 }
 
 impl Health {
+    /// Records that errors would have been reported.
+    pub(super) const fn watch(&mut self) {
+        self.is_known = true;
+    }
+
+    /// Records what a reading shows.
+    pub(super) fn record_reading(&mut self, reading: &Reading) {
+        let faults = FAULTS.map(|reason| reading.device.share(reason));
+        let has_errors = reading.device.number(DeviceColumn::MemoryErrors).is_some();
+        let is_lost = reading.utilization == Err(MissingReason::Lost);
+        self.is_known |= has_errors || is_lost || faults.iter().any(Option::is_some);
+        self.is_degraded |= faults.iter().flatten().any(|share| *share > Utilization::ZERO);
+    }
+
     /// Records an error reported by the driver.
     pub(super) fn record_xid(&mut self, code: u64) {
+        self.watch();
         if FATAL_XIDS.contains(&code) {
             self.has_failed = true;
         } else {
@@ -39,18 +62,18 @@ impl Health {
         }
     }
 
-    /// Records that a counter rose.
-    pub(super) const fn record_rise(&mut self, counter: Counter) {
+    /// Records the value of a counter, and whether it rose.
+    pub(super) const fn record_counter(&mut self, counter: Counter, rose: bool) {
         match counter {
             Counter::SoftwareThermal | Counter::HardwareThermal | Counter::PowerBrake => {
-                self.is_degraded = true;
+                self.watch();
+                self.is_degraded |= rose;
             }
+            Counter::Corrected | Counter::Uncorrected => self.watch(),
             Counter::PowerCap
             | Counter::SyncBoost
             | Counter::Received
             | Counter::Transmitted
-            | Counter::Corrected
-            | Counter::Uncorrected
             | Counter::Replays
             | Counter::Recoveries
             | Counter::CrcErrors => {}
@@ -59,6 +82,7 @@ impl Health {
 
     /// Records whether rows are being remapped.
     pub(super) const fn record_row_remapping(&mut self, pending: bool, failed: bool) {
+        self.watch();
         self.is_failing = pending || failed;
     }
 
@@ -67,9 +91,10 @@ impl Health {
         self.has_failed = false;
     }
 
-    /// Adds the states as of the last reading since the last export, if any.
+    /// Adds the states as of the last reading since the last export, if any. Without anything that was measured,
+    /// nothing is known: a GPU is not healthy for being silent.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        let Some(reading) = export.last_reading() else { return };
+        let Some(reading) = export.last_reading().filter(|_| self.is_known) else { return };
         for (state, holds) in self.states(reading) {
             let mut attributes = export.attributes.hardware("hw.type", "gpu");
             attributes.push(text("hw.state", state));
@@ -79,7 +104,7 @@ impl Health {
     }
 
     fn states(&self, reading: &Reading) -> [(&'static str, bool); 4] {
-        let Self { has_failed, is_degraded, is_failing } = *self;
+        let Self { has_failed, is_degraded, is_failing, .. } = *self;
         let has_failed = has_failed || reading.utilization == Err(MissingReason::Lost);
         [
             ("ok", !(has_failed || is_degraded || is_failing)),
@@ -117,7 +142,8 @@ mod tests {
             use Counter::{HardwareThermal, PowerBrake, SoftwareThermal};
             let degrades = [SoftwareThermal, HardwareThermal, PowerBrake].contains(&counter);
             let expected = if degrades { "degraded" } else { "ok" };
-            assert_eq!(after(&|health| health.record_rise(counter)), [expected], "{counter:?}");
+            let rise = |health: &mut Health| health.record_counter(counter, true);
+            assert_eq!(after(&rise), [expected], "{counter:?}");
         }
         for code in [13, 31, 43, 45, 63, 74, 92, 94] {
             assert_eq!(after(&|health| health.record_xid(code)), ["degraded"], "{code}");
@@ -128,6 +154,34 @@ mod tests {
         for (pending, failed) in [(true, false), (false, true), (true, true)] {
             let changed = after(&|health| health.record_row_remapping(pending, failed));
             assert_eq!(changed, ["predicted_failure"]);
+        }
+    }
+
+    /// Guarantee: a GPU of which only utilization, memory and power were measured has no states.
+    #[test]
+    fn health_is_known_once_something_about_it_was_measured() {
+        let mut reading = Reading::at(Timestamp::default());
+        reading.utilization = Ok(Utilization::ZERO);
+        let known = |change: &dyn Fn(&mut Health)| {
+            let mut health = Health::default();
+            health.record_reading(&reading);
+            change(&mut health);
+            health.is_known
+        };
+        assert!(!known(&|_| {}));
+        assert!(!known(&|health| health.record_counter(Counter::Received, true)));
+        assert!(known(&|health| health.record_counter(Counter::PowerBrake, false)));
+        assert!(known(&|health| health.record_row_remapping(false, false)));
+        assert!(known(&|health| health.record_xid(13)));
+        assert!(known(&Health::watch));
+        let lost = Reading { utilization: Err(MissingReason::Lost), ..reading };
+        assert!(known(&|health| health.record_reading(&lost)));
+        for active in [0, 0x40] {
+            let mut throttled = reading;
+            throttled.device.set_event_reasons(active);
+            let mut health = Health::default();
+            health.record_reading(&throttled);
+            assert_eq!((health.is_known, health.is_degraded), (true, active > 0));
         }
     }
 

@@ -107,6 +107,7 @@ impl GatewayBilling {
         } else if let Some(known) = self.gpus.get_mut(index) {
             known.update(identity);
         }
+        pipeline.note_received(index, &held.own_names, held.reports_errors);
         for (from, to) in billed_elsewhere {
             self.exempt(pipeline, index, *from, *to);
         }

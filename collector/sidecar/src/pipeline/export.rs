@@ -2,9 +2,11 @@
 //!
 //! Must not depend on where requests go.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use phasemeter_meter::device_metric::DeviceMetric;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{CommandExit, ExportSettings, Exporter, GpuEvent, Outgoing};
@@ -35,6 +37,22 @@ impl Pipeline<'_> {
             exporter.event(export, event, gpu.meter.begins_at());
         }
         self.send()
+    }
+
+    /// Notes of a GPU of which quantities another program sends the `hw.*` metrics, which are left out from now on,
+    /// and whether errors of its driver would be reported.
+    pub fn note_received(
+        &mut self,
+        gpu: usize,
+        own_names: &BTreeSet<Quantity>,
+        reports_errors: bool,
+    ) {
+        for export in self.gpus.get_mut(gpu).into_iter().filter_map(|gpu| gpu.export.as_mut()) {
+            export.leave_out(own_names);
+            if reports_errors {
+                export.watch_errors();
+            }
+        }
     }
 
     /// Counts XID errors of a GPU. Their events may follow later.

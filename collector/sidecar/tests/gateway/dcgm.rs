@@ -124,6 +124,7 @@ pub(crate) fn full_page(gpu: &str, at: u64, percent: f64) -> EncodedRequest {
         ("DCGM_FI_DEV_GPU_TEMP", 41.0),
         ("DCGM_FI_DEV_SM_CLOCK", 1_410.0),
         ("DCGM_FI_DEV_MEM_CLOCK", 6_251.0),
+        ("DCGM_FI_DEV_XID_ERRORS", 0.0),
     ];
     metrics("prometheus", vec![text("service.name", "dcgm")], all.map(gauge).into())
 }

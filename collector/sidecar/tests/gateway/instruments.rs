@@ -11,13 +11,16 @@ use phasemeter_otlp::{EncodedRequest, OtlpFile, Request};
 use prost::Message;
 use serde_json::Value;
 
-use crate::dcgm::{START, text};
+use crate::dcgm::{START, page, text};
 use crate::mock_backend::MockBackend;
 use crate::process::{Gateway, audit, client};
 use crate::work::CUMULATIVE;
-use crate::{NANOS, SOON};
+use crate::{GPU, NANOS, SOON, metered};
 
 const DELTA: i32 = 1;
+
+/// The name of the GPU, whose ID is one on its host.
+const OF_HOST: &str = "node-1:GPU-a";
 
 /// Joules per 15 s.
 const JOULES: f64 = 571.0;
@@ -71,7 +74,7 @@ fn request(metrics: Vec<(&str, Data)>) -> EncodedRequest {
 }
 
 /// The reports of the gateway and of an audit of these requests, and the log of the former.
-fn metered(requests: Vec<EncodedRequest>) -> ([Value; 2], String) {
+fn reports(requests: Vec<EncodedRequest>) -> ([Value; 2], String) {
     let mut bytes = Vec::new();
     let mut file = OtlpFile::new(&mut bytes);
     for request in &requests {
@@ -115,7 +118,7 @@ fn energy_is_read_from_each_instrument_as_what_it_is() {
         ("overlapping delta", pages(&overlapping), 19.0),
     ];
     for (name, requests, intervals) in all {
-        let (reports, log) = metered(requests);
+        let (reports, log) = reports(requests);
         for report in reports {
             let found = report["gpus"][0]["energy_joules"].as_f64().unwrap();
             assert!((found - intervals * JOULES).abs() < 1e-6, "{name}: {found}");
@@ -138,7 +141,7 @@ fn instrument_that_cannot_be_read_is_refused_by_name() {
         ]
     };
     let requests = (START..=START + 60).step_by(15).map(|at| request(page(at))).collect();
-    let (reports, log) = metered(requests);
+    let (reports, log) = reports(requests);
     let refused = |metric: &str, what: &str, quantity: &str, send: &str| {
         format!(
             "{metric} of node-1: is {what}, from which {quantity} cannot be read; its values are refused: send {send}"
@@ -161,4 +164,46 @@ fn instrument_that_cannot_be_read_is_refused_by_name() {
         assert_eq!(gpu["energy_joules"], Value::Null);
         assert_eq!(gpu["memory"]["used_peak_bytes"], 1_000_000_000);
     }
+}
+
+/// Scenario: a program sends utilization, power and temperature of a GPU under the names of OpenTelemetry's conventions,
+/// and the temperature of a CPU; another one is a GPU of dcgm-exporter that reports no XID error.
+/// Guarantee: what was received is not sent again under its name, so that sums hold; health is stated of the GPU whose
+/// errors are reported only. A temperature without a type is read if its ID is that of a GPU, and makes no GPU.
+#[test]
+fn received_names_are_not_sent_again_and_silence_is_not_health() {
+    let of = |id: &str, location: Option<&str>, at: u64, value: f64| {
+        let mut attributes = vec![text("hw.id", id)];
+        attributes.extend(location.map(|it| text("hw.sensor_location", it)));
+        let point = NumberDataPoint { attributes, ..number(0, at, value).remove(0) };
+        Data::Gauge(Gauge { data_points: vec![point] })
+    };
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    for at in (START..=START + 120).step_by(15) {
+        client.enqueue(request(vec![
+            ("hw.gpu.utilization", gauge(at, 0.5)),
+            ("hw.power", gauge(at, 300.0)),
+            ("hw.temperature", of("GPU-a", None, at, 41.0)),
+        ]));
+        client.enqueue(request(vec![("hw.temperature", of("cpu0", None, at, 60.0))]));
+        client.enqueue(request(vec![("hw.temperature", of("cpu1", Some("cpu"), at, 60.0))]));
+        client.enqueue(page(GPU, at, 50.0));
+    }
+    assert!(client.flush(SOON).all_sent());
+    let (_, report) = gateway.stop();
+    let gpus = report["gpus"].as_array().unwrap();
+    assert_eq!(gpus.len(), 2, "{report:#}");
+    assert_eq!(gpus.iter().find(|gpu| gpu["id"] == OF_HOST).unwrap()["energy_joules"], 36_000.0);
+    let captured = metered(&backend);
+    let sent = |metric: &str, gpu: &str| {
+        captured.streams(metric).iter().any(|(attributes, _)| attributes["hw.id"] == gpu)
+    };
+    for metric in ["hw.gpu.utilization", "hw.power", "hw.temperature", "hw.status"] {
+        assert!(!sent(metric, OF_HOST), "{metric}");
+    }
+    // Of names that were not received, and of a GPU of another sender.
+    assert!(sent("hw.energy", OF_HOST) && sent("phasemeter.gpu.cost", OF_HOST));
+    assert!(sent("hw.gpu.utilization", GPU) && sent("hw.status", GPU));
 }

@@ -135,6 +135,9 @@ impl ReadingBuffer {
     /// standing still if it does for one.
     pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Inserted {
         let GpuValue { gpu: labels, at, quantity, rank, basis, value } = value;
+        if labels.is_of_any_hardware && !self.indices.contains_key(&labels.id.name()) {
+            return Inserted::default();
+        }
         let Some(index) = self.index(&labels) else {
             self.dropped += 1;
             return Inserted::default();
@@ -143,6 +146,9 @@ impl ReadingBuffer {
         let Some(quantity) = quantity else { return inserted };
         if let Some(gpu) = self.gpus.get_mut(index) {
             gpu.labels.note(&labels);
+            if labels.has_own_name && labels.instance.is_none() {
+                gpu.own_names.insert(quantity);
+            }
         }
         let sender = labels.sender().map(str::to_owned);
         let GpuLabels { instance, pod, holder, details, .. } = labels;

@@ -124,6 +124,8 @@ struct MetricTable {
     required: BTreeMap<String, String>,
     #[serde(default)]
     without: Vec<String>,
+    #[serde(default)]
+    of_any_hardware: bool,
 }
 
 /// A quantity, by its name.
@@ -176,6 +178,7 @@ impl MappingFile {
             let rule = Rule {
                 quantity: None,
                 rank: 0,
+                is_of_any_hardware: false,
                 unit: Unit::Code,
                 basis: Basis::NvmlGpu,
                 scale: one(),
@@ -195,7 +198,16 @@ fn rule(
     identity: &Identity,
     missing_from: Option<f64>,
 ) -> Result<(String, Rule), MappingError> {
-    let MetricTable { name: metric, is: quantity, unit, basis, scale, required, without } = table;
+    let MetricTable {
+        name: metric,
+        is: quantity,
+        unit,
+        basis,
+        scale,
+        required,
+        without,
+        of_any_hardware: is_of_any_hardware,
+    } = table;
     if !unit.is_of(quantity) {
         return Err(MappingError::Unit { metric });
     }
@@ -211,8 +223,18 @@ fn rule(
     }
     let (quantity, identity) = (Some(quantity), identity.clone());
     let filter = LabelFilter::new(required, &without);
-    let rank = 0;
-    Ok((metric, Rule { quantity, rank, unit, basis, scale, filter, missing_from, identity }))
+    let rule = Rule {
+        quantity,
+        rank: 0,
+        is_of_any_hardware,
+        unit,
+        basis,
+        scale,
+        filter,
+        missing_from,
+        identity,
+    };
+    Ok((metric, rule))
 }
 
 /// The message and the line of a TOML error.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
 
@@ -53,6 +54,10 @@ pub struct HeldReading {
     pub xid: Option<u64>,
     /// The rates of its links.
     pub rates: LinkRates,
+    /// Whether its sender reports XID errors, also if there was none.
+    pub reports_errors: bool,
+    /// Of which quantities metrics were received that have the names under which Phasemeter sends them.
+    pub own_names: BTreeSet<Quantity>,
 }
 
 /// A GPU whose values are held.
@@ -80,6 +85,8 @@ pub(super) struct HeldGpu {
     pub(super) shares: Shares,
     /// The labels of its points.
     pub(super) labels: PointLabels,
+    /// See [`HeldReading::own_names`].
+    pub(super) own_names: BTreeSet<Quantity>,
     /// Its allocations to holders.
     allocations: Allocations,
     /// Its energy, if its sender reports increases.
@@ -195,6 +202,8 @@ impl HeldGpu {
             pauses: coverage.outside(stale, at).collect(),
             xid,
             rates: instant.rates(),
+            reports_errors: reported.is_some(),
+            own_names: self.own_names.clone(),
         })
     }
 

@@ -32,6 +32,10 @@ pub struct GpuLabels {
     pub holder: Option<Holder>,
     /// Attributes of its host and of its pod, beside a utilization.
     pub details: Vec<(String, String)>,
+    /// Whether the metric has the name that Phasemeter sends it under (`hw.*`).
+    pub has_own_name: bool,
+    /// Whether it may be something other than a GPU, unless other points are of a GPU with this ID.
+    pub is_of_any_hardware: bool,
 }
 
 /// What labels tell of a MIG instance.
@@ -125,6 +129,8 @@ impl Identity {
             holder: self.holder(point, pod.as_ref()),
             pod,
             details,
+            has_own_name: false,
+            is_of_any_hardware: false,
         })
     }
 

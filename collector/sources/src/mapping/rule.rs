@@ -31,6 +31,9 @@ pub struct GpuValue {
     pub value: Result<Value, MissingReason>,
 }
 
+/// The beginning of the names of metrics that Phasemeter sends, too.
+const OWN_NAMES: &str = "hw.";
+
 /// Which points of a metric are which value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
@@ -38,6 +41,8 @@ pub(super) struct Rule {
     pub(super) quantity: Option<Quantity>,
     /// Of several metrics of one value, the one with the lowest rank counts.
     pub(super) rank: i32,
+    /// Whether points may be of hardware that is no GPU.
+    pub(super) is_of_any_hardware: bool,
     pub(super) unit: Unit,
     pub(super) basis: Basis,
     /// Factor from the sender's numbers to the unit.
@@ -61,7 +66,11 @@ impl Rule {
         point: &Point<'_>,
         units: &mut UnitChecks,
     ) -> Option<(GpuValue, Option<UnitNotice>)> {
-        let gpu = self.identity.read(point, self.quantity)?;
+        let gpu = GpuLabels {
+            has_own_name: point.metric.starts_with(OWN_NAMES),
+            is_of_any_hardware: self.is_of_any_hardware,
+            ..self.identity.read(point, self.quantity)?
+        };
         let Some(quantity) = self.quantity else {
             let value = Err(MissingReason::NotCollected);
             return Some((
