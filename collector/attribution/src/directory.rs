@@ -5,9 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::span::GpuSet;
+use phasemeter_meter::units::Timestamp;
+
+use crate::assignments::{Assignments, PodKeys};
 
 /// Maximum number of processes and of pods that are known of all GPUs, unless each has fewer than
 /// [`MIN_OWNERS`]; and of one GPU. Beyond it, the oldest of the GPU are forgotten.
@@ -27,6 +30,10 @@ pub struct Pod {
 }
 
 impl Pod {
+    const fn is_named(&self) -> bool {
+        self.uid.is_some() || self.name.is_some()
+    }
+
     fn full_name(&self) -> Option<(&str, &str)> {
         self.namespace.as_deref().zip(self.name.as_deref())
     }
@@ -58,6 +65,27 @@ pub struct Directory {
 struct Gpu {
     host: Option<String>,
     owners: Owners,
+    /// The pods among them, over time.
+    pods: Assignments,
+}
+
+/// What the attributes of a resource name.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// These GPUs, at any time.
+    Gpus(Arc<[usize]>),
+    /// A pod.
+    Pod(PodPlace),
+}
+
+/// A pod, and the GPUs that may have it.
+#[derive(Clone, Debug)]
+pub struct PodPlace {
+    keys: PodKeys,
+    /// Those that it has had at any time.
+    gpus: Arc<[usize]>,
+    /// Those of its host.
+    of_host: Arc<[usize]>,
 }
 
 /// What identifies GPUs. Kept as a hash with a secret key, since labels are long and come from anywhere.
@@ -99,7 +127,8 @@ impl Directory {
     /// Adds a GPU: its UUID, else its `hw.id`, after `HOST:` if the host is known; and its `host.name`.
     pub fn add_gpu(&mut self, hw_id: &str, host: Option<&str>) {
         let gpu = self.gpus.len();
-        self.gpus.push(Gpu { host: host.map(str::to_owned), owners: Owners::default() });
+        let (owners, pods) = (Owners::default(), Assignments::default());
+        self.gpus.push(Gpu { host: host.map(str::to_owned), owners, pods });
         self.add(&Key::HwId(hw_id), gpu);
         if let Some(host) = host {
             self.add(&Key::Host(host), gpu);
@@ -112,25 +141,54 @@ impl Directory {
         self.add_owner(gpu, [Some(key), None]);
     }
 
-    /// A GPU is assigned to a pod.
-    pub fn add_pod(&mut self, gpu: usize, pod: &Pod) {
-        let has_uid = pod.uid.is_some();
-        let uid = pod.uid.as_deref().map(|uid| self.hasher.hash_one(Key::PodUid(uid)));
-        let name = pod.full_name();
-        let name = name.map(|name| self.hasher.hash_one(Key::PodName { name, has_uid }));
-        self.add_owner(gpu, [uid, name]);
+    /// A point of a GPU at this instant names its pod, or none.
+    pub fn see_pod(&mut self, gpu: usize, at: Timestamp, pod: Option<&Pod>) {
+        let keys = pod.map(|pod| {
+            let has_uid = pod.uid.is_some();
+            let uid = pod.uid.as_deref().map(|uid| self.hasher.hash_one(Key::PodUid(uid)));
+            let name = pod.full_name();
+            [uid, name.map(|name| self.hasher.hash_one(Key::PodName { name, has_uid }))]
+        });
+        let most = self.most_owners();
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.pods.see(at, keys, most);
+        }
+        keys.into_iter().for_each(|keys| self.add_owner(gpu, keys));
     }
 
-    /// The GPUs of a resource, by the first attribute that identifies any: `hw.id`, `process.pid`, its pod,
-    /// `host.name`. All, if none does. A process is one of its host.
+    /// What a resource names, by the most specific attribute that it has: `hw.id`; `process.pid`, if it is that of
+    /// a known process; its pod; `host.name`. A process is one of its host.
     #[must_use]
-    pub fn gpus_of(&self, resource: &ResourceIdentity<'_>) -> GpuSet {
-        let found = self
-            .by_hw_id(resource)
-            .or_else(|| self.by_process(resource))
-            .or_else(|| self.by_pod(resource.pod?))
-            .or_else(|| self.listed(&Key::Host(resource.host?)));
-        found.map_or(GpuSet::All, GpuSet::Listed)
+    pub fn place(&self, resource: &ResourceIdentity<'_>) -> Place {
+        if resource.hw_id.is_some() {
+            return Place::Gpus(self.by_hw_id(resource).unwrap_or_default());
+        }
+        if let Some(gpus) = self.by_process(resource) {
+            return Place::Gpus(gpus);
+        }
+        let of_host = resource.host.and_then(|host| self.listed(&Key::Host(host)));
+        let of_host = of_host.unwrap_or_default();
+        match resource.pod.filter(|pod| pod.is_named()) {
+            Some(pod) => Place::Pod(self.of_pod(pod, of_host)),
+            None => Place::Gpus(of_host),
+        }
+    }
+
+    /// The GPUs of a place during this time: none, if it has none that is known, so that nobody pays for GPUs of
+    /// others. A pod without a GPU has those of its host that no pod has.
+    #[must_use]
+    pub fn gpus_of(&self, place: &Place, during: &Range<Timestamp>) -> Arc<[usize]> {
+        let PodPlace { keys, gpus, of_host } = match place {
+            Place::Gpus(gpus) => return Arc::clone(gpus),
+            Place::Pod(place) => place,
+        };
+        let has = |gpu: &usize| self.gpus.get(*gpu).is_some_and(|it| it.pods.have(*keys, during));
+        let found = filtered(gpus, has);
+        if !found.is_empty() {
+            return found;
+        }
+        let is_free = |gpu: &usize| self.gpus.get(*gpu).is_some_and(|it| !it.pods.have_any(during));
+        filtered(of_host, is_free)
     }
 
     fn by_hw_id(&self, resource: &ResourceIdentity<'_>) -> Option<Arc<[usize]>> {
@@ -154,19 +212,25 @@ impl Directory {
     }
 
     /// Two pods are the same by their UIDs, if both are known, else by namespace and name.
-    fn by_pod(&self, pod: &Pod) -> Option<Arc<[usize]>> {
-        let named =
-            |has_uid| pod.full_name().and_then(|name| self.listed(&Key::PodName { name, has_uid }));
+    fn of_pod(&self, pod: &Pod, of_host: Arc<[usize]>) -> PodPlace {
+        let named = |has_uid| {
+            pod.full_name().map(|name| self.hasher.hash_one(Key::PodName { name, has_uid }))
+        };
         let exact = match pod.uid.as_deref() {
-            Some(uid) => self.listed(&Key::PodUid(uid)),
+            Some(uid) => Some(self.hasher.hash_one(Key::PodUid(uid))),
             None => named(true),
         };
-        union(exact, named(false))
+        let keys = [exact, named(false)];
+        let [exact, named] = keys.map(|key| self.with_key(key?));
+        PodPlace { keys, gpus: union(exact, named).unwrap_or_default(), of_host }
+    }
+
+    fn with_key(&self, key: u64) -> Option<Arc<[usize]>> {
+        self.members.get(&key).map(|members| Arc::clone(&members.listed))
     }
 
     fn listed(&self, key: &Key<'_>) -> Option<Arc<[usize]>> {
-        let members = self.members.get(&self.hasher.hash_one(key))?;
-        Some(Arc::clone(&members.listed))
+        self.with_key(self.hasher.hash_one(key))
     }
 
     fn add(&mut self, key: &Key<'_>, gpu: usize) {
@@ -174,8 +238,13 @@ impl Directory {
         self.members.entry(key).or_default().add(gpu);
     }
 
+    /// How many owners of a GPU are known.
+    fn most_owners(&self) -> usize {
+        (MAX_OWNERS / self.gpus.len().max(1)).clamp(MIN_OWNERS, MAX_OWNERS_OF_GPU)
+    }
+
     fn add_owner(&mut self, gpu: usize, keys: [Option<u64>; 2]) {
-        let most = (MAX_OWNERS / self.gpus.len().max(1)).clamp(MIN_OWNERS, MAX_OWNERS_OF_GPU);
+        let most = self.most_owners();
         let Some(Gpu { owners, .. }) = self.gpus.get_mut(gpu) else { return };
         if keys == [None, None] || !owners.known.insert(keys) {
             return;
@@ -224,6 +293,15 @@ impl Members {
     }
 }
 
+/// The GPUs of a list that fit, which usually are all.
+fn filtered(gpus: &Arc<[usize]>, fits: impl Fn(&usize) -> bool) -> Arc<[usize]> {
+    if gpus.iter().all(&fits) {
+        Arc::clone(gpus)
+    } else {
+        gpus.iter().copied().filter(fits).collect()
+    }
+}
+
 /// All of both lists, in order.
 fn union(a: Option<Arc<[usize]>>, b: Option<Arc<[usize]>>) -> Option<Arc<[usize]>> {
     match (a, b) {
@@ -245,38 +323,78 @@ mod tests {
         Pod { uid: Some(uid.to_owned()), ..Pod::default() }
     }
 
+    fn second(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000).unwrap()
+    }
+
+    /// The GPUs of a resource in the second second.
+    fn found(directory: &Directory, resource: &ResourceIdentity<'_>) -> Arc<[usize]> {
+        directory.gpus_of(&directory.place(resource), &(second(1)..second(2)))
+    }
+
+    /// GPUs with a pod each, if it has a name.
     fn directory(gpus: &[(&str, &str, &[u32], &str)]) -> Directory {
         let mut directory = Directory::default();
         for (gpu, (id, host, pids, uid)) in gpus.iter().enumerate() {
             directory.add_gpu(id, Some(host));
             pids.iter().for_each(|pid| directory.add_process(gpu, *pid));
-            directory.add_pod(gpu, &pod(uid));
+            let pod = (!uid.is_empty()).then(|| pod(uid));
+            directory.see_pod(gpu, second(0), pod.as_ref());
         }
         directory
     }
 
+    /// Guarantee: the most specific attribute counts, and what names nothing known pays for nothing.
     #[test]
-    fn first_attribute_that_identifies_gpus_counts() {
+    fn most_specific_attribute_counts() {
         let gpus = directory(&[
             ("A", "h1", &[7], "p"),
             ("B", "h1", &[7, 8], "q"),
-            ("h2:0", "h2", &[7], "q"),
+            ("C", "h2", &[7], "q"),
+            ("D", "h2", &[], ""),
+            ("h2:0", "h2", &[], "r"),
         ]);
-        let listed = |gpus: &[usize]| GpuSet::Listed(gpus.into());
         let none = ResourceIdentity::default();
         let (q, x) = (pod("q"), pod("x"));
         for (resource, expected) in [
-            (none, GpuSet::All),
-            (ResourceIdentity { hw_id: Some("B"), pid: Some(7), ..none }, listed(&[1])),
-            (ResourceIdentity { hw_id: Some("0"), host: Some("h2"), ..none }, listed(&[2])),
-            (ResourceIdentity { hw_id: Some("0"), host: Some("h1"), ..none }, listed(&[0, 1])),
-            (ResourceIdentity { pid: Some(7), ..none }, listed(&[0, 1, 2])),
-            (ResourceIdentity { pid: Some(7), host: Some("h1"), ..none }, listed(&[0, 1])),
-            (ResourceIdentity { pid: Some(9), pod: Some(&q), ..none }, listed(&[1, 2])),
-            (ResourceIdentity { pod: Some(&x), host: Some("h2"), ..none }, listed(&[2])),
-            (ResourceIdentity { host: Some("h3"), ..none }, GpuSet::All),
+            (none, &[][..]),
+            (ResourceIdentity { hw_id: Some("B"), pid: Some(7), ..none }, &[1]),
+            (ResourceIdentity { hw_id: Some("0"), host: Some("h2"), ..none }, &[4]),
+            (ResourceIdentity { hw_id: Some("Z"), host: Some("h1"), pod: Some(&q), ..none }, &[]),
+            (ResourceIdentity { pid: Some(7), ..none }, &[0, 1, 2]),
+            (ResourceIdentity { pid: Some(7), host: Some("h1"), ..none }, &[0, 1]),
+            (ResourceIdentity { pid: Some(9), pod: Some(&q), ..none }, &[1, 2]),
+            (ResourceIdentity { pid: Some(9), ..none }, &[]),
+            (ResourceIdentity { pod: Some(&q), host: Some("h3"), ..none }, &[1, 2]),
+            (ResourceIdentity { pod: Some(&x), host: Some("h2"), ..none }, &[3]),
+            (ResourceIdentity { pod: Some(&x), host: Some("h1"), ..none }, &[]),
+            (ResourceIdentity { pod: Some(&x), ..none }, &[]),
+            (ResourceIdentity { host: Some("h1"), ..none }, &[0, 1]),
+            (ResourceIdentity { host: Some("h3"), ..none }, &[]),
         ] {
-            assert_eq!(gpus.gpus_of(&resource), expected, "{resource:?}");
+            assert_eq!(&*found(&gpus, &resource), expected, "{resource:?}");
+        }
+    }
+
+    /// Guarantee: a pod that moved, by name or with its UID, has the GPU that it has then.
+    #[test]
+    fn pod_has_the_gpus_of_its_time() {
+        let mut gpus = directory(&[("A", "h1", &[], ""), ("B", "h2", &[], "")]);
+        let stateful =
+            Pod { namespace: Some("ml".to_owned()), name: Some("train-0".to_owned()), uid: None };
+        for seconds in (15..=120).step_by(15) {
+            let (is_first, other) = (seconds <= 60, pod("other"));
+            let pods =
+                if is_first { [Some(&stateful), None] } else { [Some(&other), Some(&stateful)] };
+            for (gpu, pod) in pods.into_iter().enumerate() {
+                gpus.see_pod(gpu, second(seconds), pod);
+            }
+        }
+        let with_uid = Pod { uid: Some("u".to_owned()), ..stateful.clone() };
+        for pod in [&stateful, &with_uid] {
+            let place = gpus.place(&ResourceIdentity { pod: Some(pod), ..Default::default() });
+            let at = |from| gpus.gpus_of(&place, &(second(from)..second(from + 5))).to_vec();
+            assert_eq!([at(30), at(80), at(115)], [vec![0], vec![1], vec![1]]);
         }
     }
 
@@ -297,10 +415,10 @@ mod tests {
             for (known, asked) in [(left, right), (right, left)] {
                 let mut directory = Directory::default();
                 directory.add_gpu("A", None);
-                directory.add_pod(0, &of(known));
+                directory.see_pod(0, second(0), Some(&of(known)));
                 let pod = of(asked);
                 let resource = ResourceIdentity { pod: Some(&pod), ..Default::default() };
-                let is_found = directory.gpus_of(&resource) != GpuSet::All;
+                let is_found = !found(&directory, &resource).is_empty();
                 assert_eq!(is_found, expected, "{known:?} {asked:?}");
             }
         }
@@ -313,20 +431,20 @@ mod tests {
         let mut directory = Directory::default();
         let gpus = 1_000;
         (0..gpus).for_each(|gpu| directory.add_gpu(&gpu.to_string(), None));
-        directory.add_pod(1, &pod("kept"));
+        directory.see_pod(1, second(0), Some(&pod("kept")));
         for n in 0..MAX_OWNERS {
-            directory.add_pod(0, &pod(&n.to_string()));
-            directory.add_pod(0, &pod(&n.to_string()));
+            directory.see_pod(0, second(0), Some(&pod(&n.to_string())));
+            directory.see_pod(0, second(0), Some(&pod(&n.to_string())));
         }
-        directory.add_pod(0, &pod("kept"));
+        directory.see_pod(0, second(0), Some(&pod("kept")));
         let owners: usize = directory.gpus.iter().map(|gpu| gpu.owners.order.len()).sum();
         assert_eq!(owners, MAX_OWNERS / gpus + 1);
         assert_eq!(directory.members.len(), gpus + MAX_OWNERS / gpus);
         let find = |uid: &str| {
-            directory.gpus_of(&ResourceIdentity { pod: Some(&pod(uid)), ..Default::default() })
+            found(&directory, &ResourceIdentity { pod: Some(&pod(uid)), ..Default::default() })
         };
-        assert_eq!(find("kept"), GpuSet::Listed([0, 1].into()));
-        assert_eq!(find("0"), GpuSet::All);
-        assert_eq!(find(&(MAX_OWNERS - 1).to_string()), GpuSet::Listed([0].into()));
+        assert_eq!(*find("kept"), [0, 1]);
+        assert!(find("0").is_empty());
+        assert_eq!(*find(&(MAX_OWNERS - 1).to_string()), [0]);
     }
 }

@@ -19,6 +19,7 @@ pub mod cost;
 pub mod span;
 
 // Which spans, and which GPUs.
+mod assignments;
 pub mod directory;
 pub mod selection;
 

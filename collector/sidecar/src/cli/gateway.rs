@@ -24,6 +24,10 @@ pub struct GatewayArgs {
     #[command(flatten)]
     pub spans: SpanArgs,
 
+    /// Charge spans whose resource names no known GPU, pod or host for all GPUs [default: they have no cost].
+    #[arg(long, requires = "price_spans")]
+    pub span_all_gpus: bool,
+
     #[command(flatten)]
     pub work: WorkMappingArgs,
 

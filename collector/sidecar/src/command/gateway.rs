@@ -44,7 +44,8 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, SpanSummary,
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, SeenPod,
+    SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -98,7 +99,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         manager.iter().for_each(|manager| telemetry.watch_policies(manager));
     }
     let health = probes.answer(telemetry.is_some())?;
-    let spans = receiving.span_costs(&args.spans);
+    let unplaced = if args.span_all_gpus { Unplaced::AllGpus } else { Unplaced::Unattributed };
+    let spans = receiving.span_costs(&args.spans, unplaced);
     let settings = Settings {
         meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
         alerts: alerts::select(&args.metering.alerts)?,
@@ -288,7 +290,9 @@ impl Gateway<'_> {
                 let pods = self.intake.take_pods();
                 if let Some(pricing) = &mut self.spans {
                     pricing.costs().add_gpus(self.buffer.identities());
-                    pods.into_iter().for_each(|(gpu, pod)| pricing.costs().add_pod(gpu, &pod));
+                    for SeenPod { gpu, at, pod } in pods {
+                        pricing.costs().see_pod(gpu, at, pod.as_ref());
+                    }
                 }
                 for WorkDone { at, unit, count } in self.counters.take(&request, now) {
                     self.work.add(at, unit, count, arrived);

@@ -24,7 +24,7 @@ use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
-use crate::gateway::{Forwarder, Metered, SpanCosts};
+use crate::gateway::{Forwarder, Metered, SpanCosts, Unplaced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -97,9 +97,9 @@ impl Receiving {
 
     /// What prices the spans of the options, if there are any. They leave behind what is forwarded, and so
     /// do their costs.
-    pub(super) fn span_costs(&self, spans: &SpanArgs) -> Option<SpanCosts> {
+    pub(super) fn span_costs(&self, spans: &SpanArgs, unplaced: Unplaced) -> Option<SpanCosts> {
         let is_priced = !spans.filter().is_empty();
-        is_priced.then(|| SpanCosts::new(spans.limits(), self.forwarder.sender()))
+        is_priced.then(|| SpanCosts::new(spans.limits(), unplaced, self.forwarder.sender()))
     }
 
     /// Its counts, for internal telemetry.

@@ -51,6 +51,7 @@ use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::RunArgs;
+use crate::gateway::Unplaced;
 use crate::pipeline::{Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
@@ -151,7 +152,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
     }
     #[cfg(feature = "gateway")]
-    let costs = receiving.as_ref().and_then(|receiving| receiving.span_costs(&args.spans));
+    let costs = receiving
+        .as_ref()
+        .and_then(|receiving| receiving.span_costs(&args.spans, Unplaced::AllGpus));
     #[cfg(feature = "gateway")]
     let divert = costs.as_ref().map(receive::divert);
     #[cfg(not(feature = "gateway"))]

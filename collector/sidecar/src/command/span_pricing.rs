@@ -117,7 +117,7 @@ pub(super) fn attribution(summary: &SpanSummary) -> Attribution {
     Attribution {
         priced: summary.priced,
         followed: summary.followed,
-        unpriced: summary.without_time + summary.rejected.values().sum::<u64>(),
+        unpriced: summary.without_time + summary.unplaced + summary.rejected.values().sum::<u64>(),
         spans_usd: Usd(summary.spans),
         unattributed_usd: Usd(summary.unattributed),
     }
@@ -125,13 +125,19 @@ pub(super) fn attribution(summary: &SpanSummary) -> Attribution {
 
 /// What became of spans, in sentences.
 pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
-    let SpanSummary { priced, followed, without_time, rejected, spans, unattributed } = summary;
+    let SpanSummary { priced, followed, without_time, unplaced, rejected, spans, unattributed } =
+        summary;
     let mut sentences = vec![
         format!("{priced} spans left with their cost, the cost of {followed} followed"),
         format!("spans cost ${spans}; ${unattributed} of the bill is unattributed"),
     ];
     if *without_time > 0 {
         sentences.push(format!("{without_time} spans had no GPU time of their own"));
+    }
+    if *unplaced > 0 {
+        sentences.push(format!(
+            "{unplaced} spans have no cost: their resource names no GPU, pod or host that is known"
+        ));
     }
     let mut rejected: Vec<_> = rejected.iter().map(|(reason, n)| (reason.to_string(), n)).collect();
     rejected.sort_unstable();

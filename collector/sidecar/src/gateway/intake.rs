@@ -3,17 +3,19 @@
 //! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
 //! depend on what is done with readings.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use phasemeter_attribution::directory::Pod;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    GpuId, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks, UnitNotice,
+    GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks,
+    UnitNotice,
 };
 use tracing::{info, warn};
 
@@ -48,16 +50,18 @@ pub struct Intake {
     clock: ClockCheck,
     /// Limits messages about refused points.
     refusals: LogLimiter<()>,
-    pods: Pods,
+    pods: Vec<SeenPod>,
 }
 
-/// The pods that GPUs are assigned to.
-#[derive(Debug, Default)]
-struct Pods {
-    /// The last one of each GPU, by its index in the buffer.
-    last: HashMap<usize, PodLabels>,
-    /// Those that have changed.
-    changed: Vec<(usize, Pod)>,
+/// That a point of a GPU names its pod, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPod {
+    /// The index of the GPU in the buffer.
+    pub gpu: usize,
+    /// The time of the point.
+    pub at: Timestamp,
+    /// The pod.
+    pub pod: Option<Pod>,
 }
 
 impl Intake {
@@ -71,7 +75,7 @@ impl Intake {
             own_instance,
             clock: ClockCheck::default(),
             refusals: LogLimiter::default(),
-            pods: Pods::default(),
+            pods: Vec::new(),
         }
     }
 
@@ -81,9 +85,9 @@ impl Intake {
         self.clock.dropped()
     }
 
-    /// The pods that GPUs, by index in the buffer, were assigned to since the last call.
-    pub fn take_pods(&mut self) -> Vec<(usize, Pod)> {
-        std::mem::take(&mut self.pods.changed)
+    /// The pods that points of utilization have named since the last call.
+    pub fn take_pods(&mut self) -> Vec<SeenPod> {
+        std::mem::take(&mut self.pods)
     }
 
     /// Adds the values of a request to the buffer. It arrived `now` by the wall clock, and at `arrived`
@@ -128,27 +132,18 @@ impl Intake {
             let is_excluded = exclusions.gpus.contains(value.gpu.id.id())
                 || host.is_some_and(|host| exclusions.hosts.contains(host));
             if !is_excluded {
-                let pod = value.gpu.pod.clone();
-                let inserted = buffer.insert(value, arrived);
-                if let (Some(gpu), Some(pod)) = (inserted.gpu, pod) {
-                    pods.note(gpu, pod);
-                }
-                if let Some(refusal) = inserted.refusal {
+                let is_utilization = value.quantity == Some(Quantity::Utilization);
+                let pod = value.gpu.pod.clone().filter(|_| is_utilization);
+                let Inserted { gpu, refusal } = buffer.insert(value, arrived);
+                if let Some(refusal) = refusal {
                     log_refusal(&refusal, refusals);
                 }
+                let pod =
+                    pod.map(|PodLabels { uid, namespace, name }| Pod { uid, namespace, name });
+                let gpu = gpu.filter(|_| is_utilization);
+                pods.extend(gpu.map(|gpu| SeenPod { gpu, at, pod }));
             }
         });
-    }
-}
-
-impl Pods {
-    /// Notes the pod of a GPU, if it is another one than before. A GPU can be shared by some.
-    fn note(&mut self, gpu: usize, pod: PodLabels) {
-        if self.last.get(&gpu) != Some(&pod) {
-            let PodLabels { uid, namespace, name } = pod.clone();
-            self.last.insert(gpu, pod);
-            self.changed.push((gpu, Pod { uid, namespace, name }));
-        }
     }
 }
 

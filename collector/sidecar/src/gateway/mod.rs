@@ -25,9 +25,9 @@ mod work_intake;
 
 pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::forwarder::{Forwarder, Metered};
-pub use self::intake::{Exclusions, Intake};
+pub use self::intake::{Exclusions, Intake, SeenPod};
 pub use self::release::Outgoing;
-pub use self::span_costs::{SpanCosts, SpanSummary};
+pub use self::span_costs::{SpanCosts, SpanSummary, Unplaced};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
 pub use self::status::GatewayStatus;
 pub use self::work_intake::CounterIntake;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use phasemeter_attribution::directory::{Directory, Pod};
+use phasemeter_attribution::directory::{Directory, Place, Pod};
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
 };
@@ -34,10 +34,20 @@ const LEAVING_BYTES: usize = 4 << 20;
 pub struct SpanCosts {
     attribution: Attribution<WaitingSpan>,
     gpus: Directory,
+    unplaced: Unplaced,
     outgoing: Outgoing,
     /// What GPUs cost, as far as it is known here.
     charged: NanoUsd,
     summary: SpanSummary,
+}
+
+/// What becomes of spans whose resource names no GPU that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unplaced {
+    /// They have no cost.
+    Unattributed,
+    /// They are charged for all GPUs: those of the command that sends them.
+    AllGpus,
 }
 
 /// What became of spans.
@@ -51,6 +61,8 @@ pub struct SpanSummary {
     pub without_time: u64,
     /// Spans that have no price, by reason.
     pub rejected: HashMap<RejectReason, u64>,
+    /// Spans that have no price, since their resource names no GPU that is known.
+    pub unplaced: u64,
     /// What spans cost.
     pub spans: NanoUsd,
     /// The rest of the bill.
@@ -67,10 +79,11 @@ impl SpanCosts {
     /// Without GPUs. Spans leave through `sender`, whose queue must hold them, and their costs, when they
     /// no longer wait.
     #[must_use]
-    pub fn new(limits: Limits, sender: RequestSender) -> Self {
+    pub fn new(limits: Limits, unplaced: Unplaced, sender: RequestSender) -> Self {
         Self {
             attribution: Attribution::new(limits),
             gpus: Directory::default(),
+            unplaced,
             outgoing: Outgoing::new(sender),
             charged: NanoUsd::ZERO,
             summary: SpanSummary::default(),
@@ -103,9 +116,9 @@ impl SpanCosts {
         self.gpus.add_process(gpu, pid);
     }
 
-    /// A GPU is assigned to a pod.
-    pub fn add_pod(&mut self, gpu: usize, pod: &Pod) {
-        self.gpus.add_pod(gpu, pod);
+    /// A point of a GPU at this instant names its pod, or none.
+    pub fn see_pod(&mut self, gpu: usize, at: Timestamp, pod: Option<&Pod>) {
+        self.gpus.see_pod(gpu, at, pod);
     }
 
     /// Whether so many spans are on their way that no more must be taken.
@@ -124,15 +137,25 @@ impl SpanCosts {
             *self.summary.rejected.entry(RejectReason::TooLarge).or_default() += too_large;
         }
         let mut leaving = Vec::new();
-        let mut last: Option<(Arc<OwnedIdentity>, GpuSet)> = None;
+        let mut last: Option<(Arc<OwnedIdentity>, Place)> = None;
         for CandidateSpan { held, span, resource } in chosen {
             // The spans of one resource follow each other.
             let known = last.take().filter(|(last, _)| Arc::ptr_eq(last, &resource));
-            let (_, gpus) = last.insert(known.unwrap_or_else(|| {
-                let gpus = self.gpus.gpus_of(&OwnedIdentity::as_ref(&resource));
-                (resource, gpus)
+            let (_, place) = last.insert(known.unwrap_or_else(|| {
+                let place = self.gpus.place(&OwnedIdentity::as_ref(&resource));
+                (resource, place)
             }));
-            let gpus = gpus.clone();
+            let found = self.gpus.gpus_of(place, &(span.from..span.to.unwrap_or(now)));
+            let gpus = match self.unplaced {
+                _ if !found.is_empty() => GpuSet::Listed(found),
+                Unplaced::AllGpus => GpuSet::All,
+                Unplaced::Unattributed => {
+                    self.attribution.note(span.key, span.parent);
+                    self.summary.unplaced += 1;
+                    leaving.push((held, Vec::new()));
+                    continue;
+                }
+            };
             let span = ChosenSpan { gpus: gpus.clone(), ..span };
             let size = held.size() + gpus.size();
             let waiting = WaitingSpan { held, gpus };

@@ -127,7 +127,8 @@ fn restart_without_state_states_where_sums_begin() {
 #[test]
 fn cost_that_was_not_divided_before_a_kill_is_exported() {
     let backend = MockBackend::start([]);
-    let gateway = Gateway::start(&backend, &["--price-spans", "*", "--hold", "0.1"]);
+    let gateway =
+        Gateway::start(&backend, &["--price-spans", "*", "--span-all-gpus", "--hold", "0.1"]);
     let base = crate::spans::base() - 200;
     let send = |seconds: std::ops::RangeInclusive<u64>| {
         crate::spans::send(&gateway.endpoint(), seconds.map(|at| page(GPU, base + at, 50.0)));

@@ -25,7 +25,13 @@ const MAX_RESIDENT_KIB: u64 = 96 << 10;
 fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
     for load in [1, 10, 100] {
         let backend = MockBackend::start([]);
-        let chosen = ["--price-spans", "llm_*", "--span-weight", "gen_ai.usage.output_tokens"];
+        let chosen = [
+            "--price-spans",
+            "llm_*",
+            "--span-all-gpus",
+            "--span-weight",
+            "gen_ai.usage.output_tokens",
+        ];
         let options = [&chosen[..], &MEMORY, &["--hold", "1"]].concat();
         let gateway = Gateway::start(&backend, &options);
         let base = base();

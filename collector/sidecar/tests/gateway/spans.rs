@@ -120,7 +120,8 @@ pub(crate) fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> Sums 
 fn request_costs_and_unattributed_sum_to_bill() {
     let backend = MockBackend::start([]);
     let options = ["--price-spans", "llm_*", "--span-weight", "gen_ai.usage.output_tokens"];
-    let gateway = Gateway::start(&backend, &[&options[..], &["--hold", "1"]].concat());
+    let gateway =
+        Gateway::start(&backend, &[&options[..], &["--hold", "1", "--span-all-gpus"]].concat());
     let base = base();
     // From 50 s on no request is active.
     let spans = llm_spans_until(base, 50);
@@ -187,7 +188,8 @@ fn request_costs_and_unattributed_sum_to_bill() {
 #[test]
 fn step_costs_and_unattributed_sum_to_bill() {
     let backend = MockBackend::start([]);
-    let gateway = Gateway::start(&backend, &["--price-spans", "train_step,name=epoch"]);
+    let gateway =
+        Gateway::start(&backend, &["--price-spans", "train_step,name=epoch", "--span-all-gpus"]);
     let base = base();
     // Steps of 0.4 s, 0.1 s apart, in an epoch of 50 s, of which some call something else.
     let (step, gap) = (2 * NANOS / 5, NANOS / 10);
@@ -245,8 +247,12 @@ fn span_is_charged_for_the_gpus_of_its_resource() {
     let requests = backend.received();
     let received = received_spans(&requests);
     let seconds: BTreeMap<_, _> =
-        received.iter().map(|it| (it.span.span_id[7], it.price.unwrap().gpu_seconds)).collect();
-    assert_eq!(seconds, [(1, 5.0), (2, 5.0), (3, 10.0), (4, 10.0)].into());
+        received.iter().map(|it| (it.span.span_id[7], it.price.map(|it| it.gpu_seconds))).collect();
+    // A place that is unknown, and none, pay for nobody's GPUs.
+    assert_eq!(seconds, [(1, Some(5.0)), (2, Some(5.0)), (3, None), (4, None)].into());
+    let notes = report.to_string();
+    let expected = "2 spans have no cost: their resource names no GPU, pod or host that is known";
+    assert!(notes.contains(expected), "{report:#}");
     let host = |id: u8| received.iter().find(|it| it.span.span_id[7] == id).unwrap().host.clone();
     assert_eq!([1, 3, 4].map(host), [Some("node-2".into()), Some("elsewhere".into()), None]);
     assert_sums(&requests, &report);
@@ -254,8 +260,8 @@ fn span_is_charged_for_the_gpus_of_its_resource() {
 
 /// Scenario: two GPUs of a node, each assigned to a pod. dcgm-exporter has the name of one pod, and the UID
 /// of the other, too.
-/// Guarantee: a span is charged for the GPU of its pod only, and that of an unknown pod for those of its
-/// host.
+/// Guarantee: a span is charged for the GPU of its pod only, and that of an unknown pod for none: others have those of
+/// its host.
 #[test]
 fn span_is_charged_for_the_gpu_of_its_pod() {
     let backend = MockBackend::start([]);
@@ -284,8 +290,52 @@ fn span_is_charged_for_the_gpu_of_its_pod() {
     let (_, report) = gateway.stop();
     let requests = backend.received();
     let prices = received_spans(&requests).into_iter().map(|it| (it.span.span_id[7], it.price));
-    let seconds: BTreeMap<_, _> = prices.map(|(id, it)| (id, it.unwrap().gpu_seconds)).collect();
-    assert_eq!(seconds, [(1, 5.0), (2, 5.0), (3, 10.0)].into());
+    let seconds: BTreeMap<_, _> =
+        prices.map(|(id, it)| (id, it.map(|it| it.gpu_seconds))).collect();
+    assert_eq!(seconds, [(1, Some(5.0)), (2, Some(5.0)), (3, None)].into());
+    assert_sums(&requests, &report);
+}
+
+/// Scenario: a pod of a StatefulSet moves from one GPU to another, and a second pod to the first. Each has a request
+/// before and after that. A fleet of 50 more GPUs has neither.
+/// Guarantee: each request is charged for the GPU that its pod had then, and for no other.
+#[test]
+fn pod_that_moved_pays_for_the_gpu_that_it_has() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--price-spans", "*"]);
+    let base = base();
+    let pod = |name: &'static str| [("exported_pod", name), ("exported_namespace", "ml")];
+    let pages = (0..=LENGTH).flat_map(|second| {
+        let pods = if second < 30 { ["train-0", "serve-0"] } else { ["serve-0", "train-0"] };
+        let pages = GPUS.into_iter().zip(pods);
+        pages.map(move |(gpu, name)| page_with(gpu, "node-1", &pod(name), base + second, 50.0))
+    });
+    send(&gateway.endpoint(), pages);
+    let fleet = (0..50).flat_map(|gpu| {
+        let name = format!("GPU-{gpu:08}");
+        (0..=LENGTH).map(move |second| page_of_host(&name, "node-2", base + second, 50.0))
+    });
+    send(&gateway.endpoint(), fleet);
+    let request = |number: u64, name: &'static str, from: u64| {
+        let resource =
+            [("k8s.pod.name", name), ("k8s.namespace.name", "ml"), ("host.name", "node-1")];
+        traces(&resource, &[span("s", number, base, from * NANOS, (from + 5) * NANOS)])
+    };
+    send(
+        &gateway.endpoint(),
+        [
+            request(0, "train-0", 10),
+            request(1, "train-0", 40),
+            // At the same time as the latter, so both would share both GPUs if one still had its old one.
+            request(2, "serve-0", 40),
+        ],
+    );
+    let (_, report) = gateway.stop();
+    let requests = backend.received();
+    let prices = received_spans(&requests).into_iter().map(|it| (it.span.span_id[7], it.price));
+    let costs: BTreeMap<_, _> = prices.map(|(id, it)| (id, it.unwrap().nano_usd)).collect();
+    let cost = 5 * NANO_USD;
+    assert_eq!(costs, [(1, cost), (2, cost), (3, cost)].into());
     assert_sums(&requests, &report);
 }
 
@@ -299,7 +349,7 @@ fn span_beyond_the_limits_leaves_and_its_cost_follows() {
     let large: Vec<_> = spans.iter().map(large).collect();
     for (limit, spans) in [(["--span-wait", "1"], &spans), (["--span-memory", "1"], &large)] {
         let backend = MockBackend::start([]);
-        let options = [&["--price-spans", "llm_request"], &limit[..]].concat();
+        let options = [&["--price-spans", "llm_request", "--span-all-gpus"], &limit[..]].concat();
         // Readings are final at the end.
         let gateway = Gateway::start(&backend, &options);
         send(&gateway.endpoint(), readings(base));

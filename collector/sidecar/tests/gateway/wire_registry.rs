@@ -20,7 +20,8 @@ use crate::{GPU, NANOS, SOON, metered_requests};
 fn gateway_sends_what_the_registry_defines() {
     let registry = Registry::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     let backend = MockBackend::start([]);
-    let options = ["--price-spans", "step", "--span-memory", "1", "--missing", "absent"];
+    let options =
+        ["--price-spans", "step", "--span-all-gpus", "--span-memory", "1", "--missing", "absent"];
     let gateway = Gateway::start(&backend, &options);
     let base = base();
     // Two of them do not fit.
