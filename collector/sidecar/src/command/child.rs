@@ -16,10 +16,8 @@ use rustix::process::{Pid, Signal, getpgid, getpgrp};
 use tracing::warn;
 
 use super::error::CommandError;
+use super::exit_status::SIGNAL_OFFSET;
 use super::group_probe::GroupProbe;
-
-/// Shells add this to the number of the signal that ended a command.
-pub(super) const SIGNAL_OFFSET: i32 = 128;
 
 /// Signals by which the kernel reports what the receiver itself has done.
 const OWN_ACTS: [Signal; 3] = [Signal::SYS, Signal::XCPU, Signal::XFSZ];

@@ -25,3 +25,6 @@ pub(super) const EX_CONFIG: u8 = 78;
 pub(super) const NOT_EXECUTABLE: u8 = 126;
 /// A command was not found.
 pub(super) const NOT_FOUND: u8 = 127;
+
+/// Shells add this to the number of the signal that ended a command.
+pub(super) const SIGNAL_OFFSET: i32 = 128;

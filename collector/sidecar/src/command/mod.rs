@@ -19,7 +19,6 @@ mod delivery;
 mod delivery_report;
 mod demo;
 mod dump;
-#[cfg(feature = "live")]
 mod end_limit;
 mod error;
 #[cfg(feature = "live")]

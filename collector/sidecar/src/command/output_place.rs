@@ -223,6 +223,7 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
 
     use rustix::fs::{FileType, Gid, chownat, mknodat};
 
@@ -261,7 +262,7 @@ mod tests {
         assert!(OutputPlace::find_as(&at("loop"), user).is_err());
         assert!(OutputPlace::find_as(&at("nowhere/file"), user).is_err());
         let paths = ["link", "directory", "dangling"].map(at);
-        let user = foreign_to(&paths.each_ref().map(|path| path.as_path()));
+        let user = foreign_to(&paths.each_ref().map(PathBuf::as_path));
         for path in ["link", "directory/file", "own/../directory/new", "dangling"] {
             let error = OutputPlace::find_as(&at(path), user).unwrap_err();
             assert!(error.to_string().contains("is a link of another user"), "{path}: {error}");

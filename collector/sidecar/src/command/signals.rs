@@ -14,8 +14,8 @@ use phasemeter_process::{ReceivedSignal, SignalSet, die_by, end_now, is_ignored_
 use rustix::process::Signal;
 use tracing::error;
 
-use super::child::SIGNAL_OFFSET;
 use super::end_limit::EndLimit;
+use super::exit_status::SIGNAL_OFFSET;
 use crate::standard_error;
 
 /// Signals that request termination.
