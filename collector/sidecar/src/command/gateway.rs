@@ -356,8 +356,10 @@ impl Gateway<'_> {
         self.record(work);
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let (ahead, Self { mut pipeline, spans, scheduler, billing, buffer, ledger, counters, .. }) =
-            (self.ahead(), self);
+        let ahead = self.ahead();
+        let Self {
+            mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
+        } = self;
         billing.hand_over(&mut pipeline, &buffer);
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {
@@ -367,7 +369,8 @@ impl Gateway<'_> {
         let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let dropped = buffer.dropped() + counters.dropped();
-        let notes = mappings::notes(buffer.added_up(), buffer.refused());
+        let mut notes = mappings::notes(buffer.added_up(), buffer.refused());
+        notes.extend(gateway_notes::covered_by(intake.covered_by()));
         let work_by_hour = by_hour(&ledger);
         Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, notes })
     }

@@ -3,8 +3,12 @@
 //! Must not depend on how it meters.
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_rules::text::clean;
 
 use crate::gateway::{GatewaySummary, Pauses};
+
+/// Maximum number of senders that are named.
+const MAX_NAMES: usize = 4;
 
 /// What was not billed or not observed, and why.
 pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> {
@@ -44,4 +48,45 @@ pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> V
         sentences.push(format!("{} values arrived too late and were dropped", late + dropped));
     }
     sentences
+}
+
+/// The senders of the cost by which GPUs were exempted, each with the number of its points: those with the most.
+pub(super) fn covered_by<'a>(senders: impl Iterator<Item = (&'a str, u64)>) -> Option<String> {
+    let mut senders: Vec<_> = senders.collect();
+    senders.sort_by_key(|(_, points)| std::cmp::Reverse(*points));
+    let count = |points: u64| match points {
+        1 => "1 point".to_owned(),
+        _ => format!("{points} points"),
+    };
+    let name = |(sender, points): &(&str, u64)| match *sender {
+        "" => format!("others ({})", count(*points)),
+        sender => format!("{} ({})", clean(sender), count(*points)),
+    };
+    let more = match senders.len().saturating_sub(MAX_NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> = senders.iter().take(MAX_NAMES).map(name).collect();
+    let named = named.join(", ");
+    (!named.is_empty())
+        .then(|| format!("time billed by other meters is as reported by {named}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_of_coverage_are_named_by_their_points() {
+        let of = |senders: &[(&'static str, u64)]| covered_by(senders.iter().copied());
+        assert_eq!(of(&[]), None);
+        assert_eq!(
+            of(&[("", 2), ("agent\u{1b}[1m", 3), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]).unwrap(),
+            format!(
+                "time billed by other meters is as reported by {} (3 points), others (2 points), b (1 point), \
+                 c (1 point) and 2 more",
+                clean("agent\u{1b}[1m")
+            )
+        );
+    }
 }

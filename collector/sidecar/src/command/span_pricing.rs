@@ -125,12 +125,26 @@ pub(super) fn attribution(summary: &SpanSummary) -> Attribution {
 
 /// What became of spans, in sentences.
 pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
-    let SpanSummary { priced, followed, without_time, unplaced, rejected, spans, unattributed } =
-        summary;
+    let SpanSummary {
+        priced,
+        followed,
+        without_time,
+        unplaced,
+        priced_before,
+        rejected,
+        spans,
+        unattributed,
+    } = summary;
     let mut sentences = vec![
         format!("{priced} spans left with their cost, the cost of {followed} followed"),
         format!("spans cost ${spans}; ${unattributed} of the bill is unattributed"),
     ];
+    if *priced_before > 0 {
+        sentences.push(format!(
+            "{priced_before} spans arrived with phasemeter.span.* attributes, and were not priced again: \
+             their cost is not checked"
+        ));
+    }
     if *without_time > 0 {
         sentences.push(format!("{without_time} spans had no GPU time of their own"));
     }

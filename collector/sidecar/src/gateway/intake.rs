@@ -3,7 +3,7 @@
 //! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
 //! depend on what is done with readings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use phasemeter_attribution::directory::Pod;
@@ -30,6 +30,9 @@ const COST: &str = metric::GPU_COST;
 /// Attributes of the resource of a meter that name the host of its GPUs.
 const HOSTS: [&str; 3] = ["host.name", "host.id", "k8s.node.name"];
 
+/// Maximum number of senders of coverage that are counted by name; those of others are counted together.
+const MAX_SENDERS: usize = 256;
+
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
@@ -48,6 +51,8 @@ pub struct Intake {
     /// The instance ID of the gateway's own metrics, which may come back.
     own_instance: String,
     clock: ClockCheck,
+    /// Number of points that covered GPUs, by sender.
+    covered_by: BTreeMap<String, u64>,
     /// Limits messages about refused points.
     refusals: LogLimiter<()>,
     pods: Vec<SeenPod>,
@@ -74,6 +79,7 @@ impl Intake {
             exclusions,
             own_instance,
             clock: ClockCheck::default(),
+            covered_by: BTreeMap::new(),
             refusals: LogLimiter::default(),
             pods: Vec::new(),
         }
@@ -83,6 +89,11 @@ impl Intake {
     #[must_use]
     pub const fn ahead(&self) -> u64 {
         self.clock.dropped()
+    }
+
+    /// The number of points by which each sender had GPUs exempted; without a name, of all others.
+    pub fn covered_by(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.covered_by.iter().map(|(sender, points)| (sender.as_str(), *points))
     }
 
     /// The pods that points of utilization have named since the last call.
@@ -100,7 +111,8 @@ impl Intake {
         buffer: &mut ReadingBuffer,
     ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, units, exclusions, own_instance, clock, refusals, pods } = self;
+        let Self { mappings, units, exclusions, own_instance, clock, covered_by, refusals, pods } =
+            self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
             false => mappings.has(metric),
@@ -111,7 +123,7 @@ impl Intake {
                 let instance = point.resource_label(SERVICE_INSTANCE_ID);
                 let is_own = instance == Some(own_instance.as_str());
                 if !is_own && !number.is_nan() && clock.admits(metric, at, now) {
-                    cover(&point, arrived, buffer);
+                    cover(&point, arrived, buffer, covered_by);
                 }
                 return;
             }
@@ -158,10 +170,18 @@ fn log_refusal(refusal: &Refusal, limiter: &mut LogLimiter<()>) {
 }
 
 /// Another meter has billed a GPU from the start of the sum to the point.
-fn cover(point: &NumberPoint<'_>, arrived: Nanos, buffer: &mut ReadingBuffer) {
+fn cover(
+    point: &NumberPoint<'_>,
+    arrived: Nanos,
+    buffer: &mut ReadingBuffer,
+    covered_by: &mut BTreeMap<String, u64>,
+) {
     let Some(id) = point.label("hw.id") else { return };
     let host = HOSTS.iter().find_map(|label| point.label(label));
     let sender = point.resource_label(SERVICE_INSTANCE_ID).or(host).unwrap_or_default();
+    let is_counted = covered_by.contains_key(sender) || covered_by.len() < MAX_SENDERS;
+    let counted = if is_counted { sender } else { "" };
+    *covered_by.entry(counted.to_owned()).or_default() += 1;
     let mut cover = |name: &str| buffer.cover(name, point.start, point.at, sender, arrived);
     // Another gateway qualifies the ID itself.
     cover(id);

@@ -59,6 +59,8 @@ pub struct SpanSummary {
     pub followed: u64,
     /// Spans that left without, and had no GPU time of their own.
     pub without_time: u64,
+    /// Spans that arrived with a price.
+    pub priced_before: u64,
     /// Spans that have no price, by reason.
     pub rejected: HashMap<RejectReason, u64>,
     /// Spans that have no price, since their resource names no GPU that is known.
@@ -129,7 +131,8 @@ impl SpanCosts {
 
     /// Takes the spans of a request. Those that cannot be priced leave at once.
     pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
-        let ReceivedSpans { chosen, others, too_large, .. } = spans;
+        let ReceivedSpans { chosen, others, too_large, priced_before, .. } = spans;
+        self.summary.priced_before += priced_before;
         for (key, parent) in others {
             self.attribution.note(key, parent);
         }

@@ -36,6 +36,8 @@ pub struct ReceivedSpans {
     pub others: Vec<(SpanKey, Option<[u8; 8]>)>,
     /// Number of spans that would have been chosen, but whose resource and scope are too large.
     pub too_large: u64,
+    /// Number of spans that would have been chosen, but arrived with a price.
+    pub priced_before: u64,
     /// Their bytes count as in flight as long as they are not held elsewhere.
     _in_flight: Received,
 }
@@ -111,11 +113,16 @@ impl SpanFilter {
     #[must_use]
     pub fn split(&self, request: Received) -> (Option<Received>, ReceivedSpans) {
         let in_flight = request.clone();
-        let mut others = Vec::new();
+        let (mut others, mut priced_before) = (Vec::new(), 0);
         let mut identity = |resource: ResourceView<'_>| Arc::new(OwnedIdentity::of(resource));
         let mut choose = |span: &SpanView<'_>, resource: &Arc<OwnedIdentity>| {
             let key = SpanKey { trace: span.trace_id()?, span: span.span_id()? };
-            let chosen = self.choose(key, span);
+            // One trace must not sum money twice: another gateway has priced it.
+            let chosen = self.choose(key, span).filter(|_| {
+                let has_price = span.has_prefix(PRICE);
+                priced_before += u64::from(has_price);
+                !has_price
+            });
             if chosen.is_none() {
                 others.push((key, span.parent_id()));
             }
@@ -124,13 +131,12 @@ impl SpanFilter {
         let TakenSpans { rest, spans, too_large } = take_spans(request, &mut identity, &mut choose);
         let candidate = |(held, (span, resource))| CandidateSpan { held, span, resource };
         let chosen = spans.into_iter().map(candidate).collect();
-        (rest, ReceivedSpans { chosen, others, too_large, _in_flight: in_flight })
+        (rest, ReceivedSpans { chosen, others, too_large, priced_before, _in_flight: in_flight })
     }
 
     fn choose(&self, key: SpanKey, span: &SpanView<'_>) -> Option<ChosenSpan> {
-        // One trace must not sum money twice: spans of Phasemeter have costs, and so has what another
-        // gateway has priced.
-        if span.scope().starts_with(OWN_SCOPE) || span.has_prefix(PRICE) {
+        // Spans of Phasemeter have costs.
+        if span.scope().starts_with(OWN_SCOPE) {
             return None;
         }
         let attribute = |key: &str| span.text(key).or_else(|| span.resource().text(key));
