@@ -48,13 +48,21 @@ fn pages(gpus: &[FleetGpu]) -> String {
 
 /// A log of `nvidia-smi` on one machine.
 fn nvidia_smi(gpus: &[FleetGpu]) -> String {
-    let mut log = "timestamp, index, uuid, utilization.gpu [%], name\n".to_owned();
+    let one: Vec<_> =
+        gpus.iter().map(|gpu| FleetGpu { host: String::new(), ..gpu.clone() }).collect();
+    nvidia_smi_of_hosts(&one)
+}
+
+/// A log of `nvidia-smi` with the host of each row, if it is known.
+fn nvidia_smi_of_hosts(gpus: &[FleetGpu]) -> String {
+    let mut log = "timestamp, index, uuid, utilization.gpu [%], name, hostname\n".to_owned();
     let mut rows: Vec<_> =
         gpus.iter().flat_map(|gpu| gpu.rows.iter().map(move |row| (row.at, gpu, row))).collect();
     rows.sort_by_key(|(at, ..)| *at);
     for (at, gpu, row) in rows {
         let (time, percent) = (calendar::format_millis(at), row.ppm.unwrap() / 10_000);
-        writeln!(log, "{time}, {}, {}, {percent} %, NVIDIA L4", gpu.index, gpu.uuid).unwrap();
+        let FleetGpu { host, index, uuid, .. } = gpu;
+        writeln!(log, "{time}, {index}, {uuid}, {percent} %, NVIDIA L4, {host}").unwrap();
     }
     log
 }
@@ -130,6 +138,50 @@ fn gpus_of_one_machine_are_billed_until_its_end() {
         let expected = fleet::expected(&gpus);
         assert!(expected.iter().all(|expected| expected.absent == 0));
         check(&format!("seed {seed}"), &audit(&path, &[]), &gpus, &expected);
+    }
+}
+
+/// Scenario: host `a` ends, and returns under its name with other GPUs; of `b` one GPU ends, and another one has its
+/// index later.
+/// Guarantee: no index of a host is billed twice at any time. The first GPUs of `a` end with it, and that of `b` where
+/// the next one begins. The names of both have their UUIDs.
+#[test]
+fn replaced_gpus_are_billed_until_their_successors() {
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = |host: &str, index: usize, uuid: &str, ticks: std::ops::RangeInclusive<u64>| {
+        let row = |tick| phasemeter_oracle::Row {
+            at: START + tick * 15_000,
+            ppm: Some(950_000),
+            held: None,
+        };
+        let (host, uuid) = (host.to_owned(), format!("GPU-{uuid}"));
+        FleetGpu { host, index, uuid, rows: ticks.map(row).collect() }
+    };
+    let gpus = [
+        gpu("a", 0, "a0", 0..=40),
+        gpu("a", 1, "a1", 0..=40),
+        gpu("a", 0, "a0-next", 60..=280),
+        gpu("a", 1, "a1-next", 61..=280),
+        gpu("b", 0, "b0", 0..=280),
+        gpu("b", 1, "b1", 0..=40),
+        gpu("b", 1, "b1-next", 100..=280),
+    ];
+    let seconds = [600, 600, 3_300, 3_285, 4_200, 1_500, 2_700];
+    for (file, text) in [("fleet.prom", pages(&gpus)), ("fleet.csv", nvidia_smi_of_hosts(&gpus))] {
+        let path = dir.path().join(file);
+        fs::write(&path, text).unwrap();
+        let report = audit(&path, &[]);
+        for (gpu, seconds) in gpus.iter().zip(seconds) {
+            let mine = list(&report["gpus"]).iter().find(|it| it["uuid"] == gpu.uuid.as_str());
+            let mine = mine.unwrap();
+            assert_eq!(millis(&mine["span_seconds"]), seconds * 1_000, "{file}: {mine:#}");
+            assert_eq!(nanos(&mine["cost_usd"]), Some(i128::from(seconds) * 1_000_000));
+        }
+        let notes = report["assumptions"].to_string();
+        let note = "no longer listed: b GPU 1 GPU-b1 from 2026-07-26T23:55:45Z on; 14.2 GPU-minutes ($0.855)";
+        assert!(notes.contains(note), "{file}: {notes}");
+        let risks = list(&report["recommendations"]).iter();
+        assert!(risks.filter(|it| it["code"] == "health.vanished").count() == 0, "{report:#}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! A UUID is whole, or cut beside its host or pod: alone, its beginning tells little. Must not depend on where text
 //! is written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::reading::GpuIdentity;
 
@@ -66,7 +66,27 @@ pub fn gpu_names(gpus: &[NamedGpu<'_>], shorten: &dyn Fn(&str) -> String) -> Vec
         .or_else(|| distinct(gpus, &by_pod))
         .or_else(|| distinct(gpus, &by_node))
         .or_else(|| distinct(gpus, &in_full))
+        .or_else(|| distinct(gpus, &with_id(gpus, shorten)))
+        .or_else(|| distinct(gpus, &with_id(gpus, &str::to_owned)))
         .unwrap_or_else(|| by_id().map(|gpu| gpu.local(&str::to_owned)).collect())
+}
+
+/// Names GPUs by host and index, and those with an index that another one of their host has had by their ID, too: a
+/// GPU was replaced, or its host.
+fn with_id<'a>(
+    gpus: &'a [NamedGpu<'a>],
+    shorten: &'a dyn Fn(&str) -> String,
+) -> impl Fn(&NamedGpu<'_>) -> Option<String> + 'a {
+    let mut uses: BTreeMap<_, usize> = BTreeMap::new();
+    gpus.iter().for_each(|gpu| *uses.entry((gpu.node, gpu.index)).or_default() += 1);
+    let is_one_host = gpus.iter().map(|gpu| gpu.node).collect::<BTreeSet<_>>().len() <= 1;
+    move |gpu| {
+        let node = gpu.node.filter(|_| !is_one_host);
+        let name = NamedGpu { pod: None, node, ..*gpu }.qualified(shorten);
+        let is_shared = uses.get(&(gpu.node, gpu.index)).is_some_and(|uses| *uses > 1);
+        let id = Some(shorten(gpu.id)).filter(|_| is_shared && gpu.index.is_some());
+        Some(id.map_or(name.clone(), |id| format!("{name} {id}")))
+    }
 }
 
 /// The names of all GPUs, if each has one of its own.
@@ -113,6 +133,17 @@ mod tests {
         let alike =
             [gpu("a", Some(0), "rack-1-node-17", ""), gpu("b", Some(0), "rack-1-node-18", "")];
         assert_eq!(names(&alike), ["rack-1-node-17 GPU 0", "rack-1-node-18 GPU 0"]);
+    }
+
+    #[test]
+    fn gpus_with_one_index_after_another_have_their_id_beside_it() {
+        let next = "GPU-77777777-7a6b-4e5b-9d3e-1f2a3b4c5d6e";
+        let gpus =
+            [gpu(UUID, Some(3), "a", ""), gpu(next, Some(3), "a", ""), gpu("x", Some(1), "a", "")];
+        assert_eq!(names(&gpus), ["GPU 3 GPU-5a9a3bc4", "GPU 3 GPU-77777777", "GPU 1"]);
+        let other = gpu("y", Some(3), "b", "");
+        let names = names(&[gpus[0], gpus[1], other]);
+        assert_eq!(names, ["a GPU 3 GPU-5a9a3bc4", "a GPU 3 GPU-77777777", "b GPU 3"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! host ends earlier only on evidence that it is gone; time after it is absent, and not billed. Must not
 //! depend on meters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::units::{Nanos, Timestamp};
 
@@ -31,6 +31,8 @@ pub struct Presence<'a> {
     pub host: &'a str,
     /// The instance or boot of that host; empty if unknown.
     pub instance: &'a str,
+    /// Its index there, which it has alone while it is there; `None` if unknown.
+    pub index: Option<u32>,
     /// Time of its first reading.
     pub first: Timestamp,
     /// Time of its last reading.
@@ -47,54 +49,136 @@ impl Presence<'_> {
     }
 }
 
-/// The readings of the GPUs of one host, of one of its instances, or of all hosts.
-#[derive(Clone, Copy, Debug)]
-struct Readings {
+/// GPUs of a host that were there together, or without a sign that the host became another one in between.
+#[derive(Clone, Debug)]
+struct Instance<'a> {
     first: Timestamp,
     last: Timestamp,
     stale_after: Nanos,
+    /// What is known of it.
+    ids: BTreeSet<&'a str>,
+    indexes: BTreeSet<u32>,
 }
 
-impl Readings {
+impl<'a> Instance<'a> {
+    fn of(gpu: &Presence<'a>) -> Self {
+        Self {
+            first: gpu.first,
+            last: gpu.last,
+            stale_after: gpu.stale_after,
+            ids: Some(gpu.instance).filter(|id| !id.is_empty()).into_iter().collect(),
+            indexes: gpu.index.into_iter().collect(),
+        }
+    }
+
     fn join(&mut self, other: Self) {
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
         self.stale_after = self.stale_after.max(other.stale_after);
+        self.ids.extend(other.ids);
+        self.indexes.extend(other.indexes);
+    }
+
+    /// Whether GPUs that came later are of another instance: its ID is another one, or one of them has the index
+    /// that another GPU had before.
+    fn is_replaced_by(&self, later: &Self) -> bool {
+        let is_known = !self.ids.is_empty() && !later.ids.is_empty();
+        (is_known && self.ids.is_disjoint(&later.ids)) || !self.indexes.is_disjoint(&later.indexes)
     }
 }
 
-/// The readings of each host.
+/// A host: its instances, one after another, and when GPUs began by their index.
+#[derive(Clone, Debug, Default)]
+struct Host<'a> {
+    instances: Vec<Instance<'a>>,
+    starts: BTreeMap<u32, Vec<Timestamp>>,
+}
+
+impl<'a> Host<'a> {
+    /// The host with these GPUs, in the order of their first readings.
+    fn of(gpus: &[Presence<'a>]) -> Self {
+        let mut by_index: BTreeMap<u32, Vec<&Presence<'_>>> = BTreeMap::new();
+        for gpu in gpus {
+            gpu.index.into_iter().for_each(|index| by_index.entry(index).or_default().push(gpu));
+        }
+        // Several GPUs that have an index at once are of hosts that nothing distinguishes.
+        by_index.retain(|_, gpus| gpus.is_sorted_by(|a, b| a.last < b.first));
+        let own = |gpu: &Presence<'_>| gpu.index.filter(|index| by_index.contains_key(index));
+        let mut together: Vec<Instance<'a>> = Vec::new();
+        for gpu in gpus {
+            let gpu = Instance::of(&Presence { index: own(gpu), ..*gpu });
+            match together.last_mut() {
+                Some(last) if gpu.first <= last.last => last.join(gpu),
+                _ => together.push(gpu),
+            }
+        }
+        let mut instances: Vec<Instance<'a>> = Vec::new();
+        for next in together {
+            match instances.last_mut() {
+                Some(last) if !last.is_replaced_by(&next) => last.join(next),
+                _ => instances.push(next),
+            }
+        }
+        let starts = |gpus: Vec<&Presence<'_>>| gpus.iter().map(|gpu| gpu.first).collect();
+        let starts = by_index.into_iter().map(|(index, gpus)| (index, starts(gpus))).collect();
+        Self { instances, starts }
+    }
+
+    /// The instance that a GPU is of, and whether there is a later one.
+    fn instance(&self, gpu: &Presence<'_>) -> Option<(&Instance<'a>, bool)> {
+        let place = self.instances.iter().position(|instance| gpu.last <= instance.last)?;
+        Some((self.instances.get(place)?, place + 1 < self.instances.len()))
+    }
+
+    /// When another GPU began that has the index of this one.
+    fn replaced_at(&self, gpu: &Presence<'_>) -> Option<Timestamp> {
+        let starts = self.starts.get(&gpu.index?)?;
+        starts.iter().copied().find(|start| *start > gpu.last)
+    }
+}
+
+/// The GPUs of each host.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts<'a> {
-    all: Option<Readings>,
-    /// By host and instance.
-    instances: BTreeMap<&'a str, BTreeMap<&'a str, Readings>>,
+    last: Option<Timestamp>,
+    hosts: BTreeMap<&'a str, Host<'a>>,
 }
 
 impl<'a> Hosts<'a> {
     /// The hosts of these GPUs.
     #[must_use]
     pub fn of(gpus: impl IntoIterator<Item = Presence<'a>>) -> Self {
-        let mut hosts = Self::default();
-        for Presence { host, instance, first, last, stale_after } in gpus {
-            let readings = Readings { first, last, stale_after };
-            hosts.all.get_or_insert(readings).join(readings);
-            let instances = hosts.instances.entry(host).or_default();
-            instances.entry(instance).or_insert(readings).join(readings);
+        let mut by_host: BTreeMap<&'a str, Vec<Presence<'a>>> = BTreeMap::new();
+        for gpu in gpus {
+            by_host.entry(gpu.host).or_default().push(gpu);
         }
-        hosts
+        let last = by_host.values().flatten().map(|gpu| gpu.last).max();
+        let host = |(name, mut gpus): (&'a str, Vec<Presence<'a>>)| {
+            gpus.sort_by_key(|gpu| (gpu.first, gpu.last));
+            (name, Host::of(&gpus))
+        };
+        Self { last, hosts: by_host.into_iter().map(host).collect() }
     }
 
     /// Time of the last reading of all; `None` without GPUs.
     #[must_use]
-    pub fn last(&self) -> Option<Timestamp> {
-        self.all.map(|all| all.last)
+    pub const fn last(&self) -> Option<Timestamp> {
+        self.last
     }
 
-    /// Time of the last reading of the host of this GPU, and of the same instance if that is known.
+    /// Time of the last reading of the host of this GPU, as the instance that the GPU is of.
     #[must_use]
     pub fn last_of_host(&self, gpu: &Presence<'_>) -> Timestamp {
-        self.readings(gpu).map_or(gpu.last, |host| host.last)
+        self.instance(gpu).map_or(gpu.last, |(instance, _)| instance.last)
+    }
+
+    /// For how long a host lists others and not this GPU, which no other one has replaced.
+    #[must_use]
+    pub fn unlisted(&self, gpu: &Presence<'_>) -> Nanos {
+        match self.replaced_at(gpu) {
+            Some(_) => Nanos::ZERO,
+            None => self.last_of_host(gpu).since(gpu.covered_until()),
+        }
     }
 
     /// The end of the span of a GPU. Time from then to [`Self::last`] is absent.
@@ -105,35 +189,23 @@ impl<'a> Hosts<'a> {
             MissingTime::Unobserved => end,
             MissingTime::Absent if gpu.covered_until() < end => gpu.last,
             MissingTime::Absent => end,
-            MissingTime::ByEvidence => match self.readings(gpu) {
-                Some(host) if self.is_gone(gpu, &host) => host.last,
-                _ => end,
-            },
+            MissingTime::ByEvidence => {
+                let gone = self.instance(gpu).filter(|(instance, is_replaced)| {
+                    let silence = end.since(instance.last);
+                    *is_replaced || silence >= ABSENT_AFTER.max(instance.stale_after)
+                });
+                let end = gone.map_or(end, |(instance, _)| instance.last);
+                self.replaced_at(gpu).map_or(end, |at| at.min(end))
+            }
         }
     }
 
-    /// Whether others went on long enough after the last reading of a host, or it came back as another one.
-    fn is_gone(&self, gpu: &Presence<'_>, host: &Readings) -> bool {
-        let silence = self.last().map_or(Nanos::ZERO, |last| last.since(host.last));
-        let is_other = |(instance, other): (&&str, &Readings)| {
-            !instance.is_empty() && *instance != gpu.instance && host.last < other.first
-        };
-        let is_replaced = !gpu.instance.is_empty()
-            && self.instances.get(gpu.host).is_some_and(|all| all.iter().any(is_other));
-        silence >= ABSENT_AFTER.max(host.stale_after) || is_replaced
+    fn instance(&self, gpu: &Presence<'_>) -> Option<(&Instance<'a>, bool)> {
+        self.hosts.get(gpu.host)?.instance(gpu)
     }
 
-    /// The readings of the host of a GPU. A GPU of an unknown instance is of any of them.
-    fn readings(&self, gpu: &Presence<'_>) -> Option<Readings> {
-        let is_same = |instance: &str| {
-            gpu.instance.is_empty() || instance.is_empty() || instance == gpu.instance
-        };
-        let instances = self.instances.get(gpu.host)?.iter();
-        let same = instances.filter(|(instance, _)| is_same(instance)).map(|(_, it)| *it);
-        same.reduce(|mut host, other| {
-            host.join(other);
-            host
-        })
+    fn replaced_at(&self, gpu: &Presence<'_>) -> Option<Timestamp> {
+        self.hosts.get(gpu.host)?.replaced_at(gpu)
     }
 }
 
@@ -147,7 +219,8 @@ mod tests {
 
     fn gpu<'a>(host: &'a str, instance: &'a str, first: u64, last: u64) -> Presence<'a> {
         let (first, last) = (at(first), at(last));
-        Presence { host, instance, first, last, stale_after: Nanos::from_secs(45) }
+        let stale_after = Nanos::from_secs(45);
+        Presence { host, instance, index: None, first, last, stale_after }
     }
 
     fn ends(gpus: &[Presence<'_>], missing: MissingTime) -> Vec<u64> {
@@ -184,6 +257,31 @@ mod tests {
         assert_eq!(by_evidence(&unknown), [400, 400, 400], "an unknown instance may be the same");
         let beside = [gpu("a", "i-1", 0, 100), gpu("a", "i-2", 60, 400)];
         assert_eq!(by_evidence(&beside), [400, 400], "instances at once are not successive");
+    }
+
+    #[test]
+    fn host_is_gone_if_other_gpus_have_the_indexes_of_its_own() {
+        let of = |index, first, last| Presence { index: Some(index), ..gpu("a", "", first, last) };
+        let before = [of(0, 0, 100), of(1, 0, 90), of(2, 0, 100)];
+        let after = [of(0, 160, 400), of(1, 161, 400)];
+        let all = [&before[..], &after].concat();
+        assert_eq!(by_evidence(&all), [100, 100, 100, 400, 400]);
+        let hosts = Hosts::of(all.iter().copied());
+        assert!(before.iter().all(|gpu| hosts.unlisted(gpu) == Nanos::ZERO));
+        let grown = [of(0, 0, 100), of(1, 0, 100), of(2, 160, 400)];
+        assert_eq!(by_evidence(&grown), [400, 400, 400], "another index is another GPU");
+    }
+
+    #[test]
+    fn replaced_gpu_ends_where_the_next_one_begins() {
+        let of = |index, first, last| Presence { index: Some(index), ..gpu("a", "", first, last) };
+        let gpus = [of(0, 0, 9_000), of(1, 0, 100), of(1, 3_600, 9_000), of(2, 0, 100)];
+        assert_eq!(by_evidence(&gpus), [9_000, 3_600, 9_000, 9_000]);
+        let hosts = Hosts::of(gpus);
+        assert_eq!(hosts.unlisted(&gpus[1]), Nanos::ZERO);
+        assert_eq!(hosts.unlisted(&gpus[3]), Nanos::from_secs(9_000 - 145));
+        let at_once = [of(0, 0, 100), of(0, 50, 9_000), of(0, 3_600, 9_000)];
+        assert_eq!(by_evidence(&at_once), [9_000; 3], "of hosts that nothing distinguishes");
     }
 
     #[test]

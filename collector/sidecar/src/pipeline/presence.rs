@@ -44,9 +44,10 @@ impl Pipeline<'_> {
             MissingTime::Absent => None,
         };
         let unlisted = presences(&self.gpus, identities).filter_map(|(gpu, presence)| {
-            let to = last_of(&presence)?.saturating_sub(ABSENT_AFTER);
+            let end = hosts.end(&presence, self.meter.missing);
+            let to = last_of(&presence)?.saturating_sub(ABSENT_AFTER).min(end);
             let covered = presence.covered_until();
-            (covered < to).then(|| (gpu, to, hosts.last_of_host(&presence).since(covered)))
+            (covered < to).then(|| (gpu, to, hosts.unlisted(&presence)))
         });
         let unlisted: Vec<_> = unlisted.collect();
         for (gpu, to, vanished) in unlisted {
@@ -71,7 +72,7 @@ impl Pipeline<'_> {
         let mut ends = vec![SpanEnd::Log(run); self.gpus.len()];
         let found = presences(&self.gpus, identities).map(|(gpu, presence)| {
             let covered = presence.covered_until();
-            let vanished = hosts.last_of_host(&presence).since(covered);
+            let vanished = hosts.unlisted(&presence);
             (gpu, covered, hosts.end(&presence, self.meter.missing), vanished)
         });
         for (gpu, covered, end, vanished) in found.collect::<Vec<_>>() {
@@ -99,6 +100,7 @@ fn presences<'a>(
         Some(Presence {
             host: identity.node().unwrap_or_default(),
             instance: identity.instance().unwrap_or_default(),
+            index: identity.index,
             first,
             last,
             stale_after: gpu.meter.estimated_stale_after(),

@@ -79,7 +79,7 @@ fn absent(input: &Input<'_>, names: &[String]) -> Option<String> {
     for (gpu, name) in input.gpus.iter().zip(names) {
         sum.add(gpu, gpu.absence.time);
         if let Some((from, _)) = gpu.absence.after {
-            let end = (gpu.identity.node().unwrap_or(name).to_owned(), from);
+            let end = (gone(gpu, from, input).unwrap_or(name).to_owned(), from);
             if !ends.contains(&end) {
                 ends.push(end);
             }
@@ -92,6 +92,16 @@ fn absent(input: &Input<'_>, names: &[String]) -> Option<String> {
     };
     (sum.time > Nanos::ZERO)
         .then(|| format!("absent: {what}; {time} are not billed; --missing=unobserved bills them"))
+}
+
+/// The host of a GPU that has gone, if none of its GPUs goes on.
+fn gone<'a>(gpu: &GpuInput<'a>, from: Timestamp, input: &Input<'_>) -> Option<&'a str> {
+    let node = gpu.identity.node()?;
+    let goes_on = |other: &GpuInput<'_>| {
+        other.identity.node() == Some(node)
+            && other.absence.after.is_none_or(|(other_from, _)| other_from > from)
+    };
+    (!input.gpus.iter().any(goes_on)).then_some(node)
 }
 
 /// `GPU 1 from 10:05:03Z on, GPU 4 from 10:07:00Z on and 3 more`.

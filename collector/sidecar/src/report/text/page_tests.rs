@@ -166,11 +166,14 @@ fn equal_indexes_are_told_apart_by_node() {
         gpu.node = None;
     }
     assert_eq!(super::gpus::which(&report.gpus, &some), "GPU 1–2, b GPU 0");
-    // Without nodes, only IDs are distinct.
+    // Without nodes, IDs distinguish them.
     for gpu in &mut report.gpus {
         gpu.node = None;
     }
-    assert_eq!(super::gpus::which(&report.gpus, &some), "GPU-a-1, GPU-a-2, GPU-b-0");
+    assert_eq!(
+        super::gpus::which(&report.gpus, &some),
+        "GPU 1 GPU-a-1, GPU 2 GPU-a-2, GPU 0 GPU-b-0 of 6"
+    );
 }
 
 /// Alike GPUs of a large fleet share a line, and each has its own on request.
