@@ -184,7 +184,7 @@ fn text(key: &str, value: &str) -> KeyValue {
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-/// What a node's exporter says of its GPUs at this millisecond.
+/// What a node's exporter reports of its GPUs at this millisecond.
 fn scrape(node: u64, millis: u64) -> EncodedRequest {
     let point = |gpu: u64| NumberDataPoint {
         attributes: vec![

@@ -71,16 +71,16 @@ struct Gpu {
 
 /// What the attributes of a resource name.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum NamedGpus {
     /// These GPUs, at any time.
-    Gpus(Arc<[usize]>),
+    Fixed(Arc<[usize]>),
     /// A pod.
-    Pod(PodPlace),
+    Pod(PodGpus),
 }
 
 /// A pod, and the GPUs that may have it.
 #[derive(Clone, Debug)]
-pub struct PodPlace {
+pub struct PodGpus {
     keys: PodKeys,
     /// Those that it has had at any time.
     gpus: Arc<[usize]>,
@@ -159,28 +159,28 @@ impl Directory {
     /// What a resource names, by the most specific attribute that it has: `hw.id`; `process.pid`, if it is that of
     /// a known process; its pod; `host.name`. A process is one of its host.
     #[must_use]
-    pub fn place(&self, resource: &ResourceIdentity<'_>) -> Place {
+    pub fn named(&self, resource: &ResourceIdentity<'_>) -> NamedGpus {
         if resource.hw_id.is_some() {
-            return Place::Gpus(self.by_hw_id(resource).unwrap_or_default());
+            return NamedGpus::Fixed(self.by_hw_id(resource).unwrap_or_default());
         }
         if let Some(gpus) = self.by_process(resource) {
-            return Place::Gpus(gpus);
+            return NamedGpus::Fixed(gpus);
         }
         let of_host = resource.host.and_then(|host| self.listed(&Key::Host(host)));
         let of_host = of_host.unwrap_or_default();
         match resource.pod.filter(|pod| pod.is_named()) {
-            Some(pod) => Place::Pod(self.of_pod(pod, of_host)),
-            None => Place::Gpus(of_host),
+            Some(pod) => NamedGpus::Pod(self.pod_gpus(pod, of_host)),
+            None => NamedGpus::Fixed(of_host),
         }
     }
 
-    /// The GPUs of a place during this time: none, if it has none that is known, so that nobody pays for GPUs of
+    /// The GPUs that are named during this time: none, if none of them is known, so that no span pays for GPUs of
     /// others. A pod without a GPU has those of its host that no pod has.
     #[must_use]
-    pub fn gpus_of(&self, place: &Place, during: &Range<Timestamp>) -> Arc<[usize]> {
-        let PodPlace { keys, gpus, of_host } = match place {
-            Place::Gpus(gpus) => return Arc::clone(gpus),
-            Place::Pod(place) => place,
+    pub fn gpus_of(&self, named: &NamedGpus, during: &Range<Timestamp>) -> Arc<[usize]> {
+        let PodGpus { keys, gpus, of_host } = match named {
+            NamedGpus::Fixed(gpus) => return Arc::clone(gpus),
+            NamedGpus::Pod(pod) => pod,
         };
         let has = |gpu: &usize| self.gpus.get(*gpu).is_some_and(|it| it.pods.have(*keys, during));
         let found = filtered(gpus, has);
@@ -212,7 +212,7 @@ impl Directory {
     }
 
     /// Two pods are the same by their UIDs, if both are known, else by namespace and name.
-    fn of_pod(&self, pod: &Pod, of_host: Arc<[usize]>) -> PodPlace {
+    fn pod_gpus(&self, pod: &Pod, of_host: Arc<[usize]>) -> PodGpus {
         let named = |has_uid| {
             pod.full_name().map(|name| self.hasher.hash_one(Key::PodName { name, has_uid }))
         };
@@ -222,7 +222,7 @@ impl Directory {
         };
         let keys = [exact, named(false)];
         let [exact, named] = keys.map(|key| self.with_key(key?));
-        PodPlace { keys, gpus: union(exact, named).unwrap_or_default(), of_host }
+        PodGpus { keys, gpus: union(exact, named).unwrap_or_default(), of_host }
     }
 
     fn with_key(&self, key: u64) -> Option<Arc<[usize]>> {
@@ -329,7 +329,7 @@ mod tests {
 
     /// The GPUs of a resource in the second second.
     fn found(directory: &Directory, resource: &ResourceIdentity<'_>) -> Arc<[usize]> {
-        directory.gpus_of(&directory.place(resource), &(second(1)..second(2)))
+        directory.gpus_of(&directory.named(resource), &(second(1)..second(2)))
     }
 
     /// GPUs with a pod each, if it has a name.
@@ -392,8 +392,8 @@ mod tests {
         }
         let with_uid = Pod { uid: Some("u".to_owned()), ..stateful.clone() };
         for pod in [&stateful, &with_uid] {
-            let place = gpus.place(&ResourceIdentity { pod: Some(pod), ..Default::default() });
-            let at = |from| gpus.gpus_of(&place, &(second(from)..second(from + 5))).to_vec();
+            let named = gpus.named(&ResourceIdentity { pod: Some(pod), ..Default::default() });
+            let at = |from| gpus.gpus_of(&named, &(second(from)..second(from + 5))).to_vec();
             assert_eq!([at(30), at(80), at(115)], [vec![0], vec![1], vec![1]]);
         }
     }

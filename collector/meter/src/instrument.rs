@@ -40,7 +40,7 @@ pub enum Temporality {
 impl Temporality {
     /// The temporality with this number in OTLP.
     #[must_use]
-    pub const fn of_otlp(number: i32) -> Option<Self> {
+    pub const fn from_otlp(number: i32) -> Option<Self> {
         match number {
             1 => Some(Self::Delta),
             2 => Some(Self::Cumulative),

@@ -1,6 +1,6 @@
 //! Points of work done, and of dollars per unit of work.
 //!
-//! Must not depend on who reports work.
+//! Must not depend on the sender of work.
 
 use std::collections::{BTreeMap, VecDeque};
 

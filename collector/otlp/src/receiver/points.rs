@@ -114,7 +114,7 @@ pub(super) fn any_points<'a>(metric: &'a Metric, mut visit: impl FnMut(AnyPoint<
             let is_recorded = flags & NO_VALUE == 0;
             visit(AnyPoint { instrument, attributes, start, at, is_recorded, value });
         };
-    let temporality = Temporality::of_otlp;
+    let temporality = Temporality::from_otlp;
     match &metric.data {
         Some(Data::Gauge(gauge)) => {
             for it in &gauge.data_points {

@@ -1,4 +1,4 @@
-//! Accepted requests, on their way from the receiver to whoever forwards them.
+//! Accepted requests, on their way from the receiver to the forwarder.
 //!
 //! Must not depend on the transport.
 

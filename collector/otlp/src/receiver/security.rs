@@ -1,4 +1,4 @@
-//! Who may send: TLS, and a bearer token.
+//! Which clients may send: TLS, and a bearer token.
 //!
 //! Must not depend on what is sent.
 

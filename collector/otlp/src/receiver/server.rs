@@ -46,7 +46,7 @@ trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// Accepts connections until it is told to stop, then ends the open ones: requests that were begun are
+/// Accepts connections until it is stopped, then ends the open ones: requests that were begun are
 /// finished.
 pub(super) async fn run(
     socket: Socket,

@@ -308,7 +308,7 @@ fn connections_are_limited_and_idle_ones_closed() {
     assert!(received.recv_timeout(SOON).is_ok());
 }
 
-/// Guarantee: whoever does not send what is accepted holds a share of the connections, for seconds, and is closed
+/// Guarantee: a client that does not send what is accepted holds a share of the connections, for seconds, and is closed
 /// for a newer one; a client with the token is served meanwhile.
 #[test]
 fn connections_without_the_token_keep_nobody_out() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use phasemeter_files::read_text;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::mapping::{MappingFile, Mappings, Refusal};
+use phasemeter_sources::mapping::{MappingFile, Mappings, RejectedPoint};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 4;
 /// Notes on GPUs of which only the shares of pods are known, and on points that were refused.
 pub(super) fn notes<'a>(
     added: impl Iterator<Item = &'a GpuIdentity>,
-    refused: impl Iterator<Item = (u64, &'a Refusal)>,
+    refused: impl Iterator<Item = (u64, &'a RejectedPoint)>,
 ) -> Vec<String> {
     let refused: Vec<_> = refused.collect();
     let rest = refused.get(MAX_NAMES..).unwrap_or_default();

@@ -177,7 +177,7 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
     Ok(mappings)
 }
 
-/// Receives the telemetry of a command: on a free port of the loopback address, where only who has the
+/// Receives the telemetry of a command: on a free port of the loopback address, where only a client with the
 /// command's token may send, or on a given address.
 pub(super) fn for_command(
     listen: Option<&ListenAddress>,
@@ -196,7 +196,7 @@ pub(super) fn for_command(
     Ok((Receiving { command_token: Some(text), ..receiving }, metered))
 }
 
-/// Who may send to an address.
+/// Which clients may send to an address.
 fn senders(address: &ListenAddress, has_token: bool) -> &'static str {
     match address {
         _ if has_token => "senders with the token",

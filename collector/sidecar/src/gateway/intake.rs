@@ -14,7 +14,7 @@ use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, Refusal, UnitChecks,
+    GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint, UnitChecks,
     UnitNotice,
 };
 use tracing::{info, warn};
@@ -160,7 +160,7 @@ impl Intake {
 }
 
 /// Logs the first refusal of each sender, and some of the others.
-fn log_refusal(refusal: &Refusal, limiter: &mut LogLimiter<()>) {
+fn log_refusal(refusal: &RejectedPoint, limiter: &mut LogLimiter<()>) {
     let suppressed = limiter.permit((), Instant::now());
     match suppressed.or(refusal.is_first.then_some(0)) {
         Some(0) => warn!("{refusal}"),

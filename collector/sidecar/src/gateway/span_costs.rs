@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use phasemeter_attribution::directory::{Directory, Place, Pod};
+use phasemeter_attribution::directory::{Directory, NamedGpus, Pod};
 use phasemeter_attribution::{
     Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
 };
@@ -140,15 +140,15 @@ impl SpanCosts {
             *self.summary.rejected.entry(RejectReason::TooLarge).or_default() += too_large;
         }
         let mut leaving = Vec::new();
-        let mut last: Option<(Arc<OwnedIdentity>, Place)> = None;
+        let mut last: Option<(Arc<OwnedIdentity>, NamedGpus)> = None;
         for CandidateSpan { held, span, resource } in chosen {
             // The spans of one resource follow each other.
             let known = last.take().filter(|(last, _)| Arc::ptr_eq(last, &resource));
-            let (_, place) = last.insert(known.unwrap_or_else(|| {
-                let place = self.gpus.place(&OwnedIdentity::as_ref(&resource));
-                (resource, place)
+            let (_, named) = last.insert(known.unwrap_or_else(|| {
+                let named = self.gpus.named(&OwnedIdentity::as_ref(&resource));
+                (resource, named)
             }));
-            let found = self.gpus.gpus_of(place, &(span.from..span.to.unwrap_or(now)));
+            let found = self.gpus.gpus_of(named, &(span.from..span.to.unwrap_or(now)));
             let gpus = match self.unplaced {
                 _ if !found.is_empty() => GpuSet::Listed(found),
                 Unplaced::AllGpus => GpuSet::All,

@@ -248,7 +248,7 @@ fn span_is_charged_for_the_gpus_of_its_resource() {
     let received = received_spans(&requests);
     let seconds: BTreeMap<_, _> =
         received.iter().map(|it| (it.span.span_id[7], it.price.map(|it| it.gpu_seconds))).collect();
-    // A place that is unknown, and none, pay for nobody's GPUs.
+    // A resource that names an unknown host, or none, pays for no GPU.
     assert_eq!(seconds, [(1, Some(5.0)), (2, Some(5.0)), (3, None), (4, None)].into());
     let notes = report.to_string();
     let expected = "2 spans have no cost: their resource names no GPU, pod or host that is known";

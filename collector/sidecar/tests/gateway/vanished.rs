@@ -52,7 +52,7 @@ fn rounds_go_on_without_a_vanished_gpu_and_have_its_last_points() {
     }
     assert!(client.flush(SOON).all_sent());
 
-    // Before the gateway ends: all whole minutes, of which it knows that no reading of them is missing.
+    // Before the gateway ends: all whole minutes, of which no reading can still arrive.
     let (began, mut received) = (Instant::now(), Vec::new());
     let captured = loop {
         received.extend(backend.received());

@@ -22,7 +22,7 @@ use super::held_gpu::{HeldGpu, HeldReading};
 use super::identity::{GpuLabels, MigInstance};
 use super::instant::Instant;
 use super::point::PodLabels;
-use super::refusal::{Refusal, RefusedPoints};
+use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
 
 /// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
@@ -50,7 +50,7 @@ pub struct ReadingBuffer {
     identities: Vec<GpuIdentity>,
     gpus: Vec<HeldGpu>,
     coverage: CoverageTable,
-    refused: RefusedPoints,
+    refused: RejectedPoints,
     dropped: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Inserted {
     /// The index of its GPU; `None` if it has none.
     pub gpu: Option<usize>,
     /// That it contradicts another one of its instant; then neither counts.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<RejectedPoint>,
 }
 
 impl ReadingBuffer {
@@ -113,7 +113,7 @@ impl ReadingBuffer {
 
     /// The points that were refused so far, since others of their instant contradict them: their number and the
     /// first one of each sender.
-    pub fn refused(&self) -> impl Iterator<Item = (u64, &Refusal)> {
+    pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {
         self.refused.by_sender()
     }
 
@@ -199,7 +199,7 @@ impl ReadingBuffer {
         }
         let refusal = self.identities.get(index).filter(|_| refused > 0).map(|identity| {
             let gpu = identity.name.clone();
-            let refusal = Refusal { sender, gpu, quantity, at, differing, is_first: false };
+            let refusal = RejectedPoint { sender, gpu, quantity, at, differing, is_first: false };
             self.refused.add(refused, refusal)
         });
         Inserted { refusal, ..inserted }

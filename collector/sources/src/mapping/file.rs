@@ -46,7 +46,7 @@ pub enum MappingError {
     },
     /// No label identifies the GPU.
     #[error(
-        "identity: names no label of uuid, id, bus_id or index; without it a GPU cannot be told from others"
+        "identity: names no label of uuid, id, bus_id or index; without it GPUs cannot be distinguished"
     )]
     Identity,
 }

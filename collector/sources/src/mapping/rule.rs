@@ -41,7 +41,7 @@ pub(super) struct Rule {
     pub(super) quantity: Option<Quantity>,
     /// Of several metrics of one value, the one with the lowest rank counts.
     pub(super) rank: i32,
-    /// Whether points may be of hardware that is no GPU.
+    /// Whether points may be of hardware that is not a GPU.
     pub(super) is_of_any_hardware: bool,
     pub(super) unit: Unit,
     pub(super) basis: Basis,

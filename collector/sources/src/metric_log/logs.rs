@@ -15,7 +15,7 @@ use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
 use super::format::{self, Format};
 use super::log::MetricLog;
-use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer, Refusal};
+use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer, RejectedPoint};
 use crate::nvidia_smi::GivenModel;
 use crate::nvidia_smi::rejected::RejectedRows;
 use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
@@ -178,7 +178,7 @@ impl MetricLogs {
 
     /// The points that were refused, since others of their instant contradict them: their number and the first one
     /// of each sender.
-    pub fn refused(&self) -> impl Iterator<Item = (u64, &Refusal)> {
+    pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {
         self.buffer.refused()
     }
 

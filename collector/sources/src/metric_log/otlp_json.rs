@@ -163,7 +163,7 @@ impl<'a> Metric<'a> {
         let is_sum = self.sum.is_some();
         let points = self.sum.or(histogram)?;
         let temporality = points.aggregation_temporality.as_ref().and_then(|name| match name {
-            TemporalityName::Number(number) => Temporality::of_otlp(*number),
+            TemporalityName::Number(number) => Temporality::from_otlp(*number),
             TemporalityName::Name(name) => match &**name {
                 "AGGREGATION_TEMPORALITY_DELTA" => Some(Temporality::Delta),
                 "AGGREGATION_TEMPORALITY_CUMULATIVE" => Some(Temporality::Cumulative),

@@ -1,4 +1,4 @@
-//! The processes that compute on a GPU: their number, and who they are.
+//! The processes that compute on a GPU: their number, and their IDs.
 //!
 //! Must not depend on what processes are charged for.
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::reading::MissingReason;
-use phasemeter_sources::mapping::Refusal;
+use phasemeter_sources::mapping::RejectedPoint;
 use proptest::prelude::*;
 
 use super::*;
@@ -139,7 +139,7 @@ fn refused_points_are_named_with_what_distinguishes_them() {
             .filter_map(|index| buffer.insert(of(index, 40 + index), arrival(0)).refusal)
             .collect();
         assert_eq!(refusals.len(), 3, "all but the first, which nothing contradicted");
-        let expected = Refusal {
+        let expected = RejectedPoint {
             sender: Some("node-1".to_owned()),
             gpu: "GPU-a".to_owned(),
             quantity: Quantity::Utilization,

@@ -161,7 +161,7 @@ fn equal_indexes_are_told_apart_by_node() {
     let some: Vec<_> = report.gpus.iter().skip(1).take(3).map(|gpu| gpu.id.clone()).collect();
     assert_eq!(super::gpus::which(&report.gpus, &some), "a GPU 1–2, b GPU 0");
     assert!(text(&input, &report, &TextOptions::default()).contains("\nb GPU 2  "));
-    // GPUs of one log without a node are told apart by the nodes of the others.
+    // GPUs of one log without a node are distinguished by the nodes of the others.
     for gpu in report.gpus.iter_mut().take(3) {
         gpu.node = None;
     }

@@ -14,7 +14,7 @@ const MAX_SENDERS: usize = 256;
 
 /// A point that contradicts another one of its instant and GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RejectedPoint {
     /// The host, else another name of the sender; `None` if it has none, or there are too many senders.
     pub sender: Option<String>,
     /// The name of the GPU.
@@ -29,7 +29,7 @@ pub struct Refusal {
     pub is_first: bool,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RejectedPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sender, gpu, quantity, at, differing, .. } = self;
         if let Some(sender) = sender {
@@ -56,13 +56,13 @@ impl fmt::Display for Refusal {
 
 /// The refused points of all senders.
 #[derive(Debug, Default)]
-pub(super) struct RefusedPoints {
-    senders: BTreeMap<Option<String>, (u64, Refusal)>,
+pub(super) struct RejectedPoints {
+    senders: BTreeMap<Option<String>, (u64, RejectedPoint)>,
 }
 
-impl RefusedPoints {
+impl RejectedPoints {
     /// Counts points. Returns the refusal, marked if it is the first of its sender.
-    pub(super) fn add(&mut self, points: u32, mut refusal: Refusal) -> Refusal {
+    pub(super) fn add(&mut self, points: u32, mut refusal: RejectedPoint) -> RejectedPoint {
         if !self.senders.contains_key(&refusal.sender) && self.senders.len() >= MAX_SENDERS {
             refusal.sender = None;
         }
@@ -74,7 +74,7 @@ impl RefusedPoints {
     }
 
     /// The number of points of each sender, with its first refusal.
-    pub(super) fn by_sender(&self) -> impl Iterator<Item = (u64, &Refusal)> {
+    pub(super) fn by_sender(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {
         self.senders.values().map(|(count, refusal)| (*count, refusal))
     }
 }
@@ -83,8 +83,8 @@ impl RefusedPoints {
 mod tests {
     use super::*;
 
-    fn refusal(sender: Option<&str>, differing: &[&'static str], nanos: u64) -> Refusal {
-        Refusal {
+    fn refusal(sender: Option<&str>, differing: &[&'static str], nanos: u64) -> RejectedPoint {
+        RejectedPoint {
             sender: sender.map(str::to_owned),
             gpu: "node-1:0".to_owned(),
             quantity: Quantity::Power,
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn points_are_counted_by_sender_up_to_a_limit() {
-        let mut refused = RefusedPoints::default();
+        let mut refused = RejectedPoints::default();
         assert!(refused.add(2, refusal(Some("a"), &[], 1)).is_first);
         assert!(!refused.add(1, refusal(Some("a"), &[], 1)).is_first);
         for sender in 0..1_000 {
