@@ -284,12 +284,12 @@ fn new_xid_error_is_an_event() {
     fs::write(&path, log).unwrap();
     Phasemeter::audit().arg(&path).arg("--otlp-file").arg(&file).report();
     let captured = crate::otlp::read(&fs::read_to_string(&file).unwrap());
-    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.xid");
+    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.xid.reported");
     let codes: Vec<_> = events
         .map(|event| crate::otlp::attributes(&event.attributes)["phasemeter.gpu.xid.code"].clone())
         .collect();
     assert_eq!(codes, ["79"]);
-    let errors = captured.streams("phasemeter.gpu.xid");
+    let errors = captured.streams("phasemeter.gpu.xid.errors");
     let total: f64 = errors.values().map(|stream| stream.points.last().unwrap().value).sum();
     assert!((total - 1.0).abs() < f64::EPSILON, "{errors:?}");
 }

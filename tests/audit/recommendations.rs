@@ -156,7 +156,7 @@ fn recommendations_are_exported_as_events() {
     let report = run.stdin(log(60)).report();
     let captured = otlp::read(&fs::read_to_string(files.path("otlp.jsonl")).unwrap());
     let events: Vec<_> = captured.events.iter().map(|event| event.event_name.as_str()).collect();
-    assert_eq!(events, ["phasemeter.recommendation", "phasemeter.policy.error"]);
+    assert_eq!(events, ["phasemeter.recommendation.made", "phasemeter.policy.error"]);
     for event in &captured.events {
         let trace: String = event.trace_id.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(report["experiment"]["trace_id"], trace);

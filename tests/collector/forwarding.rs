@@ -36,7 +36,7 @@ fn forwarded_data_reaches_backend() {
         let faults =
             captured.events.iter().filter(|it| it.event_name.starts_with("phasemeter.gpu."));
         let [event] = faults.collect::<Vec<_>>()[..] else { panic!("{:?}", captured.events) };
-        assert_eq!(event.event_name, "phasemeter.gpu.xid");
+        assert_eq!(event.event_name, "phasemeter.gpu.xid.reported");
         assert!(captured.spans.iter().any(|span| span.span_id == event.span_id));
     }
     for (index, gpu) in report.gpus().iter().enumerate() {

@@ -117,6 +117,10 @@ fn constants(registry: &Registry) -> String {
         //! Generated from otel-config/registry by PHASEMETER_UPDATE=1 cargo test --workspace --test\n\
         //! conventions registry. Must not depend on anything.\n"
         .to_owned();
+    let manifest = read("otel-config/registry/manifest.yaml");
+    let schema = manifest.lines().find_map(|line| line.strip_prefix("schema_url: ")).unwrap();
+    let schema = format!("pub const SCHEMA_URL: &str = {schema:?};");
+    write!(text, "\n/// The schema of what is Phasemeter's.\n{schema}\n").unwrap();
     let attributes = registry.attributes.values();
     let attributes = attributes.map(|it| {
         let is_prefix =

@@ -51,6 +51,26 @@ fn registry_is_consistent() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
+/// Backends build fields and trees from names: one that has a value has no parts, and is of one thing.
+#[test]
+fn no_name_is_a_namespace_or_of_two_things() {
+    let registry = Registry::read(&root());
+    let attributes = registry.attributes.keys().cloned();
+    let metrics = registry.metrics.values().map(|it| it.name.clone());
+    let names = attributes.chain(metrics).chain(registry.events.values().map(|it| it.name.clone()));
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("phasemeter.")).collect();
+    names.sort();
+    let problem = |(name, next): (&String, &String)| {
+        let is_namespace = next.strip_prefix(name.as_str()).is_some_and(|it| it.starts_with('.'));
+        (name == next || is_namespace).then(|| format!("{name}: {next}"))
+    };
+    let all = names.iter().flat_map(|name| names.iter().map(move |next| (name, next)));
+    let twice = names.iter().zip(names.iter().skip(1)).filter(|(name, next)| name == next);
+    let problems: Vec<_> =
+        all.filter(|(name, next)| name != next).chain(twice).filter_map(problem).collect();
+    assert!(problems.is_empty(), "{problems:?}");
+}
+
 /// Names of telemetry in the sources, and those in the registry.
 #[test]
 fn registry_and_sources_have_the_same_names() {

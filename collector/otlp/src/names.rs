@@ -3,6 +3,9 @@
 //! Generated from otel-config/registry by PHASEMETER_UPDATE=1 cargo test --workspace --test
 //! conventions registry. Must not depend on anything.
 
+/// The schema of what is Phasemeter's.
+pub const SCHEMA_URL: &str = "https://github.com/phasemeter/phasemeter/schemas/0.1.0";
+
 /// Keys of attributes.
 pub mod attribute {
     /// Seconds for which the condition had held.
@@ -168,12 +171,22 @@ pub mod attribute {
     pub const TIME_UNOBSERVED: &str = "phasemeter.time.unobserved";
     /// The user that a resource belongs to.
     pub const USER: &str = "phasemeter.user";
-    /// Time-weighted mean utilization of the observed time of a span, 0 to 1.
-    pub const UTILIZATION: &str = "phasemeter.utilization";
     /// The source of a utilization.
     pub const UTILIZATION_BASIS: &str = "phasemeter.utilization.basis";
+    /// Time-weighted mean utilization of the observed time of a span, 0 to 1.
+    pub const UTILIZATION_MEAN: &str = "phasemeter.utilization.mean";
     /// Wasted dollars of a span.
     pub const WASTE: &str = "phasemeter.waste";
+    /// Dollars of an experiment per unit of work, which is an epoch.
+    pub const WORK_COST_PER_EPOCHS: &str = "phasemeter.work.cost_per.epochs";
+    /// Dollars of an experiment per unit of work, which is a request.
+    pub const WORK_COST_PER_REQUESTS: &str = "phasemeter.work.cost_per.requests";
+    /// Dollars of an experiment per unit of work, which is a training sample.
+    pub const WORK_COST_PER_SAMPLES: &str = "phasemeter.work.cost_per.samples";
+    /// Dollars of an experiment per unit of work, which is an optimizer step.
+    pub const WORK_COST_PER_STEPS: &str = "phasemeter.work.cost_per.steps";
+    /// Dollars of an experiment per unit of work, which is a token.
+    pub const WORK_COST_PER_TOKENS: &str = "phasemeter.work.cost_per.tokens";
     /// Work of an experiment in epochs.
     pub const WORK_EPOCHS: &str = "phasemeter.work.epochs";
     /// Work of an experiment in requests.
@@ -186,16 +199,6 @@ pub mod attribute {
     pub const WORK_TOKENS: &str = "phasemeter.work.tokens";
     /// The unit of work.
     pub const WORK_UNIT: &str = "phasemeter.work.unit";
-    /// Dollars of an experiment per unit of work, which is an epoch.
-    pub const WORK_UNIT_COST_EPOCHS: &str = "phasemeter.work.unit_cost.epochs";
-    /// Dollars of an experiment per unit of work, which is a request.
-    pub const WORK_UNIT_COST_REQUESTS: &str = "phasemeter.work.unit_cost.requests";
-    /// Dollars of an experiment per unit of work, which is a training sample.
-    pub const WORK_UNIT_COST_SAMPLES: &str = "phasemeter.work.unit_cost.samples";
-    /// Dollars of an experiment per unit of work, which is an optimizer step.
-    pub const WORK_UNIT_COST_STEPS: &str = "phasemeter.work.unit_cost.steps";
-    /// Dollars of an experiment per unit of work, which is a token.
-    pub const WORK_UNIT_COST_TOKENS: &str = "phasemeter.work.unit_cost.tokens";
     /// What kind of workload this is, as declared by its resource.
     pub const WORKLOAD: &str = "phasemeter.workload";
 }
@@ -242,7 +245,7 @@ pub mod metric {
     /// Wasted cost per phase: cost × (1 − utilization).
     pub const GPU_WASTE: &str = "phasemeter.gpu.waste";
     /// XID errors per code.
-    pub const GPU_XID: &str = "phasemeter.gpu.xid";
+    pub const GPU_XID_ERRORS: &str = "phasemeter.gpu.xid.errors";
     /// Duration of NVML calls.
     pub const NVML_CALL_DURATION: &str = "phasemeter.nvml.call.duration";
     /// Failed calls, including unsupported ones.
@@ -270,7 +273,7 @@ pub mod metric {
     /// Ticks skipped because the previous one took too long.
     pub const SAMPLER_TICK_MISSED: &str = "phasemeter.sampler.tick.missed";
     /// Work done, by unit.
-    pub const WORK: &str = "phasemeter.work";
+    pub const WORK_DONE: &str = "phasemeter.work.done";
     /// Cost of all GPUs per unit of work, since the last export with any. Absent without work.
     pub const WORK_UNIT_COST: &str = "phasemeter.work.unit_cost";
 }
@@ -289,7 +292,7 @@ pub mod event {
     pub const GPU_CALL_RECOVERED: &str = "phasemeter.gpu.call_recovered";
     /// Time of the GPU that is not billed, since the meter was restarted, or since a gateway had no
     /// readings and bills no such time.
-    pub const GPU_GAP: &str = "phasemeter.gpu.gap";
+    pub const GPU_GAP_FOUND: &str = "phasemeter.gpu.gap.found";
     /// The driver lists the GPU for the first time, after the run began. It is metered from here
     /// on.
     pub const GPU_JOINED: &str = "phasemeter.gpu.joined";
@@ -302,14 +305,14 @@ pub mod event {
     pub const GPU_RECOVERED: &str = "phasemeter.gpu.recovered";
     /// The driver reported XID errors. The first of a code per GPU and minute is an event at once,
     /// the others together.
-    pub const GPU_XID: &str = "phasemeter.gpu.xid";
+    pub const GPU_XID_REPORTED: &str = "phasemeter.gpu.xid.reported";
     /// The cloud announces that it will interrupt the machine.
-    pub const INTERRUPTION: &str = "phasemeter.interruption";
+    pub const INTERRUPTION_ANNOUNCED: &str = "phasemeter.interruption.announced";
     /// A policy or its file failed.
     pub const POLICY_ERROR: &str = "phasemeter.policy.error";
     /// A policy recommends an action.
-    pub const RECOMMENDATION: &str = "phasemeter.recommendation";
+    pub const RECOMMENDATION_MADE: &str = "phasemeter.recommendation.made";
     /// What a span of the workload cost that was sent before its cost was known. Has its trace and
     /// span ID.
-    pub const SPAN_COST: &str = "phasemeter.span.cost";
+    pub const SPAN_PRICED: &str = "phasemeter.span.priced";
 }

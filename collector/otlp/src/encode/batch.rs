@@ -16,6 +16,7 @@ use super::delta::LastTotals;
 use super::instruments::{Instrument, Kind, UTILIZATION};
 use super::settings::TemporalityPreference;
 use super::values::{SCHEMA, scope};
+use crate::names::SCHEMA_URL;
 
 /// The number of points that fill a request: typically an eighth of a mebibyte when encoded, and many times
 /// that in memory before.
@@ -151,7 +152,7 @@ impl Batch {
         // The workload's attributes are as given, by any schema.
         let resource_metrics: Vec<_> = [
             (hardware, SCHEMA, SCHEMA, self.hardware.into_metrics(counters).collect()),
-            (workload, "", "", workload_metrics),
+            (workload, "", SCHEMA_URL, workload_metrics),
         ]
         .into_iter()
         .filter(|(.., metrics): &(_, _, _, Vec<Metric>)| !metrics.is_empty())

@@ -14,7 +14,7 @@ use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 use super::limits::AttributeLimits;
 use super::values::{number, scope, text, whole};
 use crate::experiment::{EXPERIMENT_ID, TraceParent};
-use crate::names::{attribute, event};
+use crate::names::{SCHEMA_URL, attribute, event};
 
 /// An event of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +76,13 @@ impl EventKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Xid { .. } => event::GPU_XID,
+            Self::Xid { .. } => event::GPU_XID_REPORTED,
             Self::Lost => event::GPU_LOST,
             Self::Recovered => event::GPU_RECOVERED,
             Self::Joined => event::GPU_JOINED,
             Self::CallHung => event::GPU_CALL_HUNG,
             Self::CallRecovered => event::GPU_CALL_RECOVERED,
-            Self::Gap(_) => event::GPU_GAP,
+            Self::Gap(_) => event::GPU_GAP_FOUND,
             Self::MeteringStarted => event::GPU_METERING_STARTED,
         }
     }
@@ -220,7 +220,8 @@ pub(super) fn request(
     log_records: Vec<LogRecord>,
     workload: &Resource,
 ) -> ExportLogsServiceRequest {
-    let scope_logs = vec![ScopeLogs { scope: Some(scope()), log_records, ..ScopeLogs::default() }];
+    let scope_logs =
+        vec![ScopeLogs { scope: Some(scope()), log_records, schema_url: SCHEMA_URL.to_owned() }];
     let resource = Some(workload.clone());
     let logs = ResourceLogs { resource, scope_logs, ..ResourceLogs::default() };
     ExportLogsServiceRequest { resource_logs: vec![logs] }

@@ -167,13 +167,13 @@ pub(super) const THROTTLE_TIME: Instrument = Instrument {
     description: "Time with throttled clocks per reason; reasons can overlap.",
 };
 pub(super) const XID: Instrument = Instrument {
-    name: metric::GPU_XID,
+    name: metric::GPU_XID_ERRORS,
     unit: "{event}",
     kind: Kind::Counter,
     description: "XID errors per code.",
 };
 pub(super) const WORK: Instrument = Instrument {
-    name: metric::WORK,
+    name: metric::WORK_DONE,
     unit: "{unit}",
     kind: Kind::Counter,
     description: "Work done, by unit.",

@@ -63,7 +63,7 @@ impl Event {
             }));
         }
         Self {
-            name: event::INTERRUPTION,
+            name: event::INTERRUPTION_ANNOUNCED,
             severity: if event.ends_command { Severity::Warn } else { Severity::Info },
             body: event.body.clone(),
             attributes,

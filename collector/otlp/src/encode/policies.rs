@@ -151,7 +151,7 @@ fn recommendation_event(
         texts(GPU_IDS, it.gpus.iter().filter_map(|gpu| hw_id(gpu))),
     ];
     Event {
-        name: event::RECOMMENDATION,
+        name: event::RECOMMENDATION_MADE,
         severity: Severity::Info,
         body: it.title.to_owned(),
         attributes: attributes

@@ -19,7 +19,7 @@ use crate::request::Request;
 const ATTRIBUTES: u32 = 9;
 
 /// The name of the event.
-const EVENT: &str = event::SPAN_COST;
+const EVENT: &str = event::SPAN_PRICED;
 
 /// GPU time that is a span's own.
 #[derive(Clone, Copy, Debug, PartialEq)]

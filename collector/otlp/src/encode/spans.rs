@@ -21,7 +21,7 @@ use super::values::{number, scope, text, weighted_seconds};
 use crate::experiment::{
     EXPERIMENT_ID, Experiment, SpanId, SpanPlacement, TraceFlags, TraceParent,
 };
-use crate::names::attribute;
+use crate::names::{SCHEMA_URL, attribute};
 
 /// Maximum number of spans per request, as in the SDKs.
 pub(super) const MAX_SPANS: usize = 512;
@@ -68,7 +68,7 @@ impl SpanTotals {
         let observed = self.accounts.observed();
         if observed.time > Nanos::ZERO {
             let mean = weighted_seconds(observed.weighted) / observed.time.as_secs_f64();
-            attributes.push(number(attribute::UTILIZATION, mean));
+            attributes.push(number(attribute::UTILIZATION_MEAN, mean));
         }
         attributes
     }
@@ -138,7 +138,8 @@ pub(super) fn span(
 
 /// The request for these spans.
 pub(super) fn request(spans: Vec<Span>, workload: &Resource) -> ExportTraceServiceRequest {
-    let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
+    let scope_spans =
+        vec![ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA_URL.to_owned() }];
     let resource = Some(workload.clone());
     let spans = ResourceSpans { resource, scope_spans, ..ResourceSpans::default() };
     ExportTraceServiceRequest { resource_spans: vec![spans] }

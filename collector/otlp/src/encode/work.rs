@@ -101,7 +101,7 @@ impl WorkPoints {
         let done = counts.into_iter().filter(|(_, count)| *count > 0);
         done.flat_map(|(unit, count)| {
             let each = cost.map(|cost| cost.as_f64() / count as f64);
-            let each = each.map(|each| number(format!("phasemeter.work.unit_cost.{unit}"), each));
+            let each = each.map(|each| number(format!("phasemeter.work.cost_per.{unit}"), each));
             [Some(whole(&format!("phasemeter.work.{unit}"), count)), each].into_iter().flatten()
         })
         .collect()
@@ -155,7 +155,7 @@ mod tests {
         let expect = |list: &[(&str, f64)]| {
             list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect::<Vec<_>>()
         };
-        let (sum, each) = ("phasemeter.work", "phasemeter.work.unit_cost");
+        let (sum, each) = ("phasemeter.work.done", "phasemeter.work.unit_cost");
         let found = points(&mut work, 60, Some(6_000_000_000));
         assert_eq!(found, expect(&[(sum, 3.0), (each, 2.0)]));
         let found = points(&mut work, 65, Some(7_000_000_000));
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(of(&work, Some(1)), [], "zero work has no cost per unit");
         work.record(at(20), "steps", 4);
         let count = ("phasemeter.work.steps".to_owned(), 4.0);
-        let each = ("phasemeter.work.unit_cost.steps".to_owned(), 0.5);
+        let each = ("phasemeter.work.cost_per.steps".to_owned(), 0.5);
         assert_eq!(of(&work, Some(2_000_000_000)), [count.clone(), each]);
         assert_eq!(of(&work, None), [count], "without a price");
     }

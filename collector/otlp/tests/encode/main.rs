@@ -14,7 +14,7 @@ mod size;
 
 use std::collections::BTreeSet;
 
-use file::{Stream, long, number, of, spans, streams};
+use file::{Stream, list, long, number, of, spans, streams, text};
 use fixtures::{Run, TestGpu, at, reading, run, run_with, settings};
 use invariants::check_points;
 use phasemeter_meter::device_metric::{
@@ -101,6 +101,27 @@ fn points_of_a_boundary_share_a_request_and_late_ones_follow() {
     let after = run(&[together(40), other(100)]);
     let alone = [vec!["0"], vec!["0"], vec!["0", "1"], vec!["1"], vec!["0", "1"]];
     assert_eq!(gpus_per_request(&after), alone, "its last points leave while the other goes on");
+}
+
+#[test]
+fn every_scope_has_a_schema() {
+    let gpu = TestGpu::new(0, "1", steady(0, 40, 95).collect());
+    let settings = settings(10, Aggregation::Explicit);
+    let lines = run(&[gpu], ExperimentRequest::default(), settings).lines();
+    let mut scopes = 0;
+    for line in &lines {
+        for (groups, scopes_of) in
+            [("resourceMetrics", "scopeMetrics"), ("resourceSpans", "scopeSpans")]
+        {
+            for group in line[groups].as_array().into_iter().flatten() {
+                for scope in list(&group[scopes_of]) {
+                    assert!(!text(&scope["schemaUrl"]).is_empty(), "{scope}");
+                    scopes += 1;
+                }
+            }
+        }
+    }
+    assert!(scopes > 5);
 }
 
 #[test]

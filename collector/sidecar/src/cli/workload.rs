@@ -30,7 +30,7 @@ pub struct SpanArgs {
     pub span_weight: Option<String>,
 
     /// Seconds that a span waits at most. Then it leaves without its cost, which follows as event
-    /// phasemeter.span.cost.
+    /// phasemeter.span.priced.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds, requires = "price_spans")]
     pub span_wait: Nanos,
 

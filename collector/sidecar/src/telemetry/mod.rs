@@ -37,6 +37,7 @@ use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{Config, Stats, Target};
 use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
+use phasemeter_otlp::names::SCHEMA_URL;
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ReceiverStats;
 use prometheus::Registry;
@@ -164,6 +165,7 @@ fn push(target: &Target, every: Nanos) -> Result<PeriodicReader<Exporter>, Telem
 
 fn meter(provider: &SdkMeterProvider) -> Meter {
     let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+        .with_schema_url(SCHEMA_URL)
         .with_version(env!("CARGO_PKG_VERSION"));
     provider.meter_with_scope(scope.build())
 }

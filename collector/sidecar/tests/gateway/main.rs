@@ -41,7 +41,7 @@ use std::fs;
 use std::time::Duration;
 
 use mock_backend::{MockBackend, ReceivedRequest};
-use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use phasemeter_otlp::{EncodedRequest, OtlpFile, Request, Signal};
 use prost::Message;
 use serde_json::json;
@@ -96,7 +96,12 @@ fn own_part(mut request: Request) -> Option<Request> {
     };
     let is_any = match &mut request {
         Request::Metrics(request) => {
+            // Without the gateway's telemetry of itself.
+            let is_of_sdk = |key: &KeyValue| key.key == "telemetry.sdk.name";
             request.resource_metrics.retain_mut(|group| {
+                if group.resource.iter().flat_map(|it| &it.attributes).any(is_of_sdk) {
+                    return false;
+                }
                 group.scope_metrics.retain(|it| is_own(&it.scope));
                 !group.scope_metrics.is_empty()
             });
@@ -239,7 +244,7 @@ fn coverage_of_strangers_changes_no_bill() {
 #[test]
 fn pause_between_readings_is_unobserved_and_billed() {
     let (captured, report) = with_pause(&[]);
-    assert!(captured.events.iter().all(|it| it.event_name != "phasemeter.gpu.gap"));
+    assert!(captured.events.iter().all(|it| it.event_name != "phasemeter.gpu.gap.found"));
     let expected = [("underutilized", 11 * 15 + 45 + 11 * 15), ("unobserved", 29 * 15 - 45)];
     let cost = nonzero(sums(&captured, "phasemeter.gpu.cost"));
     assert_eq!(cost, of(expected.map(|(phase, seconds)| (phase, seconds * NANO_USD))));
@@ -264,7 +269,7 @@ fn with_pause(options: &[&str]) -> (Captured, serde_json::Value) {
 fn pause_that_is_absent_is_an_event_and_not_billed() {
     let (captured, report) = with_pause(&["--missing", "absent"]);
     let events: Vec<_> =
-        captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap").collect();
+        captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap.found").collect();
     assert_eq!(events.len(), 1);
     let attributes = otlp::attributes(&events[0].attributes);
     // 28 intervals without a reading, of which the reading before covers three.

@@ -33,7 +33,7 @@ fn starts(captured: &Captured) -> Vec<u64> {
 
 /// The seconds of gaps, as events.
 fn gaps(captured: &Captured) -> Vec<f64> {
-    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap");
+    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.gpu.gap.found");
     let seconds = |attributes: BTreeMap<String, String>| {
         attributes["phasemeter.gpu.gap.duration"].parse().unwrap()
     };

@@ -88,7 +88,7 @@ pub(crate) fn received_costs(requests: &[ReceivedRequest]) -> usize {
     let logs = logs.map(|it| ExportLogsServiceRequest::decode(body(it)).unwrap());
     let scopes = logs.flat_map(|it| it.resource_logs).flat_map(|it| it.scope_logs);
     let records = scopes.flat_map(|it| it.log_records);
-    records.filter(|it| it.event_name == "phasemeter.span.cost").count()
+    records.filter(|it| it.event_name == "phasemeter.span.priced").count()
 }
 
 /// The spans of workloads among these requests, in order of arrival.

@@ -74,7 +74,7 @@ fn prices(requests: &[ReceivedRequest], captured: &Captured) -> BTreeMap<Vec<u8>
             assert!(prices.insert(span.span_id, price).is_none(), "a span was priced twice");
         }
     }
-    for event in captured.events.iter().filter(|it| it.event_name == "phasemeter.span.cost") {
+    for event in captured.events.iter().filter(|it| it.event_name == "phasemeter.span.priced") {
         let price = price(&event.attributes).unwrap();
         assert!(prices.insert(event.span_id.clone(), price).is_none(), "a span was priced twice");
     }
@@ -368,7 +368,7 @@ fn span_beyond_the_limits_leaves_and_its_cost_follows() {
         assert_eq!(report["attribution"]["followed"], without, "{limit:?}");
         assert_eq!(assert_sums(&requests, &report).prices.len(), spans.len());
         let captured = metered_requests(&requests);
-        let event = captured.events.iter().find(|it| it.event_name == "phasemeter.span.cost");
+        let event = captured.events.iter().find(|it| it.event_name == "phasemeter.span.priced");
         let event = event.unwrap();
         let of = spans.iter().find(|it| it.span_id == event.span_id).unwrap();
         assert_eq!((&event.trace_id, event.time_unix_nano), (&of.trace_id, of.end_time_unix_nano));

@@ -65,7 +65,7 @@ fn rounds_go_on_without_a_vanished_gpu_and_have_its_last_points() {
     };
     let minutes: Vec<u64> = sums(&captured, "phasemeter.gpu.cost", Some(GPU)).into_keys().collect();
     assert_eq!(minutes, [60, 120, 180, 240, 300]);
-    let work = sums(&captured, "phasemeter.work", None);
+    let work = sums(&captured, "phasemeter.work.done", None);
     assert_eq!(
         work.into_iter().collect::<Vec<_>>(),
         [(60, 4.0), (120, 8.0), (180, 12.0), (240, 16.0), (300, 20.0)]

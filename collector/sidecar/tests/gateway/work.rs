@@ -132,7 +132,7 @@ fn tokens_of_vllm_divide_the_bill() {
         // The same tokens, as clients see them.
         histogram("client", "gen_ai.client.token.usage", DELTA, (120, 180), 650.0),
     ];
-    let (report, sums) = run(requests.clone(), "phasemeter.work");
+    let (report, sums) = run(requests.clone(), "phasemeter.work.done");
     let at = |unit: &str, minute| (unit.to_owned(), minute);
     let expected = [
         (at("tokens", 2), 600.0),
@@ -200,7 +200,7 @@ fn counters_of_each_server_and_temporality_are_read() {
         // A histogram of this name would not be the counter.
         histogram("g", "tgi_request_success", CUMULATIVE, (0, 70), 180.0),
     ];
-    let (report, _) = run(requests, "phasemeter.work");
+    let (report, _) = run(requests, "phasemeter.work.done");
     let counts =
         ["tokens", "samples", "requests"].map(|unit| report["work"][unit]["count"].clone());
     assert_eq!(counts, [json!(100), json!(64), json!(2)], "{}", report["work"]);
@@ -215,7 +215,7 @@ fn counters_of_each_server_and_temporality_are_read() {
         delta(60, 90, 15.0),
         delta(180, 240, 2.0),
     ];
-    let (report, sums) = run(requests, "phasemeter.work");
+    let (report, sums) = run(requests, "phasemeter.work.done");
     assert_eq!(report["work"]["tokens"]["count"], 42);
     let minutes: Vec<_> = sums.into_iter().map(|((_, minute), value)| (minute, value)).collect();
     assert_eq!(minutes, [(1, 10.0), (2, 40.0), (3, 40.0), (4, 42.0), (5, 42.0)]);
@@ -260,7 +260,7 @@ fn requests_are_those_that_clients_sent_and_that_were_answered() {
         ensemble.into_iter().chain(apart)
     };
     let requests = page(5, 0.0).chain(page(65, 59.0)).collect();
-    let (report, _) = run(requests, "phasemeter.work");
+    let (report, _) = run(requests, "phasemeter.work.done");
     assert_eq!(report["work"]["requests"]["count"], 59 + 3 * 59, "{}", report["work"]);
 
     let finished = |reason: &str, at: u64, value: f64| {
@@ -271,7 +271,7 @@ fn requests_are_those_that_clients_sent_and_that_were_answered() {
     let requests = requests.into_iter().flatten();
     let requests =
         requests.map(|(reason, at)| finished(reason, at, if at == 5 { 0.0 } else { 20.0 }));
-    let (report, _) = run(requests.collect(), "phasemeter.work");
+    let (report, _) = run(requests.collect(), "phasemeter.work.done");
     assert_eq!(report["work"]["requests"]["count"], 40, "{}", report["work"]);
 }
 

@@ -82,7 +82,7 @@ impl Accepted {
     fn add_gaps(&mut self, request: &ExportLogsServiceRequest) {
         let scopes = request.resource_logs.iter().flat_map(|it| &it.scope_logs);
         let records = scopes.flat_map(|scope| &scope.log_records);
-        for record in records.filter(|record| record.event_name == "phasemeter.gpu.gap") {
+        for record in records.filter(|record| record.event_name == "phasemeter.gpu.gap.found") {
             let of = |key| text(&record.attributes, key);
             let length = nanos(of("phasemeter.gpu.gap.duration").parse().unwrap());
             let end = i64::try_from(record.time_unix_nano).unwrap();

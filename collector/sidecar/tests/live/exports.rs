@@ -93,7 +93,10 @@ fn device_metrics_and_events_are_exported() {
         let throttled = points(&file, "phasemeter.gpu.throttle.time");
         assert!((0.1..=2.0).contains(&throttled["hw_thermal"]), "{throttled:?}");
         assert_eq!((throttled.len(), throttled["sw_power_cap"]), (5, 0.0));
-        assert_eq!(points(&file, "phasemeter.gpu.xid"), BTreeMap::from([("79".to_owned(), 1.0)]));
+        assert_eq!(
+            points(&file, "phasemeter.gpu.xid.errors"),
+            BTreeMap::from([("79".to_owned(), 1.0)])
+        );
         let io = points(&file, "hw.gpu.io");
         assert!((10e6..=210e6).contains(&io["receive"]) && io["transmit"] == 0.0, "{io:?}");
         let errors = points(&file, "hw.errors");
@@ -116,7 +119,11 @@ fn device_metrics_and_events_are_exported() {
         let names: Vec<_> = names.filter(|name| name.starts_with("phasemeter.gpu.")).collect();
         assert_eq!(
             names,
-            ["phasemeter.gpu.xid", "phasemeter.gpu.call_hung", "phasemeter.gpu.call_recovered"]
+            [
+                "phasemeter.gpu.xid.reported",
+                "phasemeter.gpu.call_hung",
+                "phasemeter.gpu.call_recovered"
+            ]
         );
     });
 }

@@ -175,7 +175,8 @@ fn notices_are_events_and_unsaved_work_is_lost() {
     assert!((cost - time / 1e3).abs() < 1e-9, "${cost} for {time} s");
 
     let captured = otlp::read(&fs::read_to_string(&file).unwrap());
-    let events = captured.events.iter().filter(|it| it.event_name == "phasemeter.interruption");
+    let events =
+        captured.events.iter().filter(|it| it.event_name == "phasemeter.interruption.announced");
     let events: Vec<_> = events.collect();
     let registry = Registry::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     let mut check = WireCheck::new(&registry, "environment");

@@ -285,6 +285,6 @@ fn unchanged_recommendation_is_exported_once() {
     let output = phasemeter(&rig, &arguments).output().unwrap();
     let events = elements(&otlp, ["resourceLogs", "scopeLogs", "logRecords"]);
     assert_eq!(events.len(), 1, "{events:#?}\n{}", stderr(&output));
-    assert_eq!(events[0]["eventName"], "phasemeter.recommendation");
+    assert_eq!(events[0]["eventName"], "phasemeter.recommendation.made");
     assert!(stderr(&output).contains("Share it"), "{}", stderr(&output));
 }

@@ -27,8 +27,11 @@ fn gap_after_a_kill_is_an_event_and_a_line_of_the_report() {
     let (output, report) = run_with_report(&rig, &arguments, |_| {});
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let captured = otlp::read(&fs::read_to_string(&file).unwrap());
-    let gap =
-        captured.events.iter().find(|event| event.event_name == "phasemeter.gpu.gap").unwrap();
+    let gap = captured
+        .events
+        .iter()
+        .find(|event| event.event_name == "phasemeter.gpu.gap.found")
+        .unwrap();
     let duration: f64 =
         otlp::attributes(&gap.attributes)["phasemeter.gpu.gap.duration"].parse().unwrap();
     assert!(duration > 0.0);

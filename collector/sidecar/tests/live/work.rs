@@ -73,13 +73,13 @@ fn example_reports_work_and_its_cost() {
 
     let captured = captured(&file);
     let counts = expected.map(|(unit, count)| (unit.to_owned(), f64::from(count)));
-    assert_eq!(last(&captured, "phasemeter.work"), BTreeMap::from(counts));
+    assert_eq!(last(&captured, "phasemeter.work.done"), BTreeMap::from(counts));
     let each = last(&captured, "phasemeter.work.unit_cost");
     assert!(each.len() == 3 && each.values().all(|each| *each > 0.0), "{each:?}");
     let [experiment] = captured.named("experiment")[..] else { panic!() };
     let attributes = otlp::attributes(&experiment.attributes);
     assert_eq!(attributes["phasemeter.work.samples"], "51200");
-    let each: f64 = attributes["phasemeter.work.unit_cost.samples"].parse().unwrap();
+    let each: f64 = attributes["phasemeter.work.cost_per.samples"].parse().unwrap();
     assert!((each * 51_200.0 / bill - 1.0).abs() < 1e-6, "{each} of {bill}");
 
     let window: Value = serde_json::from_str(&fs::read_to_string(&window).unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn no_work_has_no_cost_per_unit() {
         (&serde_json::json!({}), &serde_json::json!([]))
     );
     let captured = captured(&file);
-    assert!(captured.streams("phasemeter.work").is_empty());
+    assert!(captured.streams("phasemeter.work.done").is_empty());
     assert!(captured.streams("phasemeter.work.unit_cost").is_empty());
     let path = fs::read_to_string(&path).unwrap();
     assert!(!Path::new(&path).exists() && !Path::new(&path).parent().unwrap().exists());

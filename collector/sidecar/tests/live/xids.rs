@@ -106,13 +106,13 @@ fn burst_of_xids_is_logged_once_with_the_number_of_others() {
 
     let mut exported = BTreeMap::new();
     let events = elements(&file, ["resourceLogs", "scopeLogs", "logRecords"]);
-    let is_xid = |event: &&Value| event["eventName"] == "phasemeter.gpu.xid";
+    let is_xid = |event: &&Value| event["eventName"] == "phasemeter.gpu.xid.reported";
     let events: Vec<_> = events.iter().filter(is_xid).collect();
     assert_eq!(events.len(), lines.len());
     for event in events {
         let count = attribute(event, "phasemeter.gpu.xid.count").parse::<f64>().unwrap();
         *exported.entry(attribute(event, "phasemeter.gpu.xid.code")).or_insert(0.0) += count;
     }
-    assert_eq!(exported, points(&file, "phasemeter.gpu.xid"));
+    assert_eq!(exported, points(&file, "phasemeter.gpu.xid.errors"));
     assert!((exported.values().sum::<f64>() - 1_101.0).abs() < f64::EPSILON, "{exported:?}");
 }
