@@ -248,7 +248,7 @@ fn column(cell: &[u8]) -> Column {
         }
         None => (cell, &b""[..]),
     };
-    let known = COLUMN_NAMES.iter().find(|(known, _)| known.as_bytes() == name);
+    let known = COLUMN_NAMES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
     known
         .map(|(_, column)| *column)
         .filter(|column| unit.is_empty() || unit == column.unit().as_bytes())
@@ -270,6 +270,8 @@ mod tests {
             [Column::Unknown, Column::Utilization, Column::MemoryUsed, Column::Timestamp]
         );
         assert_eq!(columns("timestamp, memory.used [GiB], power.draw [W]")[1], Column::Unknown);
+        let by_hand = columns("Timestamp, Hostname, UUID, Utilization.GPU [%]");
+        assert_eq!(by_hand, [Column::Timestamp, Column::Host, Column::Uuid, Column::Utilization]);
     }
 
     #[test]
