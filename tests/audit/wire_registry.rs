@@ -113,7 +113,7 @@ fn each_difference_from_the_registry_is_found() {
         ),
         (
             &|it: &mut Captured| it.events[0].event_name += ".x",
-            "event phasemeter.recommendation.x: not in the registry",
+            "event phasemeter.recommendation.made.x: not in the registry",
         ),
     ] {
         let found = find(change);

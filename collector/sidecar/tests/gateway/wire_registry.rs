@@ -2,17 +2,21 @@
 
 use std::path::Path;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use phasemeter_otlp::Signal;
+use prost::Message;
 
 use crate::dcgm::full_page;
-use crate::mock_backend::MockBackend;
+use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::process::{Gateway, client};
 use crate::registry::model::Registry;
 use crate::registry::wire::WireCheck;
 use crate::span_requests::{received_spans, span, traces};
 use crate::spans::base;
 use crate::work::{CUMULATIVE, counter};
-use crate::{GPU, NANOS, SOON, metered_requests};
+use crate::{GPU, NANOS, SOON, body, metered_requests};
 
 /// Scenario: GPU metrics with a pause, tokens of a server, a span that is priced, and one for which memory does not suffice.
 /// Guarantee: what Phasemeter adds and sends is defined as it is sent, and what is defined is sent.
@@ -44,8 +48,24 @@ fn gateway_sends_what_the_registry_defines() {
 
     let mut check = WireCheck::new(&registry, "gateway");
     check.captured(&metered_requests(&requests));
+    for metric in own_telemetry(&requests) {
+        check.metric(&metric);
+    }
     let priced = received_spans(&requests).into_iter().filter(|it| it.price.is_some());
     priced.for_each(|it| check.priced_span(&it.added));
     let problems = check.finish();
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+/// The gateway's telemetry of itself that a run does not have.
+fn own_telemetry(requests: &[ReceivedRequest]) -> Vec<Metric> {
+    let is_metrics = |it: &&ReceivedRequest| it.path == Signal::Metrics.grpc_method();
+    let groups = requests.iter().filter(is_metrics).flat_map(|request| {
+        ExportMetricsServiceRequest::decode(body(request)).unwrap().resource_metrics
+    });
+    let metrics = groups.flat_map(|group| group.scope_metrics).flat_map(|scope| scope.metrics);
+    let is_of_gateway = |metric: &Metric| {
+        ["phasemeter.gateway.", "phasemeter.receiver."].iter().any(|it| metric.name.starts_with(it))
+    };
+    metrics.filter(is_of_gateway).collect()
 }
