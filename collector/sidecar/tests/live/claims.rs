@@ -457,14 +457,12 @@ fn damaged_state_is_kept_aside_and_reported() {
         let aside = beside(&machine.state(), ".unreadable");
         assert_eq!(std::fs::read(aside).unwrap(), damaged);
     }
-    let unknown = |request: &ReceivedRequest| {
-        request.path.contains("logs")
-            && decode::<ExportLogsServiceRequest>(request).resource_logs.iter().any(|group| {
-                let mut records = group.scope_logs.iter().flat_map(|scope| &scope.log_records);
-                records.any(|it| it.event_name == "phasemeter.gpu.metering_started")
-            })
-    };
-    assert_eq!(machine.backend.mock.received().iter().filter(|it| unknown(it)).count(), 3 * 2);
+    let received = machine.backend.mock.received();
+    let logs = received.iter().filter(|request| request.path.contains("logs"));
+    let groups = logs.flat_map(|it| decode::<ExportLogsServiceRequest>(it).resource_logs);
+    let records = groups.flat_map(|group| group.scope_logs).flat_map(|scope| scope.log_records);
+    let unknown = records.filter(|it| it.event_name == "phasemeter.gpu.metering_started");
+    assert_eq!(unknown.count(), 3 * 2);
 }
 
 fn beside(path: &Path, extension: &str) -> PathBuf {
