@@ -22,6 +22,7 @@
 //! ```
 
 mod attempt_log;
+mod batch;
 mod client;
 mod config;
 mod connector;
@@ -36,7 +37,6 @@ mod resources;
 mod response;
 mod retry;
 mod sdk;
-mod taken;
 mod transport;
 mod worker;
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::batch::{Batch, Queued};
 use super::config::Batching;
 use super::outcome::{Count, Outcome, Receipt, RequestOutcome};
 use super::resources::resources;
 use super::response::ExportResponse;
-use super::taken::{Queued, Taken};
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
@@ -119,7 +119,7 @@ impl Queue {
 
     /// Takes the oldest requests of a signal that may leave as one. They count as queued until they are
     /// completed, but can no longer be dropped.
-    pub(super) fn take(&self, signal: Signal, worker: usize) -> Option<Taken> {
+    pub(super) fn take(&self, signal: Signal, worker: usize) -> Option<Batch> {
         let mut state = self.lock();
         let taken = state.take(signal, worker, self.batching)?;
         if !state.waiting.of(signal).is_empty() {
@@ -134,7 +134,7 @@ impl Queue {
     }
 
     /// Counts requests by their response. Those to be retried return to their positions.
-    pub(super) fn complete(&self, taken: Taken, worker: usize, response: &ExportResponse) {
+    pub(super) fn complete(&self, taken: Batch, worker: usize, response: &ExportResponse) {
         let (signal, count) = (taken.signal(), taken.count());
         let mut state = self.lock();
         state.land(&taken);
@@ -177,7 +177,7 @@ impl Queue {
     }
 
     /// Divides requests that were rejected as one, so that each is judged alone.
-    pub(super) fn divide(&self, mut taken: Taken) {
+    pub(super) fn divide(&self, mut taken: Batch) {
         let mut state = self.lock();
         state.land(&taken);
         taken.divide();
@@ -195,7 +195,7 @@ impl Queue {
 }
 
 impl State {
-    fn take(&mut self, signal: Signal, worker: usize, batching: Batching) -> Option<Taken> {
+    fn take(&mut self, signal: Signal, worker: usize, batching: Batching) -> Option<Batch> {
         if self.failing.of(signal).is_some_and(|failing| failing != worker) {
             return None;
         }
@@ -220,20 +220,20 @@ impl State {
                 taken.extend(waiting.remove(index));
             }
         }
-        let taken = Taken::new(taken)?;
+        let taken = Batch::new(taken)?;
         self.in_flight.get_mut(signal).extend(taken.resources());
         Some(taken)
     }
 
     /// Requests are no longer in flight.
-    fn land(&mut self, taken: &Taken) {
+    fn land(&mut self, taken: &Batch) {
         let in_flight = self.in_flight.get_mut(taken.signal());
         taken.resources().for_each(|resource| {
             in_flight.remove(&resource);
         });
     }
 
-    fn put_back(&mut self, taken: Taken) {
+    fn put_back(&mut self, taken: Batch) {
         let waiting = self.waiting.get_mut(taken.signal());
         for queued in taken.into_parts() {
             let position = waiting.partition_point(|other| other.number < queued.number);

@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::attempt_log::AttemptLog;
+use super::batch::Batch;
 use super::config::{Target, Tls};
 use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::Queue;
 use super::response::ExportResponse;
 use super::retry::{Backoff, Retry};
-use super::taken::Taken;
 use super::transport::Transport;
 use crate::signal::Signal;
 
@@ -140,7 +140,7 @@ impl Worker {
     }
 
     /// The next requests; `None` once the client closes and there are none for this worker.
-    async fn next(&mut self) -> Option<Taken> {
+    async fn next(&mut self) -> Option<Batch> {
         loop {
             self.deadline = *self.closing.borrow_and_update();
             if let Some(due) = self.queue.due(self.signal) {
@@ -172,7 +172,7 @@ impl Worker {
 
     /// Makes one attempt within the timeout. After a timeout, or with new certificates, the next attempt
     /// uses a new connection.
-    async fn attempt(&mut self, taken: &Taken) -> Attempt {
+    async fn attempt(&mut self, taken: &Batch) -> Attempt {
         let certificates = self.target.tls.as_ref().map(Tls::current);
         let is_current = |(new, used): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, used);
         if !certificates.as_ref().zip(self.certificates.as_ref()).is_none_or(is_current) {

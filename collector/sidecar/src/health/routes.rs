@@ -18,7 +18,7 @@ use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tower_service::Service;
 
-use super::state::{Health, STALL};
+use super::state::{HUNG_AFTER, Health};
 
 /// Paths of `grpc.health.v1`.
 const GRPC: &str = "/grpc.health.v1.Health/";
@@ -46,7 +46,8 @@ impl Routes {
         match request.uri().path() {
             "/livez" if self.health.is_live() => text(StatusCode::OK, "ok\n"),
             "/livez" => {
-                let stalled = format!("stalled: no step for {} s or longer\n", STALL.as_secs());
+                let stalled =
+                    format!("stalled: no step for {} s or longer\n", HUNG_AFTER.as_secs());
                 text(StatusCode::SERVICE_UNAVAILABLE, stalled)
             }
             "/readyz" if self.health.is_ready() => text(StatusCode::OK, "ok\n"),

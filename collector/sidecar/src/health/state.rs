@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// A main loop that has not advanced for this long is stalled. It advances several times a second; a window of
 /// slow policies takes seconds.
-pub(super) const STALL: Duration = Duration::from_secs(60);
+pub(super) const HUNG_AFTER: Duration = Duration::from_secs(60);
 
 /// What probes ask for.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Health {
 
     pub(super) fn is_live(&self) -> bool {
         let last = Duration::from_millis(self.last_step.load(Ordering::Relaxed));
-        self.started.elapsed().saturating_sub(last) < STALL
+        self.started.elapsed().saturating_sub(last) < HUNG_AFTER
     }
 
     pub(super) fn is_ready(&self) -> bool {

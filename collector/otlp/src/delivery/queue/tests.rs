@@ -1,8 +1,8 @@
 //! What is taken, dropped, retried and counted.
 
 use super::{
-    Batching, BySignal, Count, EncodedRequest, ExportResponse, Queue, Receipt, RequestOutcome,
-    Signal, Taken,
+    Batch, Batching, BySignal, Count, EncodedRequest, ExportResponse, Queue, Receipt,
+    RequestOutcome, Signal,
 };
 use proptest::prelude::*;
 use std::sync::mpsc;
@@ -152,7 +152,7 @@ proptest! {
     fn nothing_is_lost_in_silence(steps in prop::collection::vec(step(), 0..200)) {
         let queue = Queue::new(CAPACITY, ALONE);
         let mut pushed = 0;
-        let mut flying: BySignal<Option<Taken>> = BySignal::default();
+        let mut flying: BySignal<Option<Batch>> = BySignal::default();
         let mut done: BySignal<Option<u64>> = BySignal::default();
         for step in steps {
             match step {
@@ -210,7 +210,7 @@ fn of(resource: u8) -> EncodedRequest {
     EncodedRequest::new(Signal::Traces, 1, vec![10, 3, 10, 1, resource].into())
 }
 
-fn bodies(taken: Option<Taken>) -> Vec<u8> {
+fn bodies(taken: Option<Batch>) -> Vec<u8> {
     let body = taken.map(|taken| taken.body()).unwrap_or_default();
     body.chunks(5).map(|request| request[4]).collect()
 }

@@ -25,12 +25,12 @@ pub(super) struct Queued {
 
 /// Requests of one signal that leave as one, at least one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct Batch {
     first: Queued,
     rest: Vec<Queued>,
 }
 
-impl Taken {
+impl Batch {
     /// `None` if there are none.
     pub(super) fn new(parts: Vec<Queued>) -> Option<Self> {
         let mut parts = parts.into_iter();
