@@ -354,11 +354,10 @@ impl GpuIdentity {
 const HOST: &str = "host.name";
 const LOG_FILE: &str = "log.file.name";
 
-/// The attributes with the instance of its host, and with its pod.
-
 /// The attribute with the instance of a GPU's host, as its cloud or its operating system names it.
 pub const INSTANCE: &str = "host.id";
 
+/// The attribute with its pod.
 const POD: &str = "k8s.pod.name";
 
 /// The attribute with the profiles of a GPU's MIG instances, as it was discovered: `1g.10gb 3g.40gb`.

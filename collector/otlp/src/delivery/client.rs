@@ -19,7 +19,7 @@ use super::losses::Losses;
 use super::operations::{OperationEnd, Operations};
 use super::outcome::{Outcome, Receipt};
 use super::queue::Queue;
-use super::worker::{Closing, Worker};
+use super::worker::{Closing, Shared, Worker};
 use crate::duration_histogram::Counts;
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
@@ -62,16 +62,13 @@ impl Client {
                 let (queue, operations, closes) = (&queue, operations.of(signal), &closes);
                 let worker = move |number| {
                     let (target, closes) = (target.clone(), closes.clone());
-                    Worker::new(
-                        signal,
-                        target,
-                        number,
-                        &log,
-                        config.retry,
-                        queue,
-                        operations,
-                        closes,
-                    )
+                    let log = Arc::clone(&log);
+                    let shared = Shared {
+                        queue: Arc::clone(queue),
+                        operations: Arc::clone(operations),
+                        log,
+                    };
+                    Worker::new(signal, target, number, config.retry, shared, closes)
                 };
                 (0..config.batching.consumers.max(1)).map(worker).collect::<Vec<_>>()
             })

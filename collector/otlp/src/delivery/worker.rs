@@ -56,21 +56,25 @@ struct Operation {
     end: OperationEnd,
 }
 
+/// What the workers of a signal share.
+pub(super) struct Shared {
+    pub(super) queue: Arc<Queue>,
+    pub(super) operations: Arc<Operations>,
+    pub(super) log: Arc<AttemptLog>,
+}
+
 impl Worker {
     pub(super) fn new(
         signal: Signal,
         target: Target,
         number: usize,
-        log: &Arc<AttemptLog>,
         retry: Retry,
-        queue: &Arc<Queue>,
-        operations: &Arc<Operations>,
+        shared: Shared,
         closing: watch::Receiver<Closing>,
     ) -> Self {
         let transport = Transport::new(signal, &target);
         let certificates = target.tls.as_ref().map(Tls::current);
-        let (log, queue) = (Arc::clone(log), Arc::clone(queue));
-        let operations = Arc::clone(operations);
+        let Shared { queue, operations, log } = shared;
         Self {
             signal,
             number,

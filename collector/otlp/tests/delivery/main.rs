@@ -1,6 +1,6 @@
 //! The client with a real server: what is delivered, and counted as undelivered.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
 #[path = "../mock_backend/mod.rs"]
 mod mock_backend;
