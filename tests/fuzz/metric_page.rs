@@ -10,6 +10,9 @@ const START: u64 = 1_785_110_400_000;
 /// Milliseconds between two pages.
 const STEP: u64 = 15_000;
 
+/// Number of pages.
+const PAGES: u64 = 20;
+
 /// UUID, index and host of each GPU. The first is mutated.
 pub(super) const GPUS: [(&str, u32, &str); 3] = [
     ("GPU-11111111-2222-3333-4444-555555555555", 0, "node-a"),
@@ -100,10 +103,11 @@ pub(super) fn original_and_mutation(bytes: &[u8]) -> [String; 2] {
     [original, text(&lines, is_timed)]
 }
 
-/// The lines of 20 pages.
+/// The lines of all pages. On the last one the other GPUs have no values, so that what was observed of them ends
+/// there, and not with the log: that ends with the mutated GPU, if its times are moved.
 fn lines(bytes: &mut Bytes<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
-    for page in 0..20 {
+    for page in 0..PAGES {
         for gpu in [1, 0, 2] {
             let (uuid, index, host) = GPUS[gpu];
             // A 1 is 1% or 100%, by the unit of its sender: the only number that depends on other GPUs.
@@ -114,6 +118,8 @@ fn lines(bytes: &mut Bytes<'_>) -> Vec<Line> {
                 ("DCGM_FI_DEV_POWER_USAGE", (60 + 5 * percent).to_string()),
                 ("DCGM_FI_PROF_SM_ACTIVE", format!("0.{percent:03}")),
             ] {
+                let is_last = gpu != 0 && page == PAGES - 1;
+                let number = if is_last { "NaN".to_owned() } else { number };
                 let labels = format!(
                     "gpu=\"{index}\",UUID=\"{uuid}\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"{host}\""
                 );
