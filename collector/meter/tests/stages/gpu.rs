@@ -188,9 +188,12 @@ fn readings_wait_for_the_estimate_of_stale_after() {
         meter.push(reading(second * 1_000, 50), &mut received).unwrap();
         assert_eq!(meter.begins_at(), Some(at(0)));
     }
-    // Two more are in the reorder buffer.
-    meter.push(reading(104_000, 50), &mut received).unwrap();
-    assert_eq!(received.readings.len(), 102);
+    // Then two follow for each that arrives, until none waits. Two more are in the reorder buffer.
+    for (pushed, second) in (104_u64..300).enumerate() {
+        meter.push(reading(second * 1_000, 50), &mut received).unwrap();
+        let arrived = usize::try_from(second).unwrap() - 2;
+        assert_eq!(received.readings.len(), arrived.min(2 * (pushed + 1)), "{second}");
+    }
 }
 
 #[test]
