@@ -32,6 +32,7 @@ mod rotation;
 mod signal;
 #[cfg(feature = "delivery")]
 pub mod unix_socket;
+#[cfg(feature = "delivery")]
 mod wire;
 
 pub use excerpt::excerpt;
