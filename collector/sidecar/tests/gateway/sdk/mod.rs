@@ -9,6 +9,7 @@ use fake_nvml::Fake;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use phasemeter_otlp::Signal;
 use prost::Message;
 
@@ -24,9 +25,22 @@ struct Requests {
     logs: Vec<ExportLogsServiceRequest>,
 }
 
-/// The requests that a backend received over gRPC, and their bytes.
+/// Whether a request is the gateway's telemetry of itself.
+fn is_of_gateway(request: &ReceivedRequest) -> bool {
+    if request.path != Signal::Metrics.grpc_method() {
+        return false;
+    }
+    let request = ExportMetricsServiceRequest::decode(body(request)).unwrap();
+    let resources = request.resource_metrics.into_iter().filter_map(|group| group.resource);
+    let mut attributes = resources.flat_map(|resource| resource.attributes);
+    let own = Some(Value::StringValue("phasemeter".to_owned()));
+    attributes.any(|it| it.key == "service.name" && it.value.and_then(|it| it.value) == own)
+}
+
+/// The requests that a backend received over gRPC, without those of the gateway itself, and their bytes.
 fn received(backend: &MockBackend) -> (Requests, Vec<(String, Vec<u8>)>) {
-    let all: Vec<ReceivedRequest> = backend.received();
+    let mut all: Vec<ReceivedRequest> = backend.received();
+    all.retain(|request| !is_of_gateway(request));
     let mut requests = Requests::default();
     for request in &all {
         let bytes = body(request);
