@@ -178,7 +178,7 @@ impl GpuMeter {
         self.feeds[index].push(interval, self.watermark)
     }
 
-    /// The first boundary after the oldest reading that waits; `None` if there is no such reading.
+    /// The first boundary after the oldest reading that waits; `None` if none waits.
     #[must_use]
     pub fn next_boundary(&self) -> Option<Timestamp> {
         let first = self.warmup.front().map(|reading| reading.at);

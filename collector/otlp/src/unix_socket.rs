@@ -25,7 +25,7 @@ pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// The file gets its mode from the socket as it is created: there is no moment in which others could connect.
+/// The file gets its mode from the socket as it is created: others can connect at no moment.
 fn bind_privately(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

@@ -162,12 +162,14 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
+    let until = Instant::now() + GRACE;
     let (mut sent, passed) = receiving.finish(GRACE, &is_cut);
     let gpus = billing.gpus();
     claims.iter_mut().for_each(|claims| claims.finish(&run, gpus, delivery.as_ref()));
     let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
     claims.into_iter().for_each(|claims| claims.conclude(&run));
-    telemetry.into_iter().for_each(|it| it.finish(if is_cut() { Duration::ZERO } else { GRACE }));
+    let left = until.saturating_duration_since(Instant::now());
+    telemetry.into_iter().for_each(|it| it.finish(if is_cut() { Duration::ZERO } else { left }));
     sent.extend(delivered.iter().flat_map(DeliveryReport::sentences));
     let provenance = Provenance {
         title: "gateway".to_owned(),

@@ -26,12 +26,11 @@ pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> V
         ));
     }
     for (Pauses { count, time }, account) in [(unobserved, "unobserved"), (absent, "not billed")] {
-        let (is, pauses) = match count {
-            0 => continue,
-            1 => ("is", "1 pause between readings".to_owned()),
-            _ => ("are", format!("{count} pauses between readings")),
-        };
-        sentences.push(format!("{pauses}, {} in all, {is} {account}", seconds(time)));
+        if count > 0 {
+            let (is, pauses) = (if count == 1 { "is" } else { "are" }, counted(count, "pause"));
+            let time = seconds(time);
+            sentences.push(format!("{pauses} between readings, {time} in all, {is} {account}"));
+        }
     }
     if billed_elsewhere > Nanos::ZERO {
         sentences.push(format!("{} billed by other meters", seconds(billed_elsewhere)));
@@ -41,11 +40,12 @@ pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> V
         sentences.push(format!("{time} billed twice: other meters reported after --hold"));
     }
     if ahead > 0 {
-        let values = if ahead == 1 { "1 value".to_owned() } else { format!("{ahead} values") };
+        let values = counted(ahead, "value");
         sentences.push(format!("{values} over 5 min ahead of this machine's clock dropped"));
     }
     if late + dropped > 0 {
-        sentences.push(format!("{} values arrived too late and were dropped", late + dropped));
+        let values = counted(late + dropped, "value");
+        sentences.push(format!("{values} dropped: too late, or of too many GPUs or counters"));
     }
     sentences
 }
@@ -54,10 +54,7 @@ pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> V
 pub(super) fn covered_by<'a>(senders: impl Iterator<Item = (&'a str, u64)>) -> Option<String> {
     let mut senders: Vec<_> = senders.collect();
     senders.sort_by_key(|(_, points)| std::cmp::Reverse(*points));
-    let count = |points: u64| match points {
-        1 => "1 point".to_owned(),
-        _ => format!("{points} points"),
-    };
+    let count = |points: u64| counted(points, "point");
     let name = |(sender, points): &(&str, u64)| match *sender {
         "" => format!("others ({})", count(*points)),
         sender => format!("{} ({})", clean(sender), count(*points)),
@@ -70,6 +67,11 @@ pub(super) fn covered_by<'a>(senders: impl Iterator<Item = (&'a str, u64)>) -> O
     let named = named.join(", ");
     (!named.is_empty())
         .then(|| format!("time billed by other meters is as reported by {named}{more}"))
+}
+
+/// A number of things, whose plural ends in s.
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

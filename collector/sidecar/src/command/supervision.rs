@@ -36,7 +36,7 @@ pub(super) struct Supervision {
 }
 
 enum Attendant {
-    /// There is no command.
+    /// Without a command.
     Signals(SignalListener),
     /// This thread.
     Calls(Arc<Shared>, SignalListener),

@@ -32,7 +32,7 @@ impl Health {
         self.is_ready.store(true, Ordering::Relaxed);
     }
 
-    /// Records that this process is about to end: it is no longer ready.
+    /// Records that this process is about to end, and not ready.
     pub fn end(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
     }
