@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::links::Links;
 use crate::open_cost::OpenCost;
 use crate::span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
-use crate::sweep::{Candidate, divide};
+use crate::sweep::{Candidate, Division, divide};
 use crate::waiting::{Record, WaitingSpans};
 
 /// Spans nested deeper than this are treated as if those above had not been chosen.
@@ -68,6 +68,7 @@ pub struct Attribution<T> {
     spans: WaitingSpans<T>,
     links: Links,
     attributed: SpanCost,
+    unsampled: SpanCost,
     unattributed: SpanCost,
 }
 
@@ -81,6 +82,7 @@ impl<T> Attribution<T> {
             spans: WaitingSpans::default(),
             links: Links::default(),
             attributed: SpanCost::default(),
+            unsampled: SpanCost::default(),
             unattributed: SpanCost::default(),
         }
     }
@@ -241,6 +243,12 @@ impl<T> Attribution<T> {
         self.attributed
     }
 
+    /// What spans have that were not sampled, which sampled ones represent.
+    #[must_use]
+    pub const fn unsampled(&self) -> SpanCost {
+        self.unsampled
+    }
+
     /// What no span has, and none will.
     #[must_use]
     pub const fn unattributed(&self) -> SpanCost {
@@ -325,6 +333,7 @@ impl<T> Attribution<T> {
                 from: it.from,
                 to: it.to,
                 rate: it.rate(),
+                count: it.count,
                 ancestors: self.ancestors(key, it.parent, &index),
             })
             .collect();
@@ -332,7 +341,8 @@ impl<T> Attribution<T> {
         let from = late.map_or(divided, |late| late.min(divided));
         let keys: Vec<SpanKey> = active.iter().map(|(key, _)| **key).collect();
         let taken = self.gpus[gpu].take(from, until);
-        let (costs, open) = divide(&taken.slices, &candidates);
+        let Division { costs, unsampled, open } = divide(&taken.slices, &candidates);
+        self.unsampled += unsampled;
         self.gpus[gpu].restore(open, taken.after);
         for (key, cost) in keys.iter().zip(costs) {
             self.attributed += cost;

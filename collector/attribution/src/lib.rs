@@ -8,13 +8,15 @@
 //!
 //! At each instant the time of a GPU is divided among the active chosen spans: equally, or by weight ÷
 //! duration. Of nested spans the deepest is charged. Cost, utilized time and energy of a time slice are
-//! divided in proportion to that time, by largest remainder, so **spans + unattributed = bill**, to the
-//! nano-dollar. Like the meter, this has no I/O, clock or logging: time is an argument, and memory is
+//! divided in proportion to that time, by largest remainder, so **spans + unsampled + unattributed = bill**, to the
+//! nano-dollar. A sampled span has its share beside the spans that it represents; theirs is the cost of spans that
+//! were not sampled. Like the meter, this has no I/O, clock or logging: time is an argument, and memory is
 //! limited.
 
 #![forbid(unsafe_code)]
 
 // Values.
+mod adjusted_count;
 pub mod cost;
 pub mod span;
 
@@ -34,6 +36,7 @@ mod limits;
 mod links;
 mod waiting;
 
+pub use adjusted_count::AdjustedCount;
 pub use attribution::{Attribution, LeftSpan, Release};
 pub use cost::{CostSlice, SpanCost};
 pub use limits::Limits;

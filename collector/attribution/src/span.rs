@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use phasemeter_meter::units::Timestamp;
 
+use crate::adjusted_count::AdjustedCount;
+
 /// The identity of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanKey {
@@ -66,6 +68,9 @@ pub struct ChosenSpan {
     /// Its part of shared time is this ÷ its duration. A missing, negative or non-finite weight counts
     /// as the mean of the others.
     pub weight: Option<f64>,
+    /// The number of spans that it represents, which were active with it; `None` if unknown, which counts as
+    /// one.
+    pub adjusted_count: Option<AdjustedCount>,
     /// The GPUs that it is charged for.
     pub gpus: GpuSet,
 }

@@ -8,6 +8,7 @@
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use crate::adjusted_count::AdjustedCount;
 use crate::apportion::apportion;
 use crate::cost::{CostSlice, SpanCost};
 
@@ -27,16 +28,35 @@ pub(crate) struct Candidate {
     pub(crate) to: Timestamp,
     /// Weight ÷ duration; `None` if it takes the mean.
     pub(crate) rate: Option<f64>,
+    /// The number of spans that it represents, which share the time with it.
+    pub(crate) count: AdjustedCount,
     /// Indices of the candidates that it is nested in.
     pub(crate) ancestors: Vec<usize>,
 }
 
-/// Divides the slices, which are in time order, among the candidates. Returns what each has, and the
-/// slices that no candidate has.
-pub(crate) fn divide(
-    slices: &[CostSlice],
-    candidates: &[Candidate],
-) -> (Vec<SpanCost>, Vec<CostSlice>) {
+impl Candidate {
+    /// Units of a single span.
+    const UNITS: u128 = 1 << AdjustedCount::UNIT_BITS;
+
+    /// The spans that it represents, in units of an [`AdjustedCount`].
+    fn units(&self) -> u128 {
+        self.count.units().into()
+    }
+}
+
+/// What was divided.
+#[derive(Debug)]
+pub(crate) struct Division {
+    /// What each candidate has.
+    pub(crate) costs: Vec<SpanCost>,
+    /// What the other spans have that candidates represent.
+    pub(crate) unsampled: SpanCost,
+    /// The slices that no candidate has.
+    pub(crate) open: Vec<CostSlice>,
+}
+
+/// Divides the slices, which are in time order, among the candidates.
+pub(crate) fn divide(slices: &[CostSlice], candidates: &[Candidate]) -> Division {
     let mut events: Vec<Event> = Vec::with_capacity(2 * candidates.len());
     for (index, candidate) in candidates.iter().enumerate() {
         if candidate.from < candidate.to {
@@ -83,7 +103,8 @@ pub(crate) fn divide(
             open.push(gap);
         }
     }
-    (sweep.finish(charged), open)
+    let (costs, unsampled) = sweep.finish(charged);
+    Division { costs, unsampled, open }
 }
 
 /// The start or end of a candidate. Ends precede starts of the same instant.
@@ -115,7 +136,7 @@ fn span_cost([observed, other, cost, weighted, energy]: Amounts) -> SpanCost {
 }
 
 /// What a unit of weight, a span without a weight, and any span beside weights of zero have received, each
-/// with the fraction bits of its amount.
+/// with the fraction bits of its amount, per unit of an [`AdjustedCount`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Received {
     per_weight: Amounts,
@@ -141,8 +162,10 @@ struct Sweep<'a> {
     progress: Vec<Progress>,
     /// The candidates that are charged: active, with no active one nested in them.
     leaves: Vec<usize>,
-    /// Of the leaves: how many have a weight, and the sum of these.
-    weighted: u32,
+    /// The spans that the leaves represent, in units of an [`AdjustedCount`]: all, and those with a weight;
+    /// and the sum of their weights.
+    counted: u128,
+    weighted: u128,
     weights: u128,
     received: Received,
     /// What the leaves receive, since they last changed.
@@ -151,17 +174,19 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Of slices with this total, so that no product of an amount and a number of candidates exceeds 128 bits.
+    /// Of slices with this total, so that no product of an amount and a number of spans exceeds 128 bits.
     fn new(candidates: &'a [Candidate], total: SpanCost) -> Self {
         let rates = candidates.iter().filter_map(|candidate| candidate.rate);
         let max = rates.fold(0.0, f64::max);
         let weight = |candidate: &Candidate| candidate.rate.map(|rate| scaled(rate, max));
         let progress = |candidate| Progress { weight: weight(candidate), ..Progress::default() };
-        let free = (u128::BITS - 2).saturating_sub(bits(candidates.len() as u128));
+        let free =
+            (u128::BITS - 2).saturating_sub(bits(candidates.iter().map(Candidate::units).sum()));
         Self {
             candidates,
             progress: candidates.iter().map(progress).collect(),
             leaves: Vec::new(),
+            counted: 0,
             weighted: 0,
             weights: 0,
             received: Received::default(),
@@ -188,14 +213,16 @@ impl<'a> Sweep<'a> {
     fn update(&mut self, index: usize) {
         let Progress { is_active, nested, leaf, weight, .. } = self.progress[index];
         let is_leaf = is_active && nested == 0;
+        let units = self.candidates[index].units();
         match leaf {
             None if is_leaf => {
                 self.count(index, u128::wrapping_sub);
                 self.progress[index].leaf = Some(self.leaves.len());
                 self.leaves.push(index);
+                self.counted += units;
                 if let Some(weight) = weight {
-                    self.weighted += 1;
-                    self.weights += u128::from(weight);
+                    self.weighted += units;
+                    self.weights += u128::from(weight) * units;
                 }
             }
             Some(place) if !is_leaf => {
@@ -205,9 +232,10 @@ impl<'a> Sweep<'a> {
                 if let Some(&moved) = self.leaves.get(place) {
                     self.progress[moved].leaf = Some(place);
                 }
+                self.counted -= units;
                 if let Some(weight) = weight {
-                    self.weighted -= 1;
-                    self.weights -= u128::from(weight);
+                    self.weighted -= units;
+                    self.weights -= u128::from(weight) * units;
                 }
             }
             _ => {}
@@ -227,7 +255,7 @@ impl<'a> Sweep<'a> {
                     .wrapping_add(by_zero[amount]),
                 None => by_mean[amount],
             };
-            *exact = change(*exact, received);
+            *exact = change(*exact, received << AdjustedCount::UNIT_BITS);
         }
     }
 
@@ -256,29 +284,29 @@ impl<'a> Sweep<'a> {
     /// Divides what is pending among the leaves, before they change.
     fn settle(&mut self) {
         step();
-        let leaves = self.leaves.len() as u128;
-        let weighted = u128::from(self.weighted);
+        let Self { counted, weighted, weights, .. } = *self;
         let Received { per_weight, by_mean, by_zero } = &mut self.received;
         for (amount, pending) in self.pending.iter_mut().enumerate() {
             let exact = std::mem::take(pending);
-            if exact == 0 || leaves == 0 {
+            if exact == 0 || counted == 0 {
                 continue;
             }
-            if weighted < leaves {
-                by_mean[amount] = by_mean[amount].saturating_add(exact / leaves);
+            if weighted < counted {
+                by_mean[amount] = by_mean[amount].saturating_add(exact / counted);
             }
-            if weighted > 0 && self.weights == 0 {
-                by_zero[amount] = by_zero[amount].saturating_add(exact / leaves);
+            if weighted > 0 && weights == 0 {
+                by_zero[amount] = by_zero[amount].saturating_add(exact / counted);
             } else if weighted > 0 {
                 // All without a weight together have the mean weight times their number.
-                let part = exact.saturating_mul(weighted) / (leaves * self.weights);
+                let part = exact.saturating_mul(weighted) / counted / weights;
                 per_weight[amount] = per_weight[amount].saturating_add(part);
             }
         }
     }
 
-    /// What each candidate has of what was charged, in whole amounts, by largest remainder.
-    fn finish(mut self, charged: SpanCost) -> Vec<SpanCost> {
+    /// What each candidate has of what was charged, and what the spans have that they represent beside
+    /// themselves, in whole amounts, by largest remainder.
+    fn finish(mut self, charged: SpanCost) -> (Vec<SpanCost>, SpanCost) {
         self.settle();
         for place in 0..self.leaves.len() {
             self.count(self.leaves[place], u128::wrapping_add);
@@ -287,21 +315,32 @@ impl<'a> Sweep<'a> {
         let of_any = |it: &Progress| it.exact.iter().any(|exact| *exact > 0);
         let indices: Vec<usize> =
             (0..costs.len()).filter(|&index| of_any(&self.progress[index])).collect();
+        let others = |index: &usize| self.candidates[*index].units() - Candidate::UNITS;
         let mut found = vec![Amounts::default(); indices.len()];
+        let mut unsampled = Amounts::default();
         for (amount, total) in amounts(&charged).into_iter().enumerate() {
             let exact = indices.iter().map(|&index| self.progress[index].exact[amount]);
+            let of_others =
+                indices.iter().zip(exact.clone()).fold(0, |sum: u128, (index, exact)| {
+                    sum.saturating_add(
+                        exact.saturating_mul(others(index)) >> AdjustedCount::UNIT_BITS,
+                    )
+                });
+            let exact = exact.chain(Some(of_others).filter(|exact| *exact > 0));
             let sum = exact.clone().fold(0, u128::saturating_add);
             let excess = bits(sum).saturating_sub(PART_BITS);
             let parts: Vec<u64> =
                 exact.map(|exact| u64::try_from(exact >> excess).unwrap_or_default()).collect();
-            for (found, share) in found.iter_mut().zip(apportion(total, &parts)) {
+            let shares = apportion(total, &parts);
+            unsampled[amount] = shares.get(found.len()).copied().unwrap_or_default();
+            for (found, share) in found.iter_mut().zip(shares) {
                 found[amount] = share;
             }
         }
         for (&index, amounts) in indices.iter().zip(found) {
             costs[index] = span_cost(amounts);
         }
-        costs
+        (costs, span_cost(unsampled))
     }
 }
 
@@ -366,6 +405,7 @@ mod tests {
             from: at(index),
             to: at(seconds * NANOS_PER_SECOND - index),
             rate: index.is_multiple_of(2).then_some(0.5),
+            count: AdjustedCount::ONE,
             ancestors: Vec::new(),
         };
         (0..count).map(candidate).collect()
@@ -377,7 +417,7 @@ mod tests {
         let steps = |spans: u64, seconds: u64| {
             STEPS.set(0);
             let (slices, candidates) = (slices(seconds), candidates(spans, seconds));
-            let (costs, open) = divide(&slices, &candidates);
+            let Division { costs, open, .. } = divide(&slices, &candidates);
             let mut sum: SpanCost = costs.into_iter().sum();
             sum += open.iter().map(CostSlice::total).sum();
             assert_eq!(sum, slices.iter().map(CostSlice::total).sum());

@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 use phasemeter_meter::units::Timestamp;
 
+use crate::adjusted_count::AdjustedCount;
 use crate::cost::SpanCost;
 use crate::span::{ChosenSpan, GpuSet, SpanKey};
 
@@ -22,6 +23,8 @@ pub(crate) struct Record {
     pub(crate) has_ended: bool,
     /// Weight ÷ duration; not a number if it takes the mean.
     rate: f64,
+    /// The number of spans that it represents.
+    pub(crate) count: AdjustedCount,
     pub(crate) gpus: GpuSet,
     pub(crate) arrived: Timestamp,
     pub(crate) cost: SpanCost,
@@ -32,12 +35,14 @@ pub(crate) struct Record {
 impl Record {
     #[expect(clippy::cast_precision_loss, reason = "a weight is a double")]
     pub(crate) fn new(span: ChosenSpan, arrived: Timestamp) -> Self {
-        let ChosenSpan { parent, from, to, weight, gpus, .. } = span;
+        let ChosenSpan { parent, from, to, weight, adjusted_count, gpus, .. } = span;
+        let count = adjusted_count.unwrap_or(AdjustedCount::ONE);
         let (end, has_ended) = (to.unwrap_or(Timestamp::LAST), to.is_some());
         let weight = weight.filter(|weight| weight.is_finite() && *weight >= 0.0);
         let rate = weight.map_or(f64::NAN, |weight| weight / end.since(from).0 as f64);
         let cost = SpanCost::default();
-        Self { parent, from, to: end, has_ended, rate, gpus, arrived, cost, is_known: false }
+        let is_known = false;
+        Self { parent, from, to: end, has_ended, rate, count, gpus, arrived, cost, is_known }
     }
 
     /// Weight ÷ duration; `None` without a usable weight.

@@ -26,7 +26,15 @@ fn span(id: u64, from: u64, to: u64, weight: Option<f64>) -> ChosenSpan {
     let mut trace = [1; 16];
     trace[..8].copy_from_slice(&id.to_le_bytes());
     let key = SpanKey { trace, span: [2; 8] };
-    ChosenSpan { key, parent: None, from: at(from), to: Some(at(to)), weight, gpus: GpuSet::All }
+    ChosenSpan {
+        key,
+        parent: None,
+        from: at(from),
+        to: Some(at(to)),
+        weight,
+        adjusted_count: None,
+        gpus: GpuSet::All,
+    }
 }
 
 /// What spans and the rest cost.

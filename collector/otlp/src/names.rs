@@ -205,11 +205,11 @@ pub mod attribute {
 
 /// Names of metrics.
 pub mod metric {
-    /// Cost of GPU time that spans of the workload have, and that none will have. Sums to the bill
-    /// at the end.
+    /// Cost of GPU time that spans of the workload have, that spans have which were not sampled,
+    /// and that none will have. Sums to the bill at the end.
     pub const ATTRIBUTION_COST: &str = "phasemeter.attribution.cost";
     /// Cost of GPU time that is not divided yet, since spans wait for it or may arrive late. With
-    /// both states of phasemeter.attribution.cost it is the bill, at each export. After a kill, no
+    /// all states of phasemeter.attribution.cost it is the bill, at each export. After a kill, no
     /// span has what it was last.
     pub const ATTRIBUTION_PENDING: &str = "phasemeter.attribution.pending";
     /// Capacity of the queue, over all signals.

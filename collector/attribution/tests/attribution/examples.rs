@@ -1,6 +1,8 @@
 //! Spans of which a reader can work out the cost.
 
-use phasemeter_attribution::{Attribution, ChosenSpan, GpuSet, Limits, RejectReason, Release};
+use phasemeter_attribution::{
+    Attribution, ChosenSpan, GpuSet, Limits, RejectReason, Release, SpanCost,
+};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 
@@ -15,7 +17,21 @@ fn span(id: u8, parent: Option<u8>, from: u64, to: u64, weight: Option<f64>) -> 
     let arrives = to.div_ceil(TICK);
     let (ends, is_begun, again, chosen) = (true, false, false, true);
     let gpus = vec![0];
-    Scripted { id, parent, from, to, ends, weight, gpus, is_begun, arrives, again, chosen }
+    let threshold = None;
+    Scripted {
+        id,
+        parent,
+        from,
+        to,
+        ends,
+        weight,
+        threshold,
+        gpus,
+        is_begun,
+        arrives,
+        again,
+        chosen,
+    }
 }
 
 fn cost(outcome: &Outcome, id: u8) -> i128 {
@@ -56,6 +72,48 @@ fn unusable_weights_take_the_mean() {
         ];
         let outcome = run(&one_gpu(600, 0), &spans, limits());
         assert_eq!([1, 2, 3].map(|id| cost(&outcome, id)), [300, 100, 200], "{unusable:?}");
+    }
+}
+
+/// Scenario: 40 requests every three seconds, of which each takes six; every second one has three times the tokens of the
+/// others. A part of them is sampled, by one threshold or two.
+/// Guarantee: a sampled request costs what it costs if all are sent, to 1 in 4,000. What the others cost is on its own.
+#[test]
+fn sampled_span_costs_what_it_costs_beside_all() {
+    let request = |id: u8, threshold: Option<&'static str>| {
+        let (from, is_large) = (u64::from(id / 40) * 3 * TICK, id.is_multiple_of(2));
+        let weight = if is_large { 300.0 } else { 100.0 };
+        Scripted { threshold, ..span(id, None, from, from + 6 * TICK, Some(weight)) }
+    };
+    let run = |spans: &[Scripted]| run(&one_gpu(10_000_000, 0), spans, limits());
+    let all: Vec<_> = (0..200).map(|id| request(id, None)).collect();
+    let of_all = run(&all);
+    assert_eq!(of_all.unsampled, SpanCost::default());
+    // The first of each 40, in each part as many large ones as small ones, or each by its own threshold.
+    let tenth = |place: u8| (place < 4).then_some("e6666666666668");
+    let quarter = |place: u8| (place < 10).then_some("c");
+    let mixed = |place: u8| match place % 2 {
+        0 => (place < 10).then_some("c"),
+        _ => (place < 20).then_some("8"),
+    };
+    let always = |_| Some("0");
+    let samplings: [&dyn Fn(u8) -> Option<&'static str>; 4] = [&tenth, &quarter, &mixed, &always];
+    for (sampling, count) in samplings.into_iter().zip([20, 50, 75, 200]) {
+        let sampled = (0..200).filter_map(|id| Some(request(id, Some(sampling(id % 40)?))));
+        let sampled: Vec<_> = sampled.collect();
+        assert_eq!(sampled.len(), count);
+        let outcome = run(&sampled);
+        for span in &sampled {
+            let [expected, found] = [&of_all, &outcome].map(|it| cost(it, span.id) as f64);
+            assert!(
+                (found - expected).abs() < expected / 4_000.0,
+                "{}: {found} {expected}",
+                span.id
+            );
+        }
+        assert_eq!(outcome.unattributed, of_all.unattributed);
+        let sum = outcome.attributed.cost + outcome.unsampled.cost;
+        assert_eq!(sum, of_all.attributed.cost, "to the nano-dollar");
     }
 }
 

@@ -21,10 +21,10 @@ pub(crate) fn ancestors(span: &Scripted, spans: &[Scripted], tick: u64) -> BTree
     found
 }
 
-/// The nano-dollars of each span, in hindsight.
-pub(crate) fn hindsight(gpus: &[ScriptedGpu], spans: &[Scripted]) -> (BTreeMap<u8, f64>, f64) {
+/// The nano-dollars of each span, of spans that were not sampled, and of none, in hindsight.
+pub(crate) fn hindsight(gpus: &[ScriptedGpu], spans: &[Scripted]) -> (BTreeMap<u8, f64>, [f64; 2]) {
     let mut costs = BTreeMap::new();
-    let mut unattributed = 0.0;
+    let [mut unsampled, mut unattributed] = [0.0; 2];
     for (number, gpu) in gpus.iter().enumerate() {
         for cell in 0..SECONDS * TICK {
             let cost = gpu.costs[(cell / TICK) as usize] as f64 / TICK as f64;
@@ -52,15 +52,21 @@ pub(crate) fn hindsight(gpus: &[ScriptedGpu], spans: &[Scripted]) -> (BTreeMap<u
                 let weight = span.weight.filter(|weight| *weight >= 0.0)?;
                 Some(weight / (span.to - span.from) as f64)
             };
-            let rates: Vec<_> = leaves.iter().filter_map(|span| rate(span)).collect();
-            let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+            let rated: Vec<_> =
+                leaves.iter().filter_map(|span| Some((rate(span)?, span.count()))).collect();
+            let counts = rated.iter().map(|(_, count)| count).sum::<f64>();
+            let sum = rated.iter().map(|(rate, count)| rate * count).sum::<f64>();
+            let mean = if counts > 0.0 { sum / counts } else { 0.0 };
             let parts: Vec<_> = leaves.iter().map(|span| rate(span).unwrap_or(mean)).collect();
-            let whole: f64 = parts.iter().sum();
+            let counts: f64 = leaves.iter().map(|span| span.count()).sum();
+            let whole: f64 =
+                leaves.iter().zip(&parts).map(|(span, part)| span.count() * part).sum();
             for (span, part) in leaves.iter().zip(parts) {
-                let share = if whole > 0.0 { part / whole } else { 1.0 / leaves.len() as f64 };
+                let share = if whole > 0.0 { part / whole } else { 1.0 / counts };
+                unsampled += cost * share * (span.count() - 1.0);
                 *costs.entry(span.id).or_insert(0.0) += cost * share;
             }
         }
     }
-    (costs, unattributed)
+    (costs, [unsampled, unattributed])
 }

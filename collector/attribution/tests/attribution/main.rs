@@ -1,4 +1,4 @@
-//! Spans + unattributed = bill, and each span has what hindsight gives it.
+//! Spans + unsampled + unattributed = bill, and each span has what hindsight gives it.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::float_cmp)]
 #![allow(clippy::cast_sign_loss, clippy::unwrap_used, reason = "a test, with small numbers")]
@@ -26,6 +26,7 @@ proptest! {
         let outcome = run(&gpus, &spans, limits());
         let mut sum: SpanCost = outcome.spans.values().copied().sum();
         prop_assert_eq!(sum, outcome.attributed);
+        sum += outcome.unsampled;
         sum += outcome.unattributed;
         prop_assert_eq!(sum, bill(&gpus));
         prop_assert_eq!(outcome.left_unpriced, 0);
@@ -41,7 +42,7 @@ proptest! {
             };
             prop_assert!(is_expected, "span {}: {}", id, reason);
         }
-        let (expected, unattributed) = hindsight(&gpus, &spans);
+        let (expected, [unsampled, unattributed]) = hindsight(&gpus, &spans);
         // A nano-dollar for each second and GPU, and another for a nanosecond of time.
         let slack = 2.0 * (SECONDS as usize * gpus.len()) as f64;
         for span in &spans {
@@ -49,8 +50,12 @@ proptest! {
             let expected = expected.get(&span.id).copied().unwrap_or_default();
             prop_assert!((actual - expected).abs() <= slack, "span {}: {} ≠ {}", span.id, actual, expected);
         }
-        let actual = outcome.unattributed.cost.0 as f64;
-        prop_assert!((actual - unattributed).abs() <= slack * 25.0, "{actual} ≠ {unattributed}");
+        for (actual, expected) in
+            [(outcome.unsampled, unsampled), (outcome.unattributed, unattributed)]
+        {
+            let actual = actual.cost.0 as f64;
+            prop_assert!((actual - expected).abs() <= slack * 25.0, "{actual} ≠ {expected}");
+        }
     }
 
     #[test]
@@ -69,6 +74,7 @@ proptest! {
             .collect();
         let outcome = run(&gpus, &spans, limits);
         let mut sum: SpanCost = outcome.spans.values().copied().sum();
+        sum += outcome.unsampled;
         sum += outcome.unattributed;
         prop_assert_eq!(sum, bill(&gpus));
     }

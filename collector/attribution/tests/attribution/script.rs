@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost, SpanKey,
+    AdjustedCount, Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release,
+    SpanCost, SpanKey,
 };
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;
@@ -29,6 +30,8 @@ pub(crate) struct Scripted {
     pub(crate) to: u64,
     pub(crate) ends: bool,
     pub(crate) weight: Option<f64>,
+    /// Hexadecimal digits of its sampling threshold.
+    pub(crate) threshold: Option<&'static str>,
     pub(crate) gpus: Vec<usize>,
     /// Whether its begin is reported, and then its end.
     pub(crate) is_begun: bool,
@@ -64,20 +67,33 @@ pub(crate) fn weight() -> impl Strategy<Value = Option<f64>> {
     ]
 }
 
+/// Most spans are not known to be sampled.
+fn threshold() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![
+        3 => Just(None),
+        2 => prop::sample::select(vec!["0", "8", "c", "e", "fa"]).prop_map(Some),
+    ]
+}
+
 pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
     let end = SECONDS * TICK;
     let span = (
         (0..end, 1..6 * TICK, 0..8_u64, weight()),
         prop::option::of(any::<u8>()),
         prop::collection::vec(any::<bool>(), 3),
-        (0..10_u8, 0..6_u8, 0..4_u8, 0..4_u8),
+        (0..10_u8, 0..6_u8, 0..4_u8, 0..4_u8, threshold()),
     );
     prop::collection::vec(span, 0..25).prop_map(move |spans| {
         let spans = spans.into_iter().zip(0_u8..);
         spans
             .map(
                 |(
-                    ((from, length, late, weight), parent, gpus, (never, again, chosen, begun)),
+                    (
+                        (from, length, late, weight),
+                        parent,
+                        gpus,
+                        (never, again, chosen, begun, threshold),
+                    ),
                     id,
                 )| {
                     let to = (from + length).min(end);
@@ -90,6 +106,7 @@ pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
                         to,
                         ends: never > 0,
                         weight: weight.filter(|_| !is_begun),
+                        threshold,
                         gpus,
                         is_begun,
                         arrives: to.div_ceil(TICK) + if is_begun { 0 } else { late },
@@ -108,6 +125,17 @@ impl Scripted {
         if self.is_begun { self.from.div_ceil(TICK).max(1) } else { self.arrives }
     }
 
+    /// How many spans it represents.
+    pub(crate) fn count(&self) -> f64 {
+        match self.threshold {
+            Some(digits) => {
+                let all = 1_u64 << (4 * digits.len());
+                all as f64 / (all - u64::from_str_radix(digits, 16).unwrap()) as f64
+            }
+            None => 1.0,
+        }
+    }
+
     /// Whether it is active, as far as it becomes known at all.
     pub(crate) fn covers(&self, cell: u64) -> bool {
         let ends_later = if self.ends { cell < self.to } else { self.is_begun };
@@ -119,6 +147,7 @@ impl Scripted {
 pub(crate) struct Outcome {
     pub(crate) spans: BTreeMap<u8, SpanCost>,
     pub(crate) attributed: SpanCost,
+    pub(crate) unsampled: SpanCost,
     pub(crate) unattributed: SpanCost,
     pub(crate) left_unpriced: usize,
     pub(crate) rejected: Vec<(RejectReason, u8)>,
@@ -132,6 +161,9 @@ pub(crate) fn chosen(span: &Scripted, gpus: usize) -> ChosenSpan {
         from: at(span.from),
         to: span.ends.then(|| at(span.to)),
         weight: span.weight,
+        adjusted_count: span
+            .threshold
+            .map(|digits| AdjustedCount::from_trace_state(&format!("ot=th:{digits}")).unwrap()),
         gpus: if listed.is_empty() { GpuSet::All } else { GpuSet::Listed(listed.into()) },
     }
 }
@@ -216,6 +248,7 @@ pub(crate) fn run(gpus: &[ScriptedGpu], spans: &[Scripted], limits: Limits) -> O
     Outcome {
         spans,
         attributed: attribution.attributed(),
+        unsampled: attribution.unsampled(),
         unattributed: attribution.unattributed(),
         left_unpriced: left.len(),
         rejected,

@@ -29,6 +29,7 @@ mod utilization;
 mod values;
 mod work;
 
+pub use attribution::DividedCost;
 pub use claim::{Claim, ClaimKind, Outgoing};
 pub use command::CommandExit;
 pub use events::{ClockStep, EventKind, GpuEvent};

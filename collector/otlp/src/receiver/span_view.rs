@@ -65,6 +65,12 @@ impl<'a> SpanView<'a> {
         id(&self.span.parent_span_id)
     }
 
+    /// Its W3C trace state.
+    #[must_use]
+    pub fn trace_state(&self) -> &str {
+        &self.span.trace_state
+    }
+
     /// Its start, if it is one.
     #[must_use]
     pub fn start(&self) -> Option<Timestamp> {

@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_otlp::encode::DividedCost;
 
 use crate::gateway::{ReceivedSpans, SpanCosts, SpanSummary};
 use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
@@ -73,8 +75,7 @@ impl SpanPricing {
                 exported = pipeline.export_span_costs(costs);
             }
         });
-        let SpanSummary { spans, unattributed, .. } = self.costs.summary();
-        pipeline.set_attribution(spans, unattributed);
+        pipeline.set_attribution(self.costs.divided());
         exported
     }
 
@@ -93,7 +94,7 @@ impl SpanPricing {
             }
         });
         let summary = self.costs.summary();
-        pipeline.set_attribution(summary.spans, summary.unattributed);
+        pipeline.set_attribution(summary.divided);
         exported.map(|()| summary)
     }
 
@@ -118,8 +119,10 @@ pub(super) fn attribution(summary: &SpanSummary) -> Attribution {
         priced: summary.priced,
         followed: summary.followed,
         unpriced: summary.without_time + summary.unplaced + summary.rejected.values().sum::<u64>(),
-        spans_usd: Usd(summary.spans),
-        unattributed_usd: Usd(summary.unattributed),
+        of_unknown_sampling: summary.of_unknown_sampling,
+        spans_usd: Usd(summary.divided.spans),
+        unsampled_usd: Usd(summary.divided.unsampled),
+        unattributed_usd: Usd(summary.divided.unattributed),
     }
 }
 
@@ -132,13 +135,23 @@ pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
         unplaced,
         priced_before,
         rejected,
-        spans,
-        unattributed,
+        of_unknown_sampling,
+        divided: DividedCost { spans, unsampled, unattributed },
     } = summary;
     let mut sentences = vec![
         format!("{priced} spans left with their cost, the cost of {followed} followed"),
         format!("spans cost ${spans}; ${unattributed} of the bill is unattributed"),
     ];
+    if *unsampled > NanoUsd::ZERO {
+        sentences.push(format!("requests whose spans were not sampled cost ${unsampled}"));
+    }
+    if *of_unknown_sampling > 0 {
+        sentences.push(format!(
+            "{of_unknown_sampling} spans have no sampling threshold (ot=th: in tracestate): if only a part of the \
+             requests was sampled, they also have the cost of the others; send all spans, or sample with a \
+             consistent probability sampler"
+        ));
+    }
     if *priced_before > 0 {
         sentences.push(format!(
             "{priced_before} spans arrived with phasemeter.span.* attributes, and were not priced again: \

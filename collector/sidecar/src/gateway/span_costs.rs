@@ -13,7 +13,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::delivery::RequestSender;
-use phasemeter_otlp::encode::SpanCostEvent;
+use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
 use phasemeter_otlp::receiver::HeldSpan;
 
 use super::release::Outgoing;
@@ -65,10 +65,10 @@ pub struct SpanSummary {
     pub rejected: HashMap<RejectReason, u64>,
     /// Spans that have no price, since their resource names no GPU that is known.
     pub unplaced: u64,
-    /// What spans cost.
-    pub spans: NanoUsd,
-    /// The rest of the bill.
-    pub unattributed: NanoUsd,
+    /// Spans of which it is not known how many were not sampled.
+    pub of_unknown_sampling: u64,
+    /// The bill.
+    pub divided: DividedCost,
 }
 
 #[derive(Clone, Debug)]
@@ -159,6 +159,7 @@ impl SpanCosts {
                     continue;
                 }
             };
+            self.summary.of_unknown_sampling += u64::from(span.adjusted_count.is_none());
             let span = ChosenSpan { gpus: gpus.clone(), ..span };
             let size = held.size() + gpus.size();
             let waiting = WaitingSpan { held, gpus };
@@ -221,10 +222,16 @@ impl SpanCosts {
     /// What became of spans so far.
     #[must_use]
     pub fn summary(&self) -> SpanSummary {
-        SpanSummary {
+        SpanSummary { divided: self.divided(), ..self.summary.clone() }
+    }
+
+    /// How the cost of GPU time is divided so far.
+    #[must_use]
+    pub const fn divided(&self) -> DividedCost {
+        DividedCost {
             spans: self.attribution.attributed().cost,
+            unsampled: self.attribution.unsampled().cost,
             unattributed: self.attribution.unattributed().cost,
-            ..self.summary.clone()
         }
     }
 }

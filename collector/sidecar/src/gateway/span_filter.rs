@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use phasemeter_attribution::directory::{Pod, ResourceIdentity};
 use phasemeter_attribution::selection::Selection;
-use phasemeter_attribution::{ChosenSpan, GpuSet, SpanKey};
+use phasemeter_attribution::{AdjustedCount, ChosenSpan, GpuSet, SpanKey};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::receiver::{
     HeldSpan, Received, ResourceView, SpanView, TakenSpans, take_spans,
@@ -145,6 +145,7 @@ impl SpanFilter {
         }
         let weight = self.weight.as_deref().and_then(|weight| span.number(weight));
         let (parent, from, to) = (span.parent_id(), span.start()?, span.end());
-        Some(ChosenSpan { key, parent, from, to, weight, gpus: GpuSet::All })
+        let adjusted_count = AdjustedCount::from_trace_state(span.trace_state());
+        Some(ChosenSpan { key, parent, from, to, weight, adjusted_count, gpus: GpuSet::All })
     }
 }

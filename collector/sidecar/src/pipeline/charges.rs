@@ -6,7 +6,7 @@ use phasemeter_attribution::CostSlice;
 use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Milliwatts;
-use phasemeter_otlp::encode::SpanCostEvent;
+use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
 
 use super::{Pipeline, PipelineError};
 
@@ -55,10 +55,10 @@ impl Pipeline<'_> {
         self.send()
     }
 
-    /// Records how all cost has been divided so far: among spans, and what none has.
-    pub fn set_attribution(&mut self, spans: NanoUsd, unattributed: NanoUsd) {
+    /// Records how all cost has been divided so far among spans.
+    pub fn set_attribution(&mut self, costs: DividedCost) {
         let exporter = self.exporter.as_mut();
-        exporter.into_iter().for_each(|exporter| exporter.set_attribution(spans, unattributed));
+        exporter.into_iter().for_each(|exporter| exporter.set_attribution(costs));
     }
 
     /// Whether charges of GPUs are kept.

@@ -65,8 +65,15 @@ impl Experiments {
         let span = experiment.placement.span;
         let key = SpanKey { trace: *span.trace_id.as_bytes(), span: *span.span_id.as_bytes() };
         let parent = experiment.placement.parent.map(|parent| *parent.as_bytes());
-        let chosen =
-            ChosenSpan { key, parent, from: at, to: None, weight: None, gpus: GpuSet::All };
+        let chosen = ChosenSpan {
+            key,
+            parent,
+            from: at,
+            to: None,
+            weight: None,
+            adjusted_count: None,
+            gpus: GpuSet::All,
+        };
         let size = size_of::<RunExperiment>() + experiment.id.len();
         if self.attribution.begin(chosen, key, size, at).is_ok() {
             self.open.insert(writer, key);

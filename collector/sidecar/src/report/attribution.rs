@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::value::Usd;
 
-/// Spans of the workload, and what they cost. Spans + unattributed = bill.
+/// Spans of the workload, and what they cost. Spans + unsampled + unattributed = bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Attribution {
     /// Spans that left with their cost.
@@ -15,8 +15,12 @@ pub struct Attribution {
     pub followed: u64,
     /// Spans that were chosen and have no cost.
     pub unpriced: u64,
+    /// Spans without a sampling threshold: whether they represent others is unknown.
+    pub of_unknown_sampling: u64,
     /// What spans cost.
     pub spans_usd: Usd,
+    /// What requests cost whose spans were not sampled, which sampled ones represent.
+    pub unsampled_usd: Usd,
     /// What no span has.
     pub unattributed_usd: Usd,
 }

@@ -27,6 +27,7 @@ mod process;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
 mod restart;
+mod sampling;
 mod sdk;
 mod span_load;
 mod span_requests;

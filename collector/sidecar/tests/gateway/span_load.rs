@@ -55,7 +55,7 @@ fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
         let peak = gateway.peak_kib();
         let (_, report) = gateway.stop();
         requests.extend(backend.received());
-        let Sums { prices, unattributed } = assert_sums(&requests, &report);
+        let Sums { prices, unattributed, .. } = assert_sums(&requests, &report);
         println!("load {load}: {with_cost} with cost, {followed} followed; {peak} KiB resident");
         assert_eq!(prices.len(), spans.len());
         let attribution = &report["attribution"];

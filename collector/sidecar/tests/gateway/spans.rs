@@ -86,13 +86,14 @@ fn nano_usd(report: &Value) -> u64 {
     report.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 
-/// What spans cost, by ID, and what is unattributed.
+/// What spans cost, by ID, what those cost that were not sampled, and what is unattributed.
 pub(crate) struct Sums {
     pub(crate) prices: BTreeMap<Vec<u8>, Price>,
+    pub(crate) unsampled: u64,
     pub(crate) unattributed: u64,
 }
 
-/// Spans + unattributed = bill, on the wire and in the report.
+/// Spans + unsampled + unattributed = bill, on the wire and in the report.
 pub(crate) fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> Sums {
     let captured = metered_requests(requests);
     let prices = prices(requests, &captured);
@@ -101,7 +102,8 @@ pub(crate) fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> Sums 
     let attribution = &report["attribution"];
     let unattributed = nano_usd(&attribution["unattributed_usd"]);
     assert_eq!(nano_usd(&attribution["spans_usd"]), spans, "{attribution}");
-    assert_eq!(spans + unattributed, bill, "{attribution}");
+    let unsampled = nano_usd(&attribution["unsampled_usd"]);
+    assert_eq!(spans + unsampled + unattributed, bill, "{attribution}");
     let streams = captured.streams("phasemeter.attribution.cost");
     let last: BTreeMap<String, u64> = streams
         .into_iter()
@@ -111,9 +113,10 @@ pub(crate) fn assert_sums(requests: &[ReceivedRequest], report: &Value) -> Sums 
             (attributes["phasemeter.attribution.state"].clone(), (value * 1e9).round() as u64)
         })
         .collect();
-    let expected = [("spans".to_owned(), spans), ("unattributed".to_owned(), unattributed)];
-    assert_eq!(last, BTreeMap::from(expected));
-    Sums { prices, unattributed }
+    let states = [("spans", spans), ("unsampled", unsampled), ("unattributed", unattributed)];
+    let states = states.into_iter().filter(|(state, sum)| *state != "unsampled" || *sum > 0);
+    assert_eq!(last, states.map(|(state, sum)| (state.to_owned(), sum)).collect());
+    Sums { prices, unsampled, unattributed }
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn request_costs_and_unattributed_sum_to_bill() {
         assert_eq!(Some(span), known, "nothing else changes");
         assert!(price.is_none() || chosen.contains_key(&span.span_id), "{}", span.name);
     }
-    let Sums { prices, unattributed } = assert_sums(&requests, &report);
+    let Sums { prices, unattributed, .. } = assert_sums(&requests, &report);
     assert_eq!(prices.len(), chosen.len());
     assert_eq!(nano_usd(&report["cost"]["total_usd"]), 2 * LENGTH * NANO_USD);
     // Before the first request, and from 55 s on.
@@ -209,7 +212,7 @@ fn step_costs_and_unattributed_sum_to_bill() {
     send(&gateway.endpoint(), spans.chunks(30).map(|spans| traces(&[], spans)));
     let (_, report) = gateway.stop();
     let requests = backend.received();
-    let Sums { prices, unattributed } = assert_sums(&requests, &report);
+    let Sums { prices, unattributed, .. } = assert_sums(&requests, &report);
     assert_eq!(prices.len(), 101);
     for it in &steps {
         let Price { nano_usd, gpu_seconds, utilization } = prices[&it.span_id];

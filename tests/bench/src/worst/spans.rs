@@ -42,6 +42,7 @@ pub(super) fn divide(size: usize) {
             from: at(1 + number),
             to: Some(at(SECONDS * NANOS - 1 - number)),
             weight: None,
+            adjusted_count: None,
             gpus: GpuSet::All,
         };
         let _ = attribution.offer(span, (), SPAN_BYTES, now, &mut drop);

@@ -22,7 +22,7 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallTime;
 
 use self::rounds::Rounds;
-use super::attribution::AttributionPoints;
+use super::attribution::{AttributionPoints, DividedCost};
 use super::claim::{Claim, ClaimKind, Outgoing};
 use super::command::CommandExit;
 use super::delta::LastTotals;
@@ -143,10 +143,9 @@ impl Exporter {
         GpuObserver { exporter: self, gpu }
     }
 
-    /// Records how the cost of GPUs has been divided so far: among spans of the workload, and what none
-    /// of them has.
-    pub const fn set_attribution(&mut self, spans: NanoUsd, unattributed: NanoUsd) {
-        self.attribution.set(spans, unattributed);
+    /// Records how the cost of GPUs has been divided so far among spans of the workload.
+    pub const fn set_attribution(&mut self, costs: DividedCost) {
+        self.attribution.set(costs);
     }
 
     /// Ends a GPU whose meter has finished.
