@@ -6,10 +6,10 @@ mod architecture;
 mod constants;
 mod demo_crates;
 mod layering;
-mod naming;
 mod policy_constants;
 mod registry;
 #[path = "../registry/model.rs"]
 mod registry_model;
 mod repository;
 mod simulator;
+mod wording;
