@@ -44,7 +44,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-demo test-backends stress soak-live policies bench fuzz mutants advisories \
+.PHONY: help demo test lint test-demo test-backends stress soak-live generate policies bench fuzz mutants advisories \
     collector toolchain build-policies compare-policies deny peers
 
 help: ## list the targets
@@ -80,6 +80,11 @@ test-demo: toolchain ## check that what `make demo` builds reports what a full b
 
 test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python; check the dependencies' licenses
 	@.ci/backends
+
+generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
+	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
+	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs
+	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test audit -- demo:: exercises::
 
 policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	@for policy in $(POLICIES); do \

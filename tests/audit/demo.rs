@@ -33,7 +33,7 @@ fn demo_is_byte_identical_for_same_seed() {
     assert_eq!(Phasemeter::new("demo").run().out, of("1"), "the default seed is 1");
 }
 
-/// `PHASEMETER_UPDATE=1` draws the picture anew.
+/// `make generate` draws the picture anew.
 #[test]
 fn readme_picture_shows_demo_report() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.svg");
@@ -42,7 +42,7 @@ fn readme_picture_shows_demo_report() {
         fs::write(path, &svg).unwrap();
     }
     let drawn = fs::read_to_string(path).unwrap();
-    assert!(drawn == svg, "docs/report.svg shows another report: run with PHASEMETER_UPDATE=1");
+    assert!(drawn == svg, "docs/report.svg shows another report: run make generate");
 }
 
 /// Every problem of the fleet gets a recommendation that depends on its pattern, not its mean.

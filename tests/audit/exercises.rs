@@ -1,7 +1,7 @@
 //! The page of exercises: each of its commands is run, in order, and prints what the page shows.
 //!
 //! Blocks of `console` have commands after `$`, continued after a backslash, and their output. Output
-//! goes to a file after `>`. `PHASEMETER_UPDATE=1` writes the page.
+//! goes to a file after `>`. `make generate` writes the page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,5 +113,5 @@ fn commands_of_exercises_print_what_the_page_shows() {
     }
     let differs = page.lines().zip(written.lines()).position(|(old, new)| old != new);
     let differs = differs.map(|at| (at + 1, written.lines().nth(at).unwrap().to_owned()));
-    assert!(page == written, "docs/exercises.md:{differs:?}; run with PHASEMETER_UPDATE=1");
+    assert!(page == written, "docs/exercises.md:{differs:?}; run make generate");
 }

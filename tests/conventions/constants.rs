@@ -53,11 +53,7 @@ fn registry_constants_are_current() {
         fs::write(&path, &constants).unwrap();
     }
     let current = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        current == constants,
-        "{FILE} is not what the registry gives; run PHASEMETER_UPDATE=1 cargo test --workspace \
-         --test conventions registry"
-    );
+    assert!(current == constants, "{FILE} is not what the registry gives; run make generate");
 }
 
 /// A name that is spelled out differs from the registry sooner or later. A part may be computed, such as
@@ -113,10 +109,9 @@ pub(crate) fn used() -> BTreeSet<String> {
 
 /// The generated file.
 fn constants(registry: &Registry) -> String {
-    let mut text = "//! Names of telemetry.\n//!\n\
-        //! Generated from otel-config/registry by PHASEMETER_UPDATE=1 cargo test --workspace --test\n\
-        //! conventions registry. Must not depend on anything.\n"
-        .to_owned();
+    let mut text =
+        "//! Names of telemetry. Generated from otel-config/registry by `make generate`.\n"
+            .to_owned();
     let manifest = read("otel-config/registry/manifest.yaml");
     let schema = manifest.lines().find_map(|line| line.strip_prefix("schema_url: ")).unwrap();
     let schema = format!("pub const SCHEMA_URL: &str = {schema:?};");

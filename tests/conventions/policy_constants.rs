@@ -1,16 +1,16 @@
 //! The constants of the default policies, the defaults of their settings, and what the host decides about
-//! recommendations: all are in one table with their sources, and no number is hidden in an expression. Their
+//! recommendations: a page lists all with their comments, and no number is hidden in an expression. Their
 //! kinds of remediation are those that authors and automation find listed.
-//!
-//! Must not depend on what they mean.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::{env, fs};
 
 use regex::Regex;
 
-use crate::repository::{files, read};
+use crate::repository::{files, read, root};
 
-const TABLE: &str = "wasm-rules/CONSTANTS.md";
+const PAGE: &str = "wasm-rules/CONSTANTS.md";
 
 /// Lists levers and remediations for authors.
 const LEVERS: &str = "wasm-rules/templates/LEVERS.md";
@@ -46,9 +46,9 @@ fn code(paths: impl Iterator<Item = String>) -> impl Iterator<Item = (String, St
     })
 }
 
-/// The code of the policies, and of the specifications and the SDK that they use.
+/// The code of the policies, and of the diagnoses and the SDK that they use.
 fn sources() -> impl Iterator<Item = (String, String)> {
-    let own = ["wasm-rules/policies", "wasm-rules/specs"].into_iter().flat_map(files);
+    let own = ["wasm-rules/policies", "wasm-rules/diagnoses"].into_iter().flat_map(files);
     let own = own.filter(|path| path.ends_with(".rs") && path.contains("/src/"));
     code(own.chain(SDK.map(str::to_owned)))
 }
@@ -57,98 +57,90 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Numbers and structures of numbers, by file and name.
-fn constants() -> BTreeMap<(String, String), String> {
-    let constant = r"(?m)^(?:pub(?:\(crate\))? )?const ([A-Z_0-9]+): ([^=]+?) =\s+([^;]+);";
-    let constant = Regex::new(constant).unwrap();
-    let number = Regex::new(r"^(?:Nanos::from_secs)?[\[(\-\s]*[0-9]").unwrap();
-    let mut found = BTreeMap::new();
-    for (file, code) in sources().chain(code(HOST.iter().map(|path| (*path).to_owned()))) {
-        for parts in constant.captures_iter(&code) {
-            let value = joined(&parts[3]);
-            let decides = number.is_match(&value) || &parts[2] == "Profile";
-            if decides && !CONVERSIONS.contains(&&parts[1]) {
-                found.insert((file.clone(), parts[1].to_owned()), value);
-            }
-        }
-    }
-    found
+/// A constant, or a setting with its default.
+struct Constant {
+    name: String,
+    value: String,
+    meaning: String,
 }
 
-/// The defaults of settings, by file and name.
-fn defaults() -> BTreeMap<(String, String), String> {
+/// The comment before a line, without its marks.
+const COMMENT: &str = r"((?:^[ \t]*///[^\n]*\n)*)(?:^[ \t]*#\[[^\n]*\n)*";
+
+fn found(declaration: &str, code: &str) -> Vec<Constant> {
+    let declaration = Regex::new(&format!("(?m){COMMENT}{declaration}")).unwrap();
+    let constant = |parts: regex::Captures<'_>| Constant {
+        name: parts[2].to_owned(),
+        value: joined(&parts[3]),
+        meaning: joined(&parts[1].replace("///", "")),
+    };
+    declaration.captures_iter(code).map(constant).collect()
+}
+
+/// Numbers and structures of numbers of a file.
+fn constants(code: &str) -> Vec<Constant> {
+    let number = Regex::new(r"^(?:Nanos::from_secs|Profile )?[\[(\-\s{]*(?:[0-9]|\w+: )").unwrap();
+    let constant = r"^(?:pub(?:\(crate\))? )?const ([A-Z_0-9]+): [^=]+? =\s+([^;]+);";
+    let is_number = |constant: &Constant| {
+        number.is_match(&constant.value) && !CONVERSIONS.contains(&&*constant.name)
+    };
+    found(constant, code).into_iter().filter(is_number).collect()
+}
+
+/// The settings of a file, which a user can change.
+fn settings(code: &str) -> Vec<Constant> {
     let block = Regex::new(r"(?s)settings! \{\n(.*?)\n\}").unwrap();
-    let setting = r"(?m)^    ([a-z_]+): (?:number|numbers|text|flag) = (.+?)(?: in | of |;)";
-    let setting = Regex::new(setting).unwrap();
-    let mut found = BTreeMap::new();
-    for (file, code) in sources() {
-        for block in block.captures_iter(&code) {
-            for parts in setting.captures_iter(&block[1]) {
-                found.insert((file.clone(), parts[1].to_owned()), parts[2].to_owned());
+    let setting = r"^    ([a-z_]+): (?:number|numbers|text|flag) = (.+?)(?: in | of |;)";
+    block.captures_iter(code).flat_map(|block| found(setting, &block[1])).collect()
+}
+
+/// The page of all constants, as the code has them.
+fn page() -> String {
+    let mut page = String::from(
+        "# Constants\n\n\
+         Generated from the comments in the code by `make generate`. Every constant by which the default policies, \
+         and the host about their recommendations, decide. A description that names no source is an \
+         assumption.\n",
+    );
+    for (file, code) in sources().chain(code(HOST.iter().map(|path| (*path).to_owned()))) {
+        let kinds = [("setting, default", settings(&code)), ("constant", constants(&code))];
+        if kinds.iter().all(|(_, found)| found.is_empty()) {
+            continue;
+        }
+        writeln!(page, "\n## `{file}`").unwrap();
+        for (kind, found) in kinds.iter().filter(|(_, found)| !found.is_empty()) {
+            writeln!(page, "\n| {kind} | value | meaning |\n|---|---|---|").unwrap();
+            for Constant { name, value, meaning } in found {
+                assert!(!meaning.is_empty(), "{file}: {name} lacks a comment of its own");
+                writeln!(page, "| `{name}` | {value} | {meaning} |").unwrap();
             }
         }
     }
-    found
-}
-
-/// The values of the table by file and name. A name that is not an identifier is an expression of the file.
-fn listed() -> BTreeMap<(String, String), String> {
-    let table = read(TABLE);
-    let rows = table.lines().filter(|line| line.starts_with("| `"));
-    let mut listed = BTreeMap::new();
-    for row in rows {
-        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [file, name, value, meaning, source] = cells[..] else { panic!("{TABLE}: {row}") };
-        assert!(!meaning.is_empty() && !source.is_empty(), "{TABLE}: {row}");
-        let key = [file, name].map(|cell| cell.trim_matches('`').to_owned());
-        listed.insert(key.into(), value.to_owned());
-    }
-    listed
-}
-
-fn is_expression(name: &str) -> bool {
-    !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    page
 }
 
 #[test]
-fn constants_and_defaults_are_in_one_table_with_their_sources() {
-    let listed = listed();
-    let (mut found, defaults) = (constants(), defaults());
-    assert!(found.len() > 150, "only {} constants found", found.len());
-    assert!(defaults.len() > 25, "only {} defaults of settings found", defaults.len());
-    found.extend(defaults);
-    for (constant, value) in &found {
-        let row = listed.get(constant);
-        assert_eq!(row, Some(value), "{constant:?} in {TABLE}");
+fn page_of_constants_is_that_of_the_code() {
+    let page = page();
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert!(rows > 350, "only {rows} constants found");
+    if env::var_os("PHASEMETER_UPDATE").is_some() {
+        fs::write(root().join(PAGE), &page).unwrap();
     }
-    let code: BTreeMap<_, _> = sources().map(|(file, code)| (file, joined(&code))).collect();
-    let is_stale = |constant: &&(String, String)| {
-        let (file, name) = constant;
-        if is_expression(name) {
-            !code.get(file).is_some_and(|code| code.contains(name))
-        } else {
-            !found.contains_key(*constant)
-        }
-    };
-    let stale: Vec<_> = listed.keys().filter(is_stale).collect();
-    assert!(stale.is_empty(), "{TABLE} lists {stale:?}, which the code lacks");
+    assert!(read(PAGE) == page, "{PAGE} is not what the code gives; run make generate");
 }
 
-/// Confidences and shares: what is left in expressions are ends of ranges, halves, and what the table lists.
+/// Confidences and shares: what is left in expressions are ends of ranges, and halves.
 #[test]
 fn expressions_of_policies_hide_no_constant() {
     let literal = Regex::new(r"(?:^|[^\w.])([0-9][0-9_]*\.[0-9]+)").unwrap();
     let declaration = Regex::new(r"^(?:pub(?:\(crate\))? )?const ").unwrap();
     let other = Regex::new(r"^\s*//|: number = ").unwrap();
-    let listed = listed();
     for (file, code) in sources() {
-        let names = listed.keys().filter(|(other, name)| *other == file && is_expression(name));
-        let names: Vec<_> = names.map(|(_, name)| name).collect();
         let mut in_constant = false;
         for line in code.lines() {
             in_constant |= declaration.is_match(line);
-            let is_listed = names.iter().any(|name| line.contains(*name));
-            if !in_constant && !is_listed && !other.is_match(line) && !line.contains('"') {
+            if !in_constant && !other.is_match(line) && !line.contains('"') {
                 let numbers = literal.captures_iter(line).map(|parts| parts[1].to_owned());
                 let hidden: Vec<_> =
                     numbers.filter(|number| !["0.0", "1.0", "0.5"].contains(&&**number)).collect();

@@ -118,11 +118,7 @@ fn registry_reference_page_is_current() {
         fs::write(&path, &page).unwrap();
     }
     let current = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        current == page,
-        "{PAGE} is not what the registry gives; run PHASEMETER_UPDATE=1 cargo test --workspace \
-         --test conventions registry"
-    );
+    assert!(current == page, "{PAGE} is not what the registry gives; run make generate");
 }
 
 /// The reference page.

@@ -190,7 +190,7 @@ proptest! {
     }
 }
 
-/// `PHASEMETER_UPDATE=1` writes it.
+/// `make generate` writes it.
 #[test]
 fn rules_for_prometheus_are_those_of_the_profiles() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -199,5 +199,5 @@ fn rules_for_prometheus_are_those_of_the_profiles() {
     if std::env::var_os("PHASEMETER_UPDATE").is_some() {
         fs::write(&path, &generated).unwrap();
     }
-    assert_eq!(fs::read_to_string(&path).unwrap(), generated, "run with PHASEMETER_UPDATE=1");
+    assert_eq!(fs::read_to_string(&path).unwrap(), generated, "run make generate");
 }

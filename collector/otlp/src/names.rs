@@ -1,7 +1,4 @@
-//! Names of telemetry.
-//!
-//! Generated from otel-config/registry by PHASEMETER_UPDATE=1 cargo test --workspace --test
-//! conventions registry. Must not depend on anything.
+//! Names of telemetry. Generated from otel-config/registry by `make generate`.
 
 /// The schema of what is Phasemeter's.
 pub const SCHEMA_URL: &str = "https://github.com/phasemeter/phasemeter/schemas/0.1.0";

@@ -1,6 +1,6 @@
 //! Decodes log fixtures. Each case is a directory of `fixtures/logs` with logs, `expected` (the
 //! listing of everything decoded) and optionally `args` (one per line). Adding a case needs no Rust:
-//! `PHASEMETER_UPDATE=1 cargo test --test logs` writes `expected` for review.
+//! `make generate` writes `expected` for review.
 #![expect(clippy::unwrap_used, reason = "an invalid fixture fails the test")]
 
 use std::collections::BTreeSet;

@@ -2,16 +2,16 @@
 //!
 //! A collective that waits is a kernel that runs: utilization is full, and power is low. What tells it
 //! from arithmetic is how many SMs work, and how full the links are. Without these columns it returns
-//! needs. Must not depend on waiting for input, which has idle time.
+//! needs.
 
+use phasemeter_diagnoses::{
+    hangs, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked,
+    kind_of_speedup, nvlink, pcie,
+};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Effort, Gpu, Need, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
     Workload, evidence, groups, same_model,
-};
-use phasemeter_specs::{
-    hangs, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked,
-    kind_of_speedup, nvlink, pcie,
 };
 
 phasemeter_policy::settings! {
@@ -25,9 +25,10 @@ phasemeter_policy::settings! {
     min_seconds: number = 900.0 in 0.0..=86400.0;
 }
 
-/// Confidence that communication is the cause; and if SMs are active, and only the tensor cores are not.
-/// Assumptions.
+/// Confidence that communication is the cause. An assumption.
 const SURE: f64 = 0.7;
+
+/// The same if SMs are active, and only the tensor cores are not. An assumption.
 const SURE_ACTIVE: f64 = 0.5;
 
 /// Compute-bound share of the time from which a GPU is full.

@@ -1,13 +1,13 @@
 //! GPUs that wait for copies from pageable memory, too short to see as pauses.
 //!
 //! The CPU copies pageable memory into a pinned buffer first. That takes time which traffic shows, and which
-//! a copy from pinned memory spends beside the kernels. Must not depend on waits that readings show.
+//! a copy from pinned memory spends beside the kernels.
 
+use phasemeter_diagnoses::{nvlink, pcie_traffic};
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{nvlink, pcie_traffic};
 
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.2;
@@ -16,8 +16,10 @@ const SIMILAR: f64 = 0.2;
 /// gives for pinned memory on sixteen lanes of PCIe 3. The CPU limits it, whatever the link. An assumption.
 const PAGEABLE: f64 = 6e9;
 
-/// Share of the time that copies must take to matter, and above which they cannot be from pageable memory.
+/// Share of the time that copies must take to matter. An assumption.
 const MIN_COPYING: f64 = 0.15;
+
+/// Share of the time above which copies cannot be from pageable memory. An assumption.
 const MAX_COPYING: f64 = 1.2;
 
 /// Part of the time of copies that is saved: low, expected, high. An assumption; it needs a trial.

@@ -1,11 +1,9 @@
 //! GPUs that wait in turn: if input is late, all GPUs of a job wait at the same time; the stages of a pipeline
 //! wait one after another.
-//!
-//! Must not depend on what is recommended.
 
+use phasemeter_diagnoses::are_separate;
 use phasemeter_policy::Need;
 use phasemeter_policy::column::mean_correlation;
-use phasemeter_specs::are_separate;
 
 use crate::Waiting;
 

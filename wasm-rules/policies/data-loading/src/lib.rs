@@ -7,12 +7,12 @@
 mod copies;
 mod in_turn;
 
+use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
     Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Model, has_defect, nvlink, pcie, waits_for};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to waiting.
@@ -41,11 +41,17 @@ const MAX_MEMORY_TO_DECODE: f64 = 0.85;
 /// then the next stage may be late. An assumption.
 const ENDED: [f64; 3] = [0.0, 0.4, 0.6];
 
-/// Confidence in more workers, and in each of the second actions: shares of the causes of late input. An
-/// assumption; two actions are recommended since utilization does not show the cause.
+/// Confidence in more workers: their share of the causes of late input. An assumption. Two actions
+/// are recommended since utilization does not show the cause.
 const WORKERS: f64 = 0.6;
+
+/// Confidence in decoding on the GPU. An assumption.
 const DECODE: f64 = 0.5;
+
+/// Confidence in faster storage. An assumption.
 const STORAGE: f64 = 0.3;
+
+/// Confidence in a longer queue. An assumption.
 const PREFETCH: f64 = 0.2;
 
 /// Part of that confidence if a slow exchange between the GPUs is as likely. An assumption.

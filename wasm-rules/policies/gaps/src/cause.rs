@@ -1,30 +1,33 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
-//!
-//! Must not depend on savings and texts.
 
+use phasemeter_diagnoses::shows_holder;
 use phasemeter_policy::{Gpu, Workload};
-use phasemeter_specs::shows_holder;
 
 use crate::holes::Holes;
 
 /// Points of a column per cycle, from which both of its halves are seen. Two are the fewest that show both.
 const POINTS_PER_CYCLE: f64 = 2.0;
 
-/// Share of the time of pauses in which a process holds the GPU, from which it does, and up to which it does not.
-/// Assumptions.
+/// Share of the time of pauses in which a process holds the GPU, from which it is held. An
+/// assumption.
 const HELD: f64 = 0.8;
+
+/// The same share, up to which the GPU is free. An assumption.
 const FREE: f64 = 0.2;
 
-/// Time without work from which a GPU is idle with bursts: of training and batch, and of others. Assumptions.
+/// Time without work from which a GPU of training or batch is idle with bursts. An assumption.
 const MOSTLY_IDLE: f64 = 0.8;
+
+/// The same of other work. An assumption.
 const IDLE: f64 = 0.4;
 
 /// Pauses up to which a process saves its state or evaluates, in seconds. An assumption.
 const SHORT_SECONDS: f64 = 180.0;
 
-/// A process that ends and starts again this often, in cycles of at most so many seconds, does not get to work. An
-/// assumption.
+/// Ends and starts from which a process does not get to work. An assumption.
 const CRASHES: f64 = 10.0;
+
+/// Longest cycle of such a process, in seconds. An assumption.
 const CRASH_PERIOD: f64 = 600.0;
 
 /// Utilization while a process that crashes starts, relative to that of work. An assumption.

@@ -1,6 +1,4 @@
 //! Dips of a GPU's utilization: runs of points below that of work.
-//!
-//! Must not depend on whether they are pauses.
 
 use std::ops::Range;
 

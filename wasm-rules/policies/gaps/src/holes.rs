@@ -1,7 +1,7 @@
 //! Pauses of a GPU between work: how many, how long, how regular, and what is held in them.
 //!
 //! `activity` has them exactly if a GPU does nothing at all in a pause. If a driver reports a percent or two then, they
-//! are counted in the column, and last as long as the idle time. Must not depend on what causes them.
+//! are counted in the column, and last as long as the idle time.
 
 use phasemeter_policy::Gpu;
 
@@ -13,9 +13,11 @@ const READINGS_PER_PAUSE: f64 = 3.0;
 /// The longest of regular pauses, relative to the shortest. An assumption.
 const REGULAR: f64 = 1.5;
 
-/// Share of the idle time between work in exact pauses, from which these are all, and from which they are most, if
-/// the column does not show them either. Assumptions.
+/// Share of the idle time between work in exact pauses, from which these are all. An assumption.
 const EXACT: f64 = 0.9;
+
+/// The same share, from which they are most, if the column does not show them either. An
+/// assumption.
 const MOST: f64 = 0.5;
 
 /// Idle time that dips of the column show, relative to the idle time, at least and at most: other dips are no

@@ -15,8 +15,8 @@ mod text;
 use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
+use phasemeter_diagnoses::{Unit, are_independent, is_credible, units};
 use phasemeter_policy::{Accounts, Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{Unit, are_independent, is_credible, units};
 use roles::Roles;
 
 phasemeter_policy::settings! {
@@ -32,6 +32,7 @@ const SIMILAR: f64 = 0.2;
 /// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
 const MIN_MEAN_SECONDS: f64 = 60.0;
 
+/// Seconds of an hour, from which a free instance is returned.
 const HOUR: f64 = 3_600.0;
 
 struct Gaps;

@@ -1,6 +1,4 @@
 //! Memory in use in the pauses of a GPU, and at work.
-//!
-//! Must not depend on how pauses are counted.
 
 use phasemeter_policy::Gpu;
 

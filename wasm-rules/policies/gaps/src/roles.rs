@@ -1,6 +1,4 @@
 //! Two roles of one job, on GPUs of their own, of which one works while the other waits.
-//!
-//! Must not depend on the length of their pauses.
 
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};

@@ -1,4 +1,4 @@
-//! What is written about pauses, and what shorter ones save. Must not depend on how causes are found.
+//! What is written about pauses, and what shorter ones save.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,23 @@ use phasemeter_policy::{
 use crate::cause::Cause;
 use crate::{Finding, Returned};
 
-/// Confidence in regular pauses of a job that holds its GPUs, in restarts of one job rather than separate runs, and in
-/// other causes. Assumptions.
+/// Confidence in regular pauses of a job that holds its GPUs. An assumption.
 const SURE_REGULAR: f64 = 0.8;
+
+/// Confidence in restarts of one job rather than separate runs. An assumption.
 const SURE_RESTARTS: f64 = 0.4;
+
+/// Confidence in other causes. An assumption.
 pub(crate) const SURE: f64 = 0.5;
+
 /// Share of the pauses that is saved: low, expected, high. An assumption.
 pub(crate) const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
-/// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
-/// expected, high. Assumptions.
+/// Share of the pauses that other jobs use: low, expected, high. An assumption.
 const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Share of the instances that are then not needed which is given back: low, expected, high. An
+/// assumption.
 const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.

@@ -1,13 +1,14 @@
-//! Replicas of a service of which one is full and the others are not. Must not depend on other risks.
+//! Replicas of a service of which one is full and the others are not.
 
 use phasemeter_policy::format::{decimal, percent};
 use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence};
 
 use crate::risk;
 
-/// Utilization of a replica that is full, and that of the others, relative to it, below which the load is
-/// unequal. Assumptions.
+/// Utilization of a replica that is full. An assumption.
 const FULL: f64 = 0.85;
+
+/// Utilization of the others, relative to it, below which the load is unequal. An assumption.
 const UNEQUAL: f64 = 0.5;
 
 /// Utilization from which a replica gets requests: a standby gets none. An assumption.

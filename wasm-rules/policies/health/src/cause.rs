@@ -1,7 +1,7 @@
-//! Causes of slow GPUs. Must not depend on how they are found, or on texts.
+//! Causes of slow GPUs.
 
+use phasemeter_diagnoses::Lag;
 use phasemeter_policy::Gpu;
-use phasemeter_specs::Lag;
 
 /// Difference from the others, in kelvins, from which a slow GPU is hot. An assumption.
 pub(crate) const HOTTER: f64 = 15.0;

@@ -1,15 +1,18 @@
-//! Sources of utilization that contradict each other, and power that contradicts all of them. Must not depend on other
-//! risks.
+//! Sources of utilization that contradict each other, and power that contradicts all of them.
 
+use phasemeter_diagnoses::{
+    Contradiction, Model, contradictions, has_failed_counters, unpowered_work,
+};
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
-use phasemeter_specs::{Contradiction, Model, contradictions, has_failed_counters, unpowered_work};
 
 use crate::{SURE, risk};
 
-/// Power as a share of the limit from which a GPU works, and up to which it may do nothing. As in the specifications of
-/// hangs and of credibility.
+/// Power as a share of the limit from which a GPU works: half, as for a credible utilization.
 const WORKING_POWER: f64 = 0.5;
+
+/// Power as a share of the limit up to which a GPU may do nothing: an idle H100 draws 10–20%; the
+/// margin is an assumption.
 const LITTLE_POWER: f64 = 0.25;
 
 /// Confidence without power that decides between the sources. An assumption.

@@ -1,4 +1,4 @@
-//! What a risk costs, and how its machine is repaired. Must not depend on the kinds of risks.
+//! What a risk costs, and how its machine is repaired.
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{Gpu, Plan};

@@ -1,9 +1,8 @@
 //! GPUs that report no work at a power that only work explains: to trust that number is to stop somebody's work.
-//! Must not depend on other risks.
 
+use phasemeter_diagnoses::{UnexplainedPower, contradictions, unexplained_power};
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups};
-use phasemeter_specs::{UnexplainedPower, contradictions, unexplained_power};
 
 use crate::{SURE, risk};
 

@@ -1,12 +1,10 @@
 //! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
-//!
-//! Must not depend on other risks.
 
+use phasemeter_diagnoses::{Stall, is_lost, stall};
 use phasemeter_policy::format::{decimal, duration};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Remediation, Response, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{Stall, is_lost, stall};
 
 use crate::cost::{so_far, so_far_and_further};
 use crate::{SURE_DEAD, Settings, risk};

@@ -1,10 +1,8 @@
 //! Faulty hardware: lost GPUs and those that are listed no more, errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
-//!
-//! Must not depend on what a job computes.
 
+use phasemeter_diagnoses::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 use phasemeter_policy::format::{count, decimal, duration, instant, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
-use phasemeter_specs::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
 
 use crate::cost::{Owner, so_far, so_far_and_further};
 use crate::{SURE_DEAD, risk};
@@ -12,9 +10,11 @@ use crate::{SURE_DEAD, risk};
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
 const SURE: f64 = 0.8;
 
-/// Difference of the times, in seconds, up to which GPUs vanished together, and the shortest such time; and how many
-/// are named. Assumptions.
+/// Difference of the times up to which GPUs vanished together, and the shortest such time, in
+/// seconds. An assumption.
 const SAME_TIME: f64 = 60.0;
+
+/// GPUs that are named in a text, at most.
 const NAMED: usize = 8;
 
 /// GPUs that no longer respond.

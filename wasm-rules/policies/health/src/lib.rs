@@ -27,8 +27,10 @@ phasemeter_policy::settings! {
     memory_full_seconds: number = 14400.0 in 60.0..=604800.0;
 }
 
-/// Confidence in a hang or a loss, and in memory that runs out. Assumptions.
+/// Confidence in a hang or a loss. An assumption.
 const SURE_DEAD: f64 = 0.9;
+
+/// Confidence in memory that runs out. An assumption.
 const SURE: f64 = 0.8;
 
 struct Health;

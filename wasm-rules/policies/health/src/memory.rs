@@ -1,8 +1,8 @@
-//! Memory that runs out: it rises, or is nearly full. Must not depend on other risks.
+//! Memory that runs out: it rises, or is nearly full.
 
+use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL};
 use phasemeter_policy::format::{duration, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
-use phasemeter_specs::{FREE_MEMORY, NEARLY_FULL};
 
 use crate::{SURE, Settings, risk};
 

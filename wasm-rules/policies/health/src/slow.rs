@@ -1,12 +1,10 @@
 //! GPUs that run below their clock: capped, hot, short of power, or slower than others of their job.
-//!
-//! Must not depend on what the job computes.
 
-use phasemeter_policy::{Gpu, Need, Response, Window, groups, same_model};
-use phasemeter_specs::{
+use phasemeter_diagnoses::{
     Lag, THROTTLED, capped_below, fastest_clock, lag, sibling_temperature, slowed_by_heat,
     slowed_by_power_supply,
 };
+use phasemeter_policy::{Gpu, Need, Response, Window, groups, same_model};
 
 use crate::cause::{Cause, HOTTER};
 use crate::warn::warn;

@@ -1,16 +1,18 @@
-//! Texts of risks of slow GPUs. Must not depend on how causes are found.
+//! Texts of risks of slow GPUs.
 
+use phasemeter_diagnoses::{Lag, slowed_by_heat, slowed_by_power_supply};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
-use phasemeter_specs::{Lag, slowed_by_heat, slowed_by_power_supply};
 
 use crate::cause::{Cause, HOTTER};
 use crate::cost::{Owner, while_waiting};
 use crate::{SURE, risk};
 
-/// Confidence in a slow clock, and in what power shows of it. Assumptions.
+/// Confidence in a slow clock. An assumption.
 const SURE_SLOW: f64 = 0.7;
+
+/// Confidence in what power shows of it. An assumption.
 const SURE_BY_POWER: f64 = 0.5;
 
 /// Compute-bound share of the time from which a GPU of a job keeps pace with the slowest.

@@ -1,14 +1,13 @@
 //! Inference whose limit is memory bandwidth: each step of a language model reads all of its weights,
 //! however many requests share it.
 //!
-//! That is a service, or a batch job that preallocates its memory as a server does. Must not depend on
-//! services with capacity left.
+//! That is a service, or a batch job that preallocates its memory as a server does.
 
+use phasemeter_diagnoses::{kind_of_speedup, reads_weights};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{kind_of_speedup, reads_weights};
 
 /// Confidence that bandwidth is the limit. An assumption.
 const SURE: f64 = 0.6;

@@ -11,8 +11,8 @@ mod replicas;
 mod requests;
 mod services;
 
+use phasemeter_diagnoses::{does_usual_work, units};
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
-use phasemeter_specs::{does_usual_work, units};
 use services::Fewer;
 
 phasemeter_policy::settings! {

@@ -1,4 +1,4 @@
-//! Services without a reserve: GPUs that are full all the time. Must not depend on how many replicas suffice.
+//! Services without a reserve: GPUs that are full all the time.
 
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
@@ -13,9 +13,11 @@ const SURE: f64 = 0.6;
 /// Compute-bound share of the time from which a service has no reserve.
 const NO_RESERVE: f64 = 0.9;
 
-/// Power of a full GPU as a share of its limit, or activity of its SMs, tensor cores or memory, from which it is
-/// saturated: utilization only shows that a kernel runs. Assumptions.
+/// Power of a full GPU, as a share of its limit, from which it is saturated: utilization only shows
+/// that a kernel runs. An assumption.
 const FULL_POWER: f64 = 0.85;
+
+/// Activity of SMs, tensor cores or memory from which a full GPU is saturated. An assumption.
 const FULL_ACTIVITY: f64 = 0.9;
 
 /// Utilization below which a GPU takes requests of a full one. An assumption.

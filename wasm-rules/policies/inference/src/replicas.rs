@@ -1,11 +1,10 @@
 //! The replicas of a service: what they carry together, and whose waste it is that fewer of them save.
-//!
-//! Must not depend on what is recommended.
 
+use phasemeter_diagnoses::busiest_minutes;
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, Saving, Target, Window};
-use phasemeter_specs::busiest_minutes;
 
+/// Seconds of an hour.
 const HOUR: f64 = 3_600.0;
 
 /// Utilization below which nothing runs, as in the contract's `activity`.

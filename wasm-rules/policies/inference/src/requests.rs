@@ -2,21 +2,29 @@
 //! arithmetic is far from full.
 //!
 //! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
-//! fewer replicas suffice as it is has no use for it. Must not depend on measured activity.
+//! fewer replicas suffice as it is has no use for it.
 
+use phasemeter_diagnoses::{Unit, busiest_minutes, min_peak, shows_peaks};
 use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, PatternKind, Recommendation, RecommendationKind, Response, Saving, Target,
     Window, evidence, groups,
 };
-use phasemeter_specs::{Unit, busiest_minutes, min_peak, shows_peaks};
 
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
 
-/// Confidence in batched requests, and in more of them for a full GPU at low power. Assumptions.
+/// Steps of a share of 1 when it is counted.
+const PERCENT: f64 = 100.0;
+
+/// Peak load that is divided by, at least. An assumption.
+const MIN_PEAK: f64 = 0.01;
+
+/// Confidence in batched requests. An assumption.
 const SURE_REQUESTS: f64 = 0.8;
+
+/// Confidence in more of them for a full GPU at low power. An assumption.
 const SURE_LOW_POWER: f64 = 0.5;
 
 /// Share of the time without work from which a replica is a standby, which is given back as it is. An
@@ -41,10 +49,14 @@ const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
 /// The most requests that are stated as possible, relative to now. An assumption.
 const MOST_REQUESTS: f64 = 10.0;
 
-/// Compute-bound share of the time from which a service is full, and power as a share of the limit from which
-/// it computes something, and up to which arithmetic is far from full. Assumptions.
+/// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.9;
+
+/// Power as a share of the limit from which a full GPU computes something: an idle H100 draws
+/// 10–20%; the margin is an assumption.
 const LITTLE_POWER: f64 = 0.25;
+
+/// Power as a share of the limit up to which arithmetic is far from full. An assumption.
 const LOW_POWER: f64 = 0.55;
 
 /// A service with capacity left.
@@ -134,14 +146,14 @@ fn counts_requests(window: &Window) -> bool {
 fn busiest(utilization: &[f64]) -> Option<f64> {
     let mut counts = [0_usize; 101];
     for level in observed(utilization) {
-        counts[((level * 100.0 + 0.5) as usize).min(100)] += 1;
+        counts[((level * PERCENT + 0.5) as usize).min(100)] += 1;
     }
     let total: usize = counts.iter().sum();
     let mut left = total.checked_sub((total * 95).div_ceil(100)).filter(|_| total > 0)?;
     for (percent, count) in counts.iter().enumerate().rev() {
         match left.checked_sub(*count) {
             Some(rest) => left = rest,
-            None => return Some(percent as f64 / 100.0),
+            None => return Some(percent as f64 / PERCENT),
         }
     }
     Some(0.0)
@@ -194,7 +206,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
         |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let (peak, level) = (mean(|f| f.peak), mean(|f| f.gpu.accounts.busy().level()));
     let lost = mean(|f| f.gpu.lost_underload());
-    let more = f64::min(productive / peak.max(0.01), MOST_REQUESTS);
+    let more = f64::min(productive / peak.max(MIN_PEAK), MOST_REQUESTS);
     let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
                limit of concurrent requests";
     let (title, action, gain) = match first.replicas {

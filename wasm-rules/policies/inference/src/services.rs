@@ -1,15 +1,14 @@
 //! Fewer replicas of services.
 //!
-//! Replicas on instances of their own can be given back; other ones free their GPUs for other work. Hours in
-//! which a replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is
-//! given back twice. Long points hide the busiest minutes, so nothing is recommended from them. Must not depend on how a
-//! replica is made faster.
+//! Replicas on instances of their own can be given back; other ones free their GPUs for other work. Hours in which a
+//! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. Long
+//! points hide the busiest minutes, so nothing is recommended from them.
 
+use phasemeter_diagnoses::{Unit, are_independent, shows_peaks};
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
 };
-use phasemeter_specs::{Unit, are_independent, shows_peaks};
 
 use crate::replicas::{Replicas, are_replicas, load_of};
 use crate::{Settings, serves};
@@ -20,10 +19,13 @@ const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 /// Share of a freed GPU that other work uses: low, expected, high. An assumption.
 const USED: [f64; 3] = [0.0, 0.45, 0.7];
 
-/// Confidence in fewer replicas of one service, and of GPUs that may serve different models, and in fewer on GPUs that
-/// are not given back. Assumptions.
+/// Confidence in fewer replicas of one service. An assumption.
 const SURE: f64 = 0.9;
+
+/// The same of GPUs that may serve different models. An assumption.
 const SURE_UNNAMED: f64 = 0.6;
+
+/// The same on GPUs that are not given back. An assumption.
 const SURE_FREED: f64 = 0.6;
 
 /// Share of the time without work from which a replica is a standby. An assumption.
@@ -145,9 +147,9 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::testing::{gpu, price, steady, window};
     use phasemeter_policy::{PatternKind, Plan, Price, Target, Workload};
-    use phasemeter_specs::units;
 
     use super::*;
 

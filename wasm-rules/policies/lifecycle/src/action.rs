@@ -1,9 +1,7 @@
 //! Which action ends the hours without work of an instance, and what it saves.
-//!
-//! Must not depend on texts.
 
+use phasemeter_diagnoses::{Allocation, Unit};
 use phasemeter_policy::{Gpu, Window, Workload};
-use phasemeter_specs::{Allocation, Unit};
 
 use crate::idle::{Idle, When};
 use crate::schedule::Schedule;
@@ -16,9 +14,11 @@ const BUSY_REPLICA: f64 = 0.5;
 /// takes up to as long as the wait. An assumption.
 const LATE: f64 = 2.0;
 
-/// Share of the idle time that lies in hours which are idle on every day, from which these hours are a
-/// schedule; and the seconds by which each stop is shorter: at worst, expected, and at best. An assumption.
+/// Share of the idle time that lies in hours which are idle on every day, from which these hours
+/// are a schedule. An assumption.
 const SCHEDULED_SHARE: f64 = 0.5;
+
+/// Seconds by which each stop is shorter: at worst, expected, at best. An assumption.
 const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
 
 /// What a schedule saves, relative to an instance that ends when it is idle, from which it is preferred if somebody

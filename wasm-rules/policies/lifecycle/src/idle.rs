@@ -1,7 +1,7 @@
-//! Periods in which no GPU of an instance works. Must not depend on what is recommended.
+//! Periods in which no GPU of an instance works.
 
+use phasemeter_diagnoses::{QuietTime, Unit, shows_holder};
 use phasemeter_policy::Window;
-use phasemeter_specs::{QuietTime, Unit, shows_holder};
 
 /// Difference of instants, as a share of the length, up to which they are the same: the first and the last reading
 /// may be of another second than those of other GPUs. An assumption.

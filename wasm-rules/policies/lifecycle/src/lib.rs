@@ -14,10 +14,10 @@ mod text;
 
 use action::{Action, choose};
 use idle::{Idle, When};
+use phasemeter_diagnoses::{Allocation, Unit, is_credible, is_untouched, units};
 use phasemeter_policy::{
     Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
 };
-use phasemeter_specs::{Allocation, Unit, is_credible, is_untouched, units};
 use schedule::Schedule;
 
 phasemeter_policy::settings! {

@@ -1,11 +1,9 @@
 //! A session that is used now and then, or a job that runs now and then: an instance for each use, instead of one
 //! that waits for the next.
-//!
-//! Must not depend on longer periods without work.
 
+use phasemeter_diagnoses::Unit;
 use phasemeter_policy::format::{count, duration};
 use phasemeter_policy::{Effort, Recommendation, Saving, Target, Window, Workload, evidence};
-use phasemeter_specs::Unit;
 
 use crate::idle::Idle;
 use crate::text::{after_idle, confidence};
@@ -14,9 +12,11 @@ use crate::{MIN_SESSION_SECONDS, Settings, idle_saving};
 /// Confidence in an instance for each use. An assumption.
 const SURE: f64 = 0.4;
 
-/// Shortest period without work for which an instance of a session is given back, and the time that its next
-/// start takes: expected. Assumptions.
+/// Shortest period without work for which an instance of a session is given back, in seconds. An
+/// assumption.
 const MIN_SECONDS: f64 = 1_200.0;
+
+/// Time that its next start takes, in seconds: expected. An assumption.
 const START_SECONDS: f64 = 300.0;
 
 /// Share of the time without work from which pauses of a batch job are not those of a queue.

@@ -1,9 +1,7 @@
 //! GPUs of an instance that never work in some hours of the day, while the others do.
-//!
-//! Must not depend on what is recommended.
 
+use phasemeter_diagnoses::{Unit, are_separate, is_credible};
 use phasemeter_policy::groups;
-use phasemeter_specs::{Unit, are_separate, is_credible};
 
 use crate::schedule::Schedule;
 

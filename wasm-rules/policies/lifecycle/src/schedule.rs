@@ -1,12 +1,14 @@
 //! The hours in which a unit did nothing on any day, as a schedule to stop it by.
-//!
-//! Must not depend on the policy's recommendations.
 
+use phasemeter_diagnoses::Unit;
 use phasemeter_policy::{Gpu, Remediation, Window};
-use phasemeter_specs::Unit;
 
 use crate::idle::Idle;
 
+/// Hours of a day.
+const HOURS_OF_DAY: f64 = 24.0;
+
+/// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
 /// Days observed from which hours are a schedule, of working days and of weekends, and days with work; the last reading
@@ -66,7 +68,7 @@ impl Schedule {
         let off = |hours: &Hours, days: f64| {
             let count = hours.iter().filter(|hour| **hour).count();
             let starts = if is_all(hours) { 0.5 } else { runs(hours).count() as f64 };
-            (count as f64 / 24.0 * days, starts * days)
+            (count as f64 / HOURS_OF_DAY * days, starts * days)
         };
         let (days_off, starts) = off(&workday, workdays);
         let (weekend_off, weekend_starts) = weekend.map_or((0.0, 0.0), |it| off(&it, weekends));
@@ -189,9 +191,9 @@ fn runs(hours: &Hours) -> impl Iterator<Item = (usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::HourOfWeek;
     use phasemeter_policy::testing::{steady, window};
-    use phasemeter_specs::units;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What is written about instances without work. Must not depend on how the action was chosen.
+//! What is written about instances without work.
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
@@ -6,19 +6,28 @@ use phasemeter_policy::{
     evidence,
 };
 
-use phasemeter_specs::Allocation;
+use phasemeter_diagnoses::Allocation;
 
 use crate::action::Action;
 use crate::idle::When;
 use crate::{Finding, MIN_SESSION_SECONDS, Settings, idle_saving};
 
-/// Confidence in what is free and given back, in sessions that their owners end, in a schedule, in one of
-/// hours with a little load, in a job that can be prepared elsewhere, and in other work for unused hours. Assumptions.
+/// Confidence in what is free and given back. An assumption.
 const SURE: f64 = 0.95;
+
+/// Confidence in sessions that their owners end. An assumption.
 const SURE_HELD: f64 = 0.8;
+
+/// Confidence in a schedule. An assumption.
 const SURE_SCHEDULE: f64 = 0.8;
+
+/// Confidence in a schedule of hours with a little load. An assumption.
 const SURE_DOUBTED: f64 = 0.4;
+
+/// Confidence in a job that can be prepared elsewhere. An assumption.
 const SURE_PREPARED: f64 = 0.75;
+
+/// Confidence in other work for unused hours. An assumption.
 const SURE_FILLED: f64 = 0.65;
 
 /// Shortest time for which it is worth writing that a process held GPUs, in seconds. An assumption.

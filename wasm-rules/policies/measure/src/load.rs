@@ -1,13 +1,13 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
-//!
-//! Must not depend on what is missing or recommended.
 
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
-/// Share of the time without work from which a batch job is idle, and of that time in long stretches from
-/// which the load is in stages. Assumptions.
+/// Share of the time without work from which a batch job is idle. An assumption.
 const QUIET: f64 = 0.5;
+
+/// Share of the time without work in long stretches, from which the load is in stages. An
+/// assumption.
 const LONG_STRETCHES: f64 = 0.5;
 
 /// Interval between readings from which cycles cannot be seen, in seconds. An assumption: waits for input
@@ -26,11 +26,13 @@ pub(crate) const MATTERS: f64 = 0.05;
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
 const DIFFERENT: f64 = 0.15;
 
-/// Variance of the points of a column, relative to that of the readings, below which most of the variation is
-/// faster than a point; and the mean squared change from one reading to the next, relative to the variance, from
-/// which phases have so few readings that they may be an illusion: it is 2 if readings are unrelated, and 4 ÷ n if
-/// each phase has n. Assumptions.
+/// Variance of the points of a column, relative to that of the readings, below which most of the
+/// variation is faster than a point. An assumption.
 const AVERAGED: f64 = 0.5;
+
+/// Mean squared change from one reading to the next, relative to the variance, from which phases
+/// have so few readings that they may be an illusion: 2 if readings are unrelated, 4 ÷ n if each
+/// phase has n. An assumption.
 const UNRELATED: f64 = 0.7;
 
 /// Part of the memory up to which a session can share its GPU, as in `sharing`.

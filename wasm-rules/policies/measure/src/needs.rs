@@ -1,11 +1,11 @@
 //! Missing columns, attributes and settings, and what they would tell.
 //!
-//! Nothing that was measured is asked for, and nothing that the GPU cannot measure. Must not depend on profiles.
+//! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
-use phasemeter_policy::{Gpu, Need, Window, Workload};
-use phasemeter_specs::{
+use phasemeter_diagnoses::{
     Model, Unit, hangs, is_behind, is_impaired, is_lost, units, waits_in_collective,
 };
+use phasemeter_policy::{Gpu, Need, Window, Workload};
 
 use crate::Settings;
 use crate::load::{

@@ -1,18 +1,20 @@
-//! Profiles whose result decides between causes that look alike. Must not depend on needs.
+//! Profiles whose result decides between causes that look alike.
 
+use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed};
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
     Evidence, Gpu, Recommendation, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::{hangs, has_defect, is_behind, is_slowed};
 
 use crate::Settings;
 use crate::load::{
     HUNG_POWER, has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled, power_share,
 };
 
-/// Confidence in a profile of a full GPU at low power, and of one at part load. Assumptions.
+/// Confidence in a profile of a full GPU at low power. An assumption.
 const SURE_BUSY: f64 = 0.7;
+
+/// Confidence in a profile of a GPU at part load. An assumption.
 const SURE_PART: f64 = 0.5;
 
 /// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit.

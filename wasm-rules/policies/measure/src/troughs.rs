@@ -1,19 +1,18 @@
 //! Phases of low load that repeat in a training job that is otherwise full: evaluation, or checkpoints.
-//!
-//! Must not depend on pauses without any work, which have a policy of their own.
 
+use phasemeter_diagnoses::has_defect;
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Window, Workload, evidence, groups,
 };
-use phasemeter_specs::has_defect;
 
 use crate::Settings;
 use crate::load::{FULL, MATTERS, share_full};
 
-/// Fewest phases that repeat, and the longest and shortest distance between two, relative to the median.
-/// Assumptions.
+/// Fewest phases that repeat. An assumption.
 const MIN_COUNT: usize = 4;
+
+/// The shortest and the longest distance between two phases, relative to the median. An assumption.
 const REGULAR: [f64; 2] = [0.6, 1.6];
 
 /// Difference of periods up to which GPUs get one recommendation. An assumption.

@@ -9,7 +9,7 @@ use phasemeter_policy::{
     Target, Window, Workload, evidence, groups, target_loads,
 };
 
-use phasemeter_specs::FREE_MEMORY;
+use phasemeter_diagnoses::FREE_MEMORY;
 
 phasemeter_policy::settings! {
     /// Share of the memory from which it limits the batch. right-sizing: 80%. analytics and
@@ -21,8 +21,11 @@ phasemeter_policy::settings! {
     min_seconds: number = 1800.0 in 0.0..=86400.0;
 }
 
-/// Share of the memory from which it limits the batch, by profile (the documents: 80%, and 85%).
+/// Share of the memory from which it limits the batch, in the right-sizing guide: SM 60/85%, memory
+/// 40/80/95%.
 const RIGHT_SIZING: f64 = 0.8;
+
+/// The same in the analytics and optimization guides.
 const OTHER_PROFILES: f64 = 0.85;
 
 /// Confidence that memory is what keeps the batch small. An assumption.
@@ -35,8 +38,10 @@ const SIMILAR: f64 = 0.1;
 /// pass costs two forward passes.
 const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
 
-/// Load after twice the batch, relative to now, at most; and the most that is saved, as by a larger batch alone.
+/// Load after twice the batch, relative to now, at most.
 const DOUBLING: f64 = 2.0;
+
+/// The most that a larger batch alone saves: twice the load in half of the time.
 const MOST_SAVED: f64 = 0.5;
 
 struct MemoryPolicy;

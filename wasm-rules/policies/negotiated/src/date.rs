@@ -1,6 +1,4 @@
 //! Converts dates to instants.
-//!
-//! Must not depend on contract terms.
 
 const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 

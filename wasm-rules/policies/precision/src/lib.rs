@@ -7,16 +7,16 @@
 
 mod unclear;
 
+use phasemeter_diagnoses::{
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, framework_need, has_failed_counters,
+    kind_of_speedup, multiplies_matrices, nvlink, pcie,
+};
 use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::log;
 use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
     Saving, Target, Window, Workload, groups,
-};
-use phasemeter_specs::{
-    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, framework_need, has_failed_counters,
-    kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
 
 phasemeter_policy::settings! {
@@ -29,9 +29,10 @@ phasemeter_policy::settings! {
 /// Power, as a share of the limit, from which it confirms a compute-bound load. An assumption.
 const COMPUTING_POWER: f64 = 0.6;
 
-/// Confidence in faster formats, of training, and of work of unknown kind: it may have no matrix products.
-/// Assumptions.
+/// Confidence in faster formats for training. An assumption.
 const SURE: f64 = 0.7;
+
+/// The same for work of unknown kind: it may have no matrix products. An assumption.
 const SURE_UNKNOWN: f64 = 0.5;
 
 /// Part of the confidence that is left if neither SM activity nor that of memory excludes other limits. An

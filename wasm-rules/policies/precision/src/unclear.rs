@@ -1,6 +1,4 @@
 //! GPUs for which a column, or a profile, tells whether faster arithmetic helps.
-//!
-//! Must not depend on formats.
 
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Evidence, Gpu, Need, Recommendation, Target};

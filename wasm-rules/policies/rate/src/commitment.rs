@@ -1,6 +1,6 @@
 //! Computes what a commitment saves, and its break-even.
 //!
-//! A commitment is paid for every hour of its term, used or not. Must not depend on where prices come from.
+//! A commitment is paid for every hour of its term, used or not.
 
 use phasemeter_policy::{Accounts, Gpu};
 

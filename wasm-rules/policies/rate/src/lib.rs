@@ -29,9 +29,13 @@ phasemeter_policy::settings! {
     min_discount: number = 0.05 in 0.0..=1.0;
 }
 
-/// Confidence in a spot price, and in a commitment with known and unknown hours. Assumptions.
+/// Confidence in a spot price. An assumption.
 const SURE_SPOT: f64 = 0.9;
+
+/// Confidence in a commitment with known hours. An assumption.
 const SURE_COMMITTED: f64 = 0.6;
+
+/// Confidence in a commitment with unknown hours. An assumption.
 const SURE_UNKNOWN_HOURS: f64 = 0.3;
 
 /// Share of the work repeated after interruptions: low saving, expected, high. An assumption; it

@@ -1,14 +1,14 @@
 //! The same GPUs in another region or at another provider, by their list prices.
-//!
-//! Must not depend on spot capacity or commitments.
 
 use phasemeter_policy::format::{percent, usd};
 use phasemeter_policy::{Gpu, Offer, Price, Recommendation, Remediation, log};
 
 use crate::{Draft, Priced, Settings, discount, dollars, hourly, is_on_demand, origin, recommend};
 
-/// Confidence in another region, and in another provider. Assumptions.
+/// Confidence in another region. An assumption.
 const SURE_REGION: f64 = 0.4;
+
+/// Confidence in another provider. An assumption.
 const SURE_PROVIDER: f64 = 0.45;
 
 /// Share of a lower list price that remains after the costs of moving: low, expected, high. An

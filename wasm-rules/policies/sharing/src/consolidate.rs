@@ -1,13 +1,11 @@
 //! Instances whose work fits fewer of them: only then can GPUs beside busy ones be given back.
-//!
-//! Must not depend on GPUs that share work with others.
 
+use phasemeter_diagnoses::{Unit, are_independent, busiest_minutes, needs_repair, shows_peaks};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Window, Workload, evidence,
     same_model,
 };
-use phasemeter_specs::{Unit, are_independent, busiest_minutes, needs_repair, shows_peaks};
 
 use crate::divide::{MAX_MEMORY, MAX_UTILIZATION, busiest_hour};
 use crate::find::sees_bursts;
@@ -16,8 +14,10 @@ use crate::find::sees_bursts;
 /// assumption.
 const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 
-/// Confidence that jobs can move, and run two on a GPU. Assumptions.
+/// Confidence that jobs can move. An assumption.
 const SURE_MOVED: f64 = 0.5;
+
+/// Confidence that two jobs run on one GPU. An assumption.
 const SURE_DOUBLED: f64 = 0.4;
 
 /// Tasks that run on one GPU at most: a doubling.

@@ -1,29 +1,31 @@
 //! The smallest part of a GPU that fits its task: an instance of MIG where there is one, else a share.
-//!
-//! Must not depend on the policy's recommendations.
 
+use phasemeter_diagnoses::Model;
 use phasemeter_policy::Gpu;
 use phasemeter_policy::column::mean;
-use phasemeter_specs::Model;
 
 /// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
 pub(crate) const SMALL_MEMORY: f64 = 0.5;
 
-/// Maximum utilization and memory use of a shared GPU.
+/// Utilization of a shared GPU, at most. An assumption.
 pub(crate) const MAX_UTILIZATION: f64 = 0.8;
+
+/// Memory use of a shared GPU, at most. An assumption.
 pub(crate) const MAX_MEMORY: f64 = 0.95;
 
 /// Parts of a GPU at most: that is how many MIG has.
 const MAX_PARTS: usize = 7;
 
-/// MIG instances of GPUs with seven and with four slices: shares of compute and of memory (NVIDIA's
-/// MIG User Guide).
+/// MIG instances of GPUs with seven slices: shares of compute and of memory (NVIDIA's MIG User
+/// Guide).
 const SEVENTHS: [(f64, f64); 4] = [
     (1.0 / 7.0, 1.0 / 8.0),
     (2.0 / 7.0, 2.0 / 8.0),
     (3.0 / 7.0, 4.0 / 8.0),
     (4.0 / 7.0, 4.0 / 8.0),
 ];
+
+/// The same of GPUs with four slices (NVIDIA's MIG User Guide).
 const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
 
 /// Time over which the load of tasks that share a GPU adds up, in seconds: tasks that people use are busy in the

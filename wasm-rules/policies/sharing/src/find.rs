@@ -1,28 +1,32 @@
 //! What others could use of one GPU: all of it, or a part.
-//!
-//! Must not depend on other instances.
 
+use phasemeter_diagnoses::{Unit, are_separate, hangs, needs_repair, shows_holder, work_together};
 use phasemeter_policy::{
     Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
-use phasemeter_specs::{Unit, are_separate, hangs, needs_repair, shows_holder, work_together};
 
 use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
 use crate::{HOUR, Settings};
 
-/// The longest stretch without work, as a share of the time, from which a GPU is free, and the share of it in
-/// which a process holds it, from which one does. Assumptions.
+/// The longest stretch without work, as a share of the time, from which a GPU is free. An
+/// assumption.
 const LONGEST: f64 = 0.5;
+
+/// Share of that stretch in which a process holds the GPU, from which one does. An assumption.
 const HELD: f64 = 0.5;
 
-/// Share of the time before the first work and after the last from which a GPU is free then, while others of its
-/// instance work; and of that time, from which the other end is not worth a word. Assumptions.
+/// Share of the time before the first work and after the last from which a GPU is free then, while
+/// others of its instance work. An assumption.
 const MIN_ENDS: f64 = 0.2;
+
+/// Share of that time at one end, from which the other end is not mentioned. An assumption.
 const ONE_END: f64 = 0.9;
 
-/// Intervals between readings up to which bursts are seen, and those of a load that is the same all day, in
-/// seconds. Assumptions.
+/// Interval between readings up to which bursts are seen, in seconds. An assumption.
 const SEES_BURSTS: f64 = 10.0;
+
+/// Interval between readings up to which a load that is the same all day is seen, in seconds. An
+/// assumption.
 const SEES_LOAD: f64 = 60.0;
 
 /// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
@@ -32,9 +36,10 @@ pub(crate) const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
 /// Share of the time without work from which a GPU is unused.
 const UNUSED: f64 = 0.95;
 
-/// Idle share of the time from which a GPU is idle with bursts, and the same for training and batch,
-/// whose short pauses no tenant can use.
+/// Idle share of the time from which a GPU is idle with bursts. An assumption.
 const MOSTLY_IDLE: f64 = 0.5;
+
+/// The same for training and batch, whose short pauses no tenant can use. An assumption.
 pub(crate) const NEARLY_IDLE: f64 = 0.8;
 
 /// Utilization up to which a steady task is small enough to share.

@@ -15,8 +15,8 @@ mod untouched;
 
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
+use phasemeter_diagnoses::{QuietTime, Unit, is_credible, is_untouched, units};
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
-use phasemeter_specs::{QuietTime, Unit, is_credible, is_untouched, units};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -32,6 +32,8 @@ const SIMILAR: f64 = 0.1;
 /// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
 /// instance itself is the matter.
 const LIFECYCLE: f64 = 0.1;
+
+/// Seconds of an hour.
 const HOUR: f64 = 3_600.0;
 
 struct Sharing;

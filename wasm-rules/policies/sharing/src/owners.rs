@@ -1,18 +1,18 @@
 //! GPUs that a known owner holds without using them: who sees the cost ends it.
-//!
-//! Must not depend on what others could run there.
 
+use phasemeter_diagnoses::is_credible;
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Target, Window, evidence, groups,
 };
-use phasemeter_specs::is_credible;
 
 /// Attributes that name an owner, the first that is set.
 const OWNERS: [&str; 3] = ["phasemeter.team", "team", "k8s.namespace.name"];
 
-/// Share of the observed time from which a GPU is held without work, and the shortest such time.
+/// Share of the observed time from which a GPU is held without work. An assumption.
 const HELD_SHARE: f64 = 0.5;
+
+/// The shortest such time, in seconds. An assumption.
 const MIN_SECONDS: f64 = 3_600.0;
 
 /// Confidence that owners end what costs them. An assumption.

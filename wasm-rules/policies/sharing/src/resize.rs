@@ -2,14 +2,13 @@
 //! instance with unused ones, and for a session whose GPUs are all nearly unused.
 //!
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
-//! Must not depend on GPUs that share work.
 
+use phasemeter_diagnoses::{Model, Unit, are_independent, work_together};
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
     Workload, evidence, same_model,
 };
-use phasemeter_specs::{Model, Unit, are_independent, work_together};
 
 use crate::find::NEARLY_IDLE;
 
@@ -26,10 +25,13 @@ const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 /// The same for a session, which may need all its GPUs at times. An assumption.
 const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
-/// Confidence that the work fits the smaller host, and several of them, and that a session needs one GPU.
-/// Assumptions.
+/// Confidence that the work fits the smaller host. An assumption.
 const SURE: f64 = 0.7;
+
+/// Confidence that it fits several of them. An assumption.
 const SURE_SEVERAL: f64 = 0.5;
+
+/// Confidence that a session needs one GPU. An assumption.
 const SURE_SESSION: f64 = 0.4;
 
 /// An instance of which some GPUs are unused, and smaller ones that have enough.
@@ -222,9 +224,9 @@ fn is_session(unit: &Unit<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::PatternKind;
     use phasemeter_policy::testing::{gpu, price, steady, window, with_memory};
-    use phasemeter_specs::units;
 
     use super::*;
 

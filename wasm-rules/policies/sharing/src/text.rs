@@ -1,4 +1,4 @@
-//! What is written about GPUs that others could use. Must not depend on how they were chosen.
+//! What is written about GPUs that others could use.
 
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
@@ -9,8 +9,10 @@ use phasemeter_policy::{
 use crate::find::{Action, Capacity, Finding, Free};
 use crate::{HOUR, SIMILAR};
 
-/// Confidence in other jobs for free GPUs, and in shared GPUs. Assumptions.
+/// Confidence in other jobs for free GPUs. An assumption.
 const SURE_FREE: f64 = 0.6;
+
+/// Confidence in shared GPUs. An assumption.
 const SURE_SHARED: f64 = 0.5;
 
 /// The recommendation for GPUs with the same action and similar loads.

@@ -1,12 +1,10 @@
 //! GPUs that a scheduler allocated and nothing has touched: they are not free, and their holder releases them.
-//!
-//! Must not depend on what others could run there.
 
+use phasemeter_diagnoses::{Allocation, is_credible, untouched};
 use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups,
 };
-use phasemeter_specs::{Allocation, is_credible, untouched};
 
 use crate::find::REUSED;
 use crate::{HOUR, Settings};

@@ -1,7 +1,7 @@
 //! GPUs of one training job at different levels: the slower ones wait for the others.
 //!
 //! GPUs of a node may be of several jobs: they are of one if an attribute names it, or if they work at the same
-//! times with similar memory. Must not depend on what else a GPU could do.
+//! times with similar memory.
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
@@ -21,10 +21,12 @@ const SURE: f64 = 0.5;
 /// Difference between the levels of one job's GPUs from which they are out of balance.
 const IMBALANCE: f64 = 0.15;
 
-/// Memory of the GPUs of one job, relative to each other, at most; and the difference between the times at which
-/// they start and end to work, in seconds. Assumptions: the first stage of a pipeline holds the activations of
-/// several batches.
+/// Memory of the GPUs of one job, relative to each other, at most. An assumption: the first stage
+/// of a pipeline holds the activations of several batches.
 const MAX_MEMORY_RATIO: f64 = 2.5;
+
+/// Difference between the times at which the GPUs of one job start and end to work, in seconds. An
+/// assumption.
 const SAME_TIME: f64 = 120.0;
 
 /// Attributes that name a job.

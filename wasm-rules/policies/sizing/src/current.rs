@@ -1,17 +1,18 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
-//!
-//! Must not depend on which one is chosen.
 
-use phasemeter_policy::column::quantile;
-use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
-use phasemeter_specs::{
+use phasemeter_diagnoses::{
     Architecture, Model, Unit, carries_exchange, has_full_bandwidth, has_idle_tensor_cores,
     min_peak,
 };
+use phasemeter_policy::column::quantile;
+use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
 use crate::pattern::is_steady;
 use crate::profile::Profile;
 use crate::{Settings, serves};
+
+/// Load that is divided by, at least. An assumption.
+const MIN_LEVEL: f64 = 0.01;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL_TIME: f64 = 0.9;
@@ -188,7 +189,7 @@ impl<'a, 'b> Current<'a, 'b> {
         let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         let Some(activity) = self.sm_activity() else { return Some((load, load)) };
         // At its busiest, relative to the mean while it works.
-        let most = load / self.level().max(0.01);
+        let most = load / self.level().max(MIN_LEVEL);
         let dram = self.gpus.iter().map(|gpu| gpu.sensors.dram_activity.unwrap_or(activity));
         Some((activity * most, dram.fold(0.0, f64::max) * most))
     }

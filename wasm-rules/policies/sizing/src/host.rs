@@ -3,12 +3,12 @@
 //! The difference of their prices pays for CPUs and host memory, of which a window has nothing. Must not
 //! depend on how busy a GPU is, except that it does not wait for its host.
 
+use phasemeter_diagnoses::Unit;
 use phasemeter_policy::format::{subject, usd};
 use phasemeter_policy::{
     Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
     groups, same_model,
 };
-use phasemeter_specs::Unit;
 
 use crate::Settings;
 
@@ -123,8 +123,8 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::testing::{bouncing, price, steady, window};
-    use phasemeter_specs::units;
 
     use super::*;
 

@@ -4,13 +4,13 @@
 //! Only measured activity shows it. Not of inference at full memory bandwidth, which reads weights. Must not
 //! depend on jobs whose GPUs wait for one another.
 
+use phasemeter_diagnoses::{
+    BUSY_LINK, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
+    multiplies_matrices, nvlink, pcie, reads_weights,
+};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
-};
-use phasemeter_specs::{
-    BUSY_LINK, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
-    multiplies_matrices, nvlink, pcie, reads_weights,
 };
 
 /// Compute-bound share of the time from which a GPU is full.
@@ -23,13 +23,17 @@ const FREE_BANDWIDTH: f64 = 0.35;
 /// hardly used effectively.
 const SMALL_KERNELS: f64 = 0.4;
 
-/// Share of the time that fused kernels save, and that fewer or captured launches save: low, expected,
-/// high. Assumptions; both need a trial.
+/// Share of the time that fused kernels save: low, expected, high. An assumption; it needs a trial.
 const FUSED: [f64; 3] = [0.0, 0.15, 0.35];
+
+/// Share of the time that fewer or captured launches save: low, expected, high. An assumption; it
+/// needs a trial.
 const LAUNCHED: [f64; 3] = [0.0, 0.2, 0.45];
 
-/// Confidence in each. Assumptions.
+/// Confidence in fused kernels. An assumption.
 const SURE_FUSED: f64 = 0.5;
+
+/// Confidence in fewer or captured launches. An assumption.
 const SURE_LAUNCHED: f64 = 0.4;
 
 /// What limits a full GPU.

@@ -16,8 +16,8 @@ mod other_gpu_text;
 mod pattern;
 mod profile;
 
+use phasemeter_diagnoses::{does_usual_work, units};
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, Workload};
-use phasemeter_specs::{does_usual_work, units};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.

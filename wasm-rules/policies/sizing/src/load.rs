@@ -1,6 +1,4 @@
 //! More work for a GPU of a training job, or the same in less time: larger batches and overlap.
-//!
-//! Must not depend on other GPUs than those in use, or their prices.
 
 use phasemeter_policy::format::{decimal, gib, percent, subject};
 use phasemeter_policy::{
@@ -8,25 +6,36 @@ use phasemeter_policy::{
     Workload, evidence, groups,
 };
 
-use phasemeter_specs::FREE_MEMORY;
+use phasemeter_diagnoses::FREE_MEMORY;
 
 use crate::Settings;
 use crate::balance::waits_for_others;
 use crate::pattern::is_steady;
 
-/// Share of the waste that a larger batch saves: expected, and at most, before each doubling halves it; and the
-/// share of the time with work. Assumptions; the last is a doubling of the load.
+/// Share of the waste that a larger batch saves, expected, before each doubling halves it. An
+/// assumption.
 const BATCH_EXPECTED: f64 = 0.4;
+
+/// Share of the waste that a larger batch saves, at most, before each doubling halves it. An
+/// assumption.
 const BATCH_MOST: f64 = 0.9;
+
+/// Share of the time with work that a doubled load takes.
 const DOUBLED: f64 = 0.5;
+
+/// Share of the memory that grows with the batch and is divided by, at least. An assumption.
+const MIN_GROWING: f64 = 0.01;
 
 /// Share of the memory in use that grows with the batch. An assumption.
 const GROWS: f64 = 0.5;
 
-/// Confidence in overlap, and in larger batches with memory in use that is known and unknown.
-/// Assumptions.
+/// Confidence in overlap. An assumption.
 const SURE_OVERLAP: f64 = 0.6;
+
+/// Confidence in larger batches if the memory in use is known. An assumption.
 const SURE_BATCH: f64 = 0.55;
+
+/// Confidence in larger batches if it is not. An assumption.
 const SURE_TRIAL: f64 = 0.25;
 
 /// Difference of levels up to which GPUs get one recommendation. An assumption.
@@ -39,10 +48,13 @@ const IDLE_SMS: f64 = 0.4;
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
 
-/// A doubling of the batch, up to three doublings, of which the last adds little, and the growth below which it is not
-/// worth a trial. Assumptions.
+/// Growth of a doubled batch.
 const DOUBLING: f64 = 2.0;
+
+/// Up to three doublings, of which the last adds little. An assumption.
 const DOUBLINGS: [f64; 3] = [8.0, 4.0, DOUBLING];
+
+/// Growth of a batch below which it is not worth a trial. An assumption.
 const LEAST_GROWTH: f64 = 1.1;
 
 /// An action for one GPU.
@@ -105,7 +117,8 @@ pub(crate) fn growth(memory: Memory) -> Option<f64> {
     match memory {
         Memory::InUse(share) | Memory::Pool(share) if share > MEMORY_FULL => None,
         Memory::InUse(share) => {
-            let most = (1.0 - FREE_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(0.01);
+            let most =
+                (1.0 - FREE_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(MIN_GROWING);
             let doubled = DOUBLINGS.into_iter().find(|growth| most >= *growth);
             Some(doubled.unwrap_or(most)).filter(|growth| *growth >= LEAST_GROWTH)
         }

@@ -1,25 +1,31 @@
 //! Another GPU of the same provider and region, smaller or larger, compared with the price paid.
 //!
 //! The GPUs of an instance are replaced together, by as many, and what they exchange over NVLink must fit
-//! the links there.
-//! Dollars per unit of work decide where the throughput on both is known. Otherwise it is not computed from
-//! peaks: they only exclude models that cannot be enough, the low saving is 0, and where the throughput
-//! alone decides, it is missing. Must not depend on how a GPU gets more work.
+//! the links there. Dollars per unit of work decide where the throughput on both is known. Otherwise it is
+//! not computed from peaks: they only exclude models that cannot be enough, the low saving is 0, and where
+//! the throughput alone decides, it is missing.
 
+use phasemeter_diagnoses::{Unit, has_full_bandwidth};
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
-use phasemeter_specs::{Unit, has_full_bandwidth};
 
 use crate::balance::waits_for_others;
 use crate::current::{AS_FAST, Current};
 use crate::load::{growth, saved_by_batch};
 use crate::{Settings, serves};
 
-/// Confidence in measured throughput, in a smaller GPU for one that is far too large and for others, in more
-/// memory, and in a newer GPU. Assumptions.
+/// Confidence in measured throughput. An assumption.
 const SURE_MEASURED: f64 = 0.8;
+
+/// Confidence in a smaller GPU for one that is far too large. An assumption.
 const SURE_OVERSIZED: f64 = 0.75;
+
+/// Confidence in a smaller GPU for others. An assumption.
 const SURE_SMALLER: f64 = 0.65;
+
+/// Confidence in more memory. An assumption.
 const SURE_MEMORY: f64 = 0.45;
+
+/// Confidence in a newer GPU. An assumption.
 const SURE_NEWER: f64 = 0.6;
 
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
@@ -29,12 +35,16 @@ const MAX_BEFORE_DOUBLING: f64 = 0.6;
 /// longer there. An assumption.
 const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
 
-/// The same for a session, whose owner may not want to wait longer; and the confidence in it. Assumptions.
+/// The same for a session, whose owner may not want to wait longer. An assumption.
 const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Confidence in it. An assumption.
 const SURE_SESSION: f64 = 0.4;
 
-/// Share of what more bandwidth per dollar saves at best, and the confidence in it. Assumptions; it needs a trial.
+/// Share of what more bandwidth per dollar saves at best. An assumption; it needs a trial.
 const BANDWIDTH_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Confidence in more bandwidth per dollar. An assumption; it needs a trial.
 const SURE_BANDWIDTH: f64 = 0.5;
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
@@ -291,9 +301,9 @@ impl<'a> Current<'a, '_> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::testing::{price, steady, window, with_varying_memory};
     use phasemeter_policy::{Pattern, PatternKind};
-    use phasemeter_specs::units;
 
     use super::*;
 

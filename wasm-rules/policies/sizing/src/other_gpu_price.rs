@@ -1,9 +1,7 @@
 //! GPUs that are far too large, without a price to compare with others: what is missing to do so.
-//!
-//! Must not depend on offers.
 
+use phasemeter_diagnoses::Unit;
 use phasemeter_policy::{Gpu, Memory, Need, Plan, Window};
-use phasemeter_specs::Unit;
 
 use crate::Settings;
 use crate::current::{are_alike, together};
@@ -72,9 +70,9 @@ fn is_oversized(gpus: &[&Gpu], observed: &[&Gpu], window: &Window, settings: &Se
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_diagnoses::units;
     use phasemeter_policy::Price;
     use phasemeter_policy::testing::{price, steady, window, with_memory};
-    use phasemeter_specs::units;
 
     use super::*;
 

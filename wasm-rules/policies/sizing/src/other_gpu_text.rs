@@ -1,4 +1,4 @@
-//! What is written about another GPU. Must not depend on how it was chosen.
+//! What is written about another GPU.
 
 use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::{

@@ -1,4 +1,4 @@
-//! The pattern of a load. Must not depend on what is recommended.
+//! The pattern of a load.
 
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, PatternKind, Window, Workload};
@@ -10,9 +10,11 @@ const IN_STAGES: f64 = 0.9;
 /// assumption.
 const SEES_STEPS: f64 = 10.0;
 
-/// Difference between the 10th and the 90th percentile of a steady load, and the fewest points that show
-/// it.
+/// Difference between the 10th and the 90th percentile of a steady load. An assumption, as wide as
+/// the pattern `steady`.
 const STEADY: f64 = 0.3;
+
+/// Fewest points that show it. An assumption.
 const MIN_POINTS: usize = 60;
 
 /// Whether the load is steady, as far as the GPU works.

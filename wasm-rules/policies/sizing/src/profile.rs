@@ -1,4 +1,4 @@
-//! Thresholds of published guides for the size of a GPU. Must not depend on offers.
+//! Thresholds of published guides for the size of a GPU.
 
 /// Thresholds, as shares.
 #[derive(Clone, Copy, Debug, PartialEq)]

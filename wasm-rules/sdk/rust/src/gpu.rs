@@ -1,11 +1,14 @@
 //! Summarizes a GPU of a window: its bill, its waste as shares of the bill, and a confidence.
 //!
 //! An unpriced GPU has no bill, so its shares are of its time, which are the same at any constant
-//! rate. Must not depend on recommendations.
+//! rate.
 
 use crate::column::peak;
 use crate::format::{count, duration};
 use crate::{Account, Accounts, Gpu, PatternKind, Window, log};
+
+/// Interval between readings up to which a pause of some seconds is seen, in seconds. An assumption.
+const SEES_PAUSES: f64 = 5.0;
 
 /// Observed time from which confidence is not reduced: one hour.
 const FULL_CONFIDENCE_SECONDS: f64 = 3_600.0;
@@ -83,7 +86,7 @@ impl Gpu {
     /// Returns whether readings follow one another fast enough to see a pause of some seconds.
     #[must_use]
     pub fn sees_seconds(&self) -> bool {
-        self.activity.interval_seconds.is_some_and(|interval| interval <= 5.0)
+        self.activity.interval_seconds.is_some_and(|interval| interval <= SEES_PAUSES)
     }
 
     /// Returns whether both do the same kind of work on the same model, for the same service.

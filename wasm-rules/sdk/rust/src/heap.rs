@@ -2,8 +2,7 @@
 //!
 //! Each evaluation has an instance of its own, whose memory the host reclaims as a whole, so freeing
 //! more would only cost time. The first half MiB is part of the module's initial memory: growing a
-//! memory is a system call, and another one when the host resets it. Must not depend on what is
-//! allocated.
+//! memory is a system call, and another one when the host resets it.
 
 /// Unallocated addresses.
 #[derive(Debug)]

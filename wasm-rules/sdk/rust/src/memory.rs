@@ -1,20 +1,26 @@
-//! Interprets memory use: in use, preallocated, or rising. Must not depend on utilization.
+//! Interprets memory use: in use, preallocated, or rising.
 
 use crate::Gpu;
 use crate::column::{mean, observed, peak};
 
-/// Parts whose means must all rise, and the minimum rise as a share of the memory.
+/// Parts whose means must all rise. An assumption.
 const PARTS: usize = 8;
+
+/// The least rise, as a share of the memory. An assumption.
 const RISE: f64 = 0.1;
 
 /// The recent parts of the window that are looked at, if all of it does not rise: earlier low use must not
 /// hide a rise. None is shorter than half an hour.
 const RECENT: [usize; 3] = [2, 4, 8];
+
+/// The shortest of these parts, in seconds. An assumption.
 const MIN_RECENT_SECONDS: f64 = 1_800.0;
 
-/// Share of the memory before a crash, and most of what is left of it after one: a process that runs out of
-/// memory ends, and its successor starts over.
+/// Share of the memory before a crash: a process that runs out of memory ends, and its successor
+/// starts over. An assumption.
 const FULL: f64 = 0.8;
+
+/// Most of what is left of it after a crash. An assumption.
 const LEFT: f64 = 0.5;
 
 /// How a GPU uses its memory.

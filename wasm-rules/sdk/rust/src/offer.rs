@@ -1,4 +1,4 @@
-//! Selects offers that can be compared with a price. Must not depend on what a GPU can do.
+//! Selects offers that can be compared with a price.
 
 use crate::{Offer, Plan, Price, Window};
 

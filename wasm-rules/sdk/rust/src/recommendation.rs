@@ -1,4 +1,4 @@
-//! Builds recommendations and responses. Must not depend on savings.
+//! Builds recommendations and responses.
 
 use crate::{
     Effort, Evidence, Gpu, Need, Price, Recommendation, RecommendationKind, Remediation, Response,

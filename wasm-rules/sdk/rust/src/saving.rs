@@ -1,6 +1,6 @@
 //! Computes savings: low, expected and high fractions of a bill.
 //!
-//! A saving is always a part of measured waste. Must not depend on levers.
+//! A saving is always a part of measured waste.
 
 use crate::{Gpu, Saving, Thresholds};
 
@@ -49,7 +49,7 @@ impl Saving {
             return Self::part(lost, targets.map(|target| recovered(level, target.min(max))));
         }
         let high = (lost * recovered(level, bounds.compute_bound.min(max))).min(MAX_HEADROOM);
-        Self { low: 0.0, expected: high / 2.0, high }
+        Self { low: 0.0, expected: 0.5 * high, high }
     }
 
     /// Returns the saving if it depends on a trial, another tenant or a quote: low is 0.

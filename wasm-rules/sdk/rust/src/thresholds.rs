@@ -1,10 +1,14 @@
-//! The bounds of phases, by which accounts, waste and hours of the week were divided. Must not depend on policies.
+//! The bounds of phases, by which accounts, waste and hours of the week were divided.
 
 use crate::Window;
 
-/// The bounds of the contract, for a window that has none.
+/// Upper bound of the phase `idle` in the contract, for a window that has none.
 const IDLE: f64 = 0.1;
+
+/// Lower bound of the phase `productive`.
 const PRODUCTIVE: f64 = 0.7;
+
+/// Lower bound of the phase `compute_bound`.
 const COMPUTE_BOUND: f64 = 0.9;
 
 /// Utilization from which a GPU is in a phase, 0–1.

@@ -21,9 +21,11 @@ const FULL_PPM: u128 = 1_000_000;
 /// Share of its own bill from which a GPU is named: 1 in 100.
 const NAMED_FROM: i128 = 100;
 
-/// How many times the high saving of a trial reaches the waste that it is about, and its expected saving relative to
-/// the high one up to which a saving is a trial: hours that are stopped are known.
+/// How many times the high saving of a trial reaches the waste that it is about.
 const TRIAL_COVERS: i128 = 3;
+
+/// Expected saving, relative to the high one, up to which a saving is a trial: hours that are
+/// stopped are known.
 const TRIAL_EXPECTS: f64 = 0.9;
 
 /// The waste of a GPU in one category, beyond what recommendations cover: in nano-dollars, or in nanoseconds without

@@ -1,6 +1,4 @@
 //! Defects of the hardware that the driver reports: errors, and PCIe links with too few lanes.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window};
 
@@ -17,8 +15,10 @@ const NARROW_ALONE: f64 = 0.25;
 /// processor. Others are mostly of applications.
 const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
 
-/// Use of NVLink that counts as none, at most, and as traffic, at least. Assumptions.
+/// Use of NVLink that counts as none, at most. An assumption.
 const NO_TRAFFIC: f64 = 0.002;
+
+/// Use of NVLink that counts as traffic, at least. An assumption.
 const TRAFFIC: f64 = 0.02;
 
 /// The uncorrectable memory errors of a GPU, if any.

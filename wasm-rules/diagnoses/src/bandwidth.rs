@@ -1,4 +1,4 @@
-//! Memory bandwidth as the limit of a GPU, by measured activity. Must not depend on what is recommended.
+//! Memory bandwidth as the limit of a GPU, by measured activity.
 
 use phasemeter_policy::{Gpu, Window, Workload};
 

@@ -1,4 +1,4 @@
-//! Memory that a job keeps free. Must not depend on what is recommended.
+//! Memory that a job keeps free.
 
 /// Share of the memory that a job leaves free: inputs vary in length, and allocators fragment. An assumption.
 pub const FREE_MEMORY: f64 = 0.1;

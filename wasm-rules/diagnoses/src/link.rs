@@ -1,4 +1,4 @@
-//! Links of a GPU: how much of their bandwidth is in use. Must not depend on what is recommended.
+//! Links of a GPU: how much of their bandwidth is in use.
 
 use phasemeter_policy::{Gpu, same_model};
 
@@ -7,16 +7,43 @@ use crate::{Architecture, Model};
 /// Share of the link capacity from which links are busy, as a default of policies.
 pub const BUSY_LINK: f64 = 0.5;
 
-/// Bytes per second of all NVLink links of a module in both directions (NVIDIA's datasheets), by architecture.
+/// Bytes per second of all NVLink links of a Pascal module in both directions (NVIDIA's
+/// datasheets).
 const PASCAL_NVLINK: f64 = 160e9;
+
+/// The same of Volta (NVIDIA's datasheets).
 const VOLTA_NVLINK: f64 = 300e9;
+
+/// The same of Ampere (NVIDIA's datasheets).
 const AMPERE_NVLINK: f64 = 600e9;
+
+/// The same of Hopper (NVIDIA's datasheets).
 const HOPPER_NVLINK: f64 = 900e9;
+
+/// The same of Blackwell (NVIDIA's datasheets).
 const BLACKWELL_NVLINK: f64 = 1_800e9;
 
-/// The same of modules with fewer links.
+/// The same of modules with fewer links (NVIDIA's datasheets of A800 and H800).
 const EXPORT_NVLINK: f64 = 400e9;
 const EXPORT_MODELS: [&str; 2] = ["NVIDIA A800-SXM4-80GB", "NVIDIA H800"];
+
+/// Lanes of a full PCIe link, and of one whose width was not recorded. The latter is an assumption.
+const LANES: f64 = 16.0;
+
+/// Bytes per second of a PCIe lane of generation 1 in one direction, doubled with each generation (PCI-SIG).
+const LANE: f64 = 0.25e9;
+
+/// Share of the bytes that the encoding 128b/130b leaves (PCI-SIG).
+const ENCODING: f64 = 0.985;
+
+/// The first generation of PCIe with that encoding (PCI-SIG).
+const ENCODED_FROM: f64 = 3.0;
+
+/// The last generation of PCIe that is specified (PCI-SIG).
+const LAST_GENERATION: f64 = 7.0;
+
+/// Directions of a link.
+const DIRECTIONS: f64 = 2.0;
 
 /// Use of the NVLink links, 0–1.
 #[must_use]
@@ -47,7 +74,7 @@ pub fn carries_exchange(gpu: &Gpu, other: &str) -> bool {
     let fits = || {
         let of_share = || Some(gpu.metric("nvlink.activity")? * nvlink_capacity(&gpu.model)?);
         let traffic = gpu.metric("nvlink.bytes_per_second").or_else(of_share)?;
-        Some(traffic <= BUSY_LINK * sixteen_lanes(generation(other)?))
+        Some(traffic <= BUSY_LINK * sixteen_lanes(generation(other)?.into()))
     };
     !has_nvlink(&gpu.model) || has_nvlink(other) || fits().unwrap_or(false)
 }
@@ -78,29 +105,29 @@ fn nvlink_capacity(model: &str) -> Option<f64> {
 /// Bytes per second of the PCIe link in both directions, of sixteen lanes and the generation of the
 /// model if the link was not recorded.
 fn pcie_capacity(gpu: &Gpu) -> Option<f64> {
-    let lanes = gpu.metric("pcie.link.width").unwrap_or(16.0);
-    let generation = gpu.metric("pcie.link.generation").or_else(|| generation(&gpu.model))?;
-    Some(sixteen_lanes(generation) * lanes.max(1.0) / 16.0)
+    let lanes = gpu.metric("pcie.link.width").unwrap_or(LANES);
+    let generation =
+        gpu.metric("pcie.link.generation").or_else(|| generation(&gpu.model).map(f64::from))?;
+    Some(sixteen_lanes(generation) * lanes.max(1.0) / LANES)
 }
 
-/// PCIe generation of a model.
-fn generation(model: &str) -> Option<f64> {
+/// PCIe generation of a model (NVIDIA's datasheets).
+fn generation(model: &str) -> Option<u8> {
     let architecture = Model::of(model)?.architecture;
     Some(if architecture >= Architecture::Hopper {
-        5.0
+        5
     } else if architecture >= Architecture::Ampere {
-        4.0
+        4
     } else {
-        3.0
+        3
     })
 }
 
 /// Bytes per second of sixteen lanes in both directions.
 fn sixteen_lanes(generation: f64) -> f64 {
-    // 8 GT/s a lane in generation 3, doubled in each after it; 128b/130b.
-    let doublings = (generation.clamp(1.0, 7.0) as u32).saturating_sub(1);
-    let lane = 0.25e9 * f64::from(1_u32 << doublings) * if generation >= 3.0 { 0.985 } else { 1.0 };
-    2.0 * 16.0 * lane
+    let doublings = (generation.clamp(1.0, LAST_GENERATION) as u32).saturating_sub(1);
+    let encoding = if generation >= ENCODED_FROM { ENCODING } else { 1.0 };
+    DIRECTIONS * LANES * LANE * f64::from(1_u32 << doublings) * encoding
 }
 
 #[cfg(test)]

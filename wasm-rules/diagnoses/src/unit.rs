@@ -1,8 +1,7 @@
 //! Units: GPUs that are rented and given back together.
 //!
 //! An instance is paid for as long as one of its GPUs is needed. So a free GPU is money only if all
-//! GPUs of its instance are free; otherwise it is capacity for other work. Must not depend on what is
-//! recommended.
+//! GPUs of its instance are free; otherwise it is capacity for other work.
 
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};

@@ -1,7 +1,6 @@
 //! Whether a window shows the busiest minutes of a load, which decide how much others can be added to it.
 //!
 //! Points of columns are up to 17 minutes long, and a mean hides its peaks: 92% for 3 of every 20 minutes is 14% there.
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window};
 

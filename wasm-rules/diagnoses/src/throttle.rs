@@ -1,6 +1,4 @@
 //! What reduces the clocks of a GPU: heat, the power supply, and a power limit below the model's.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, ThrottleReason};
 

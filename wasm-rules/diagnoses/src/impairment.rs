@@ -1,7 +1,5 @@
 //! Impaired GPUs: what they show until they are repaired is not their usual work, so they get no more of it, and
 //! no other size.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window};
 

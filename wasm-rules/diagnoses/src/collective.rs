@@ -1,6 +1,4 @@
 //! Full GPUs that wait in a collective for ranks that lack input: they count as busy and draw little meanwhile.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::column::correlation;
 use phasemeter_policy::{Gpu, Window, Workload};

@@ -1,7 +1,5 @@
 //! GPUs that are fully busy and compute nothing: a collective that waits for a rank that is gone, or for one that is
 //! late. A plateau that ended by itself before, or others of the job at work, show that it may be a wait.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window, Workload};
 

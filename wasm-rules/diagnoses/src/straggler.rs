@@ -1,6 +1,4 @@
 //! GPUs of a job that are slower than the others of it, by their clocks or by their power.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window, Workload};
 
@@ -13,9 +11,11 @@ const SLOW_CLOCK: f64 = 0.8;
 /// assumption: power rises faster than the clock.
 const SLOW_POWER: f64 = 0.7;
 
-/// The others do the same work if most of them draw nearly the same power: their share, and the difference
-/// from the median. Assumptions.
+/// Share of the others that draw nearly the same power, from which they do the same work. An
+/// assumption.
 const MOST: f64 = 0.75;
+
+/// Difference from the median up to which power is nearly the same. An assumption.
 const SAME_POWER: f64 = 0.15;
 
 /// Fewest others whose median is compared by power. An assumption.

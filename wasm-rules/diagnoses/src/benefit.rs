@@ -1,4 +1,4 @@
-//! What faster work is worth. Must not depend on what makes it faster.
+//! What faster work is worth.
 
 use phasemeter_policy::{RecommendationKind, Workload};
 

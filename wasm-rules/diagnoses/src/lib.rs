@@ -1,7 +1,6 @@
-//! GPU specifications for the default policies: the table of models in `collector/meter/data`, which documents
-//! sources, dates and caveats, as constants; units of rent; and states of GPUs that several policies look at.
-//!
-//! Must not depend on the policies.
+//! What several default policies look for in a window: hangs, stragglers, narrow links, idle time and the like;
+//! units of rent; and GPU specifications: the table of models in `collector/meter/data`, which documents sources,
+//! dates and caveats, as constants.
 
 mod bandwidth;
 mod benefit;

@@ -1,7 +1,6 @@
 //! Sources of utilization that contradict each other, and power that contradicts all of them.
 //!
-//! Counters fail without an error, and then a busy GPU looks idle to one source, or an idle one busy. Must not depend
-//! on what is recommended.
+//! Counters fail without an error, and then a busy GPU looks idle to one source, or an idle one busy.
 
 use phasemeter_policy::Gpu;
 

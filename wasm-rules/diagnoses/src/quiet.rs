@@ -1,7 +1,7 @@
 //! Time in which no GPU of a unit works: periods from the columns, as long in total as the exact times of the GPUs.
 //!
 //! Points of columns are up to 17 minutes long, so the columns show when a unit was quiet, and `activity` shows for
-//! how long. Must not depend on what is recommended.
+//! how long.
 
 use phasemeter_policy::{Gpu, Window};
 
@@ -10,9 +10,13 @@ use crate::Unit;
 /// Utilization of a point below which nothing runs, as in the contract's `activity`.
 const QUIET: f64 = 0.01;
 
-/// Lengths of stretches of which `activity` has the exact time, in seconds.
+/// Seconds of a minute: the shortest stretches of which `activity` has the exact time.
 const MINUTE: f64 = 60.0;
+
+/// Seconds of ten minutes: the next longer ones.
 const TEN_MINUTES: f64 = 600.0;
+
+/// Seconds of an hour: the longest.
 const HOUR: f64 = 3_600.0;
 
 /// Part of a period by which it may seem shorter in the columns. An assumption.
@@ -52,7 +56,7 @@ impl QuietTime {
             // A point between two periods is quiet at both of its ends.
             let at = |point: usize, other: Option<usize>| {
                 let is_shared = other.is_some_and(|other| other < points && is_quiet(other));
-                if is_shared { part(point) / 2.0 } else { part(point) }
+                if is_shared { 0.5 * part(point) } else { part(point) }
             };
             let before = from.checked_sub(1).map_or(0.0, |point| at(point, point.checked_sub(1)));
             let after = if to < points { at(to, Some(to + 1)) } else { 0.0 };

@@ -1,6 +1,6 @@
 //! Signs of matrix products that could run in a lower precision.
 //!
-//! Simulations, renderers and decision trees fill GPUs too, and have none. Must not depend on what is recommended.
+//! Simulations, renderers and decision trees fill GPUs too, and have none.
 
 use phasemeter_policy::{Gpu, Need, Window};
 

@@ -1,7 +1,5 @@
 //! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
 //! free, and neither is an allocation: its scheduler places nothing else there.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_policy::{Gpu, Window};
 
