@@ -64,7 +64,7 @@ fn sampled_request_costs_what_it_costs_beside_all() {
         assert_eq!(found.values().sum::<u64>() + unsampled, expected.values().sum::<u64>());
         assert!(!sentences.contains("sampling threshold"), "{sentences}");
     }
-    // Malformed: how many were not sampled is unknown, and the report says what that does.
+    // Malformed: how many were not sampled is unknown, and the report states what that does.
     let (found, unsampled, sentences) = costs(base, &with_state(&every(4), "ot=th:C"));
     assert_eq!(unsampled, 0);
     assert_eq!(found.values().sum::<u64>(), expected.values().sum::<u64>());
