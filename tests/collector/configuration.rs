@@ -18,6 +18,8 @@ fn shipped_pipelines_are_valid() {
     assert_eq!(validate(&["collector.yaml", "gateway.yaml"], None), Ok(()));
     let inference = ["collector.yaml", "gateway.yaml", "inference.yaml"];
     assert_eq!(validate(&inference, None), Ok(()));
+    let replicas = ["collector.yaml", "gateway.yaml", "replicas.yaml"];
+    assert_eq!(validate(&replicas, None), Ok(()));
     let both = ["collector.yaml", "forward.yaml"];
     assert_eq!(validate(&both, Some("backend:4317")), Ok(()));
     let rejected = validate(&both, None).unwrap_err();

@@ -38,4 +38,5 @@ mod forwarding;
 mod gateway;
 mod identity;
 mod pipelines;
+mod replicas;
 mod work;

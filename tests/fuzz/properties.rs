@@ -13,12 +13,12 @@ use std::sync::LazyLock;
 
 use metering::{LogFile, audit, meter, observed};
 use phasemeter::environment::Environment;
-use phasemeter::gateway::{CounterIntake, Exclusions, Intake, SpanFilter};
+use phasemeter::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
-use phasemeter_otlp::receiver::accept_bytes;
+use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
@@ -218,10 +218,15 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             intake.take(&request, Timestamp::LAST, Nanos::ZERO, &mut buffer);
             assert!(buffer.release_all().len() as u64 <= received.items());
             let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
-            let (rest, spans) = filter.split(received.clone());
+            let replicas = Replicas::default();
+            let (rest, spans) = filter.split(received.clone(), &replicas);
             let left = rest.map_or(0, |rest| rest.items());
             assert_eq!(left + spans.chosen.len() as u64, received.items());
-            let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH);
+            let is_kept = |id: &[u8]| id[0].is_multiple_of(2);
+            let kept = keep_resources(received.clone(), &is_kept).map_or(0, |it| it.items());
+            let others = keep_resources(received.clone(), &|id| !is_kept(id));
+            assert!(kept + others.map_or(0, |it| it.items()) >= received.items());
+            let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH, replicas);
             assert!(counters.take(&request, Timestamp::LAST).len() as u64 <= received.items());
             let times = REPEATED / body.len().max(1);
             if !is_json && times > 1 {

@@ -25,6 +25,8 @@ pub(super) struct WorkPoints {
     totals: BTreeMap<&'static str, Total>,
     /// When the sums start.
     start: Option<Timestamp>,
+    /// Whether it is not known what all of the work costs.
+    is_cost_partial: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,6 +41,11 @@ impl WorkPoints {
     /// Begins the sums, if they have not begun.
     pub(super) fn begin(&mut self, at: Timestamp) {
         self.start.get_or_insert(at);
+    }
+
+    /// Leaves out costs per unit: other meters have a part of the GPUs that did the work.
+    pub(super) const fn leave_out_unit_costs(&mut self) {
+        self.is_cost_partial = true;
     }
 
     /// Adds work that was done at this instant.
@@ -64,6 +71,7 @@ impl WorkPoints {
     /// Adds the points at a boundary, up to which all GPUs together cost `cost`. The cost per
     /// unit is absent if no work was done since the last export.
     pub(super) fn add_points(&mut self, at: Timestamp, cost: Option<NanoUsd>, batch: &mut Batch) {
+        let cost = cost.filter(|_| !self.is_cost_partial);
         let waiting = std::mem::take(&mut self.waiting);
         for (done, unit, count) in waiting {
             if done <= at {
@@ -92,6 +100,7 @@ impl WorkPoints {
 
     /// The attributes of the experiment's span: all work, and of its `cost` the part per unit.
     pub(super) fn attributes(&self, cost: Option<NanoUsd>) -> Vec<KeyValue> {
+        let cost = cost.filter(|_| !self.is_cost_partial);
         let mut counts: BTreeMap<&str, u64> =
             self.totals.iter().map(|(unit, total)| (*unit, total.count)).collect();
         for (_, unit, count) in &self.waiting {

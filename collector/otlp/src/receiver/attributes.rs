@@ -31,6 +31,11 @@ impl<'a> Attributes<'a> {
         Self { list, index: (list.len() > INDEXED).then(index) }
     }
 
+    /// All of them.
+    pub(super) const fn list(&self) -> &'a [KeyValue] {
+        self.list
+    }
+
     /// The text of a label: a text attribute of usual length.
     pub(super) fn label(&self, name: &str) -> Option<&'a str> {
         label(self.find(name)?)

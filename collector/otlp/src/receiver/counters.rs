@@ -40,6 +40,7 @@ pub struct CounterView<'a> {
 #[derive(Clone, Debug)]
 struct Group<'a> {
     resource: &'a Attributes<'a>,
+    resource_id: [u8; 16],
     /// What was read of the identity of their streams: resource, scope and metric.
     digest: Sha256,
 }
@@ -56,6 +57,12 @@ impl<'a> CounterView<'a> {
     #[must_use]
     pub fn stream(&self) -> [u8; 16] {
         id(self.group.digest.clone(), self.attributes)
+    }
+
+    /// What identifies its resource.
+    #[must_use]
+    pub const fn resource(&self) -> [u8; 16] {
+        self.group.resource_id
     }
 
     /// What identifies all streams of this metric from one sender.
@@ -85,7 +92,8 @@ pub fn counter_points(
             });
             for metric in scope_metrics.metrics.iter().filter(|it| is_wanted(&it.name)) {
                 let digest = with_text(of_scope.clone(), &metric.name);
-                points(metric, &Group { resource, digest }, &mut visit);
+                let resource_id = cut(of_resource.clone());
+                points(metric, &Group { resource, resource_id, digest }, &mut visit);
             }
         }
     }
@@ -132,8 +140,17 @@ fn with_text(mut digest: Sha256, text: &str) -> Sha256 {
 
 /// The identity of the stream with these attributes.
 fn id(digest: Sha256, attributes: &[KeyValue]) -> [u8; 16] {
+    cut(with_attributes(digest, attributes.iter()))
+}
+
+/// What identifies a resource with these attributes, whatever a Collector adds to it, if it has an instance ID.
+pub(super) fn resource_id(attributes: &[KeyValue]) -> [u8; 16] {
+    cut(digest_of_resource(attributes))
+}
+
+fn cut(digest: Sha256) -> [u8; 16] {
     let mut id = [0; 16];
-    id.copy_from_slice(&with_attributes(digest, attributes.iter()).finalize()[..16]);
+    id.copy_from_slice(&digest.finalize()[..16]);
     id
 }
 

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_meter::units::Timestamp;
 
 use super::attributes::{Attributes, find, to_number, to_text};
+use super::counters::resource_id;
 
 /// What the spans of one resource have in common.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,12 @@ impl<'a> ResourceView<'a> {
     #[must_use]
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         self.0.text(key)
+    }
+
+    /// What identifies it.
+    #[must_use]
+    pub fn id(&self) -> [u8; 16] {
+        resource_id(self.0.list())
     }
 }
 

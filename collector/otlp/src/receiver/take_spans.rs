@@ -49,7 +49,7 @@ pub fn take_spans<R, T>(
         Remaining::Nothing => None,
         Remaining::Part(bytes) => {
             let items = request.items.saturating_sub(spans.len() as u64);
-            let body = Bytes::from_owner(Rest { bytes, _original: request.body });
+            let body = Bytes::from_owner(Rest::new(bytes, request.body));
             (items > 0).then_some(Received { signal: request.signal, items, body })
         }
     };
@@ -57,9 +57,15 @@ pub fn take_spans<R, T>(
 }
 
 /// The rest of a request, which counts as in flight like all of it.
-struct Rest {
+pub(super) struct Rest {
     bytes: Vec<u8>,
     _original: Bytes,
+}
+
+impl Rest {
+    pub(super) const fn new(bytes: Vec<u8>, original: Bytes) -> Self {
+        Self { bytes, _original: original }
+    }
 }
 
 impl AsRef<[u8]> for Rest {
@@ -69,7 +75,7 @@ impl AsRef<[u8]> for Rest {
 }
 
 /// What is left of a message.
-enum Remaining {
+pub(super) enum Remaining {
     All,
     Nothing,
     Part(Vec<u8>),
@@ -120,7 +126,7 @@ impl<R, T> Taking<'_, R, T> {
 }
 
 /// The message with what is left of each field of this tag. Nothing is left of it if none of them is.
-fn filter(
+pub(super) fn filter(
     message: &[u8],
     tag: u32,
     remaining: &mut dyn FnMut(&[u8]) -> Option<Remaining>,

@@ -56,6 +56,15 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "HOST")]
     pub exclude_host: Vec<String>,
 
+    /// Names of all gateways that receive the same, separated by commas. Each meters its own part of the GPUs, and
+    /// passes on its own part of what it receives. The same list for each gateway.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "replica")]
+    pub replicas: Vec<String>,
+
+    /// Name of this gateway among --replicas. It is the service.instance.id of what it sends.
+    #[arg(long, value_name = "NAME", requires = "replicas")]
+    pub replica: Option<String>,
+
     /// File with the time until which each GPU is billed, and the last requests that the backend has not
     /// accepted. If it exists, they are sent again, and the time since then is reported as a gap. For this
     /// process only.

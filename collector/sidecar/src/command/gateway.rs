@@ -28,6 +28,7 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::gateway_notes;
+use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::mappings;
@@ -44,7 +45,7 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, SeenPod,
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, Replicas, SeenPod,
     SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
@@ -71,9 +72,12 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut otlp_file = otlp_file.map(files::create_otlp).transpose()?;
     let mappings = mappings::read(&args.mapping)?;
     let work_mappings = receive::work_mappings(&args.work)?;
+    let replicas = args.replica.as_deref().map(|own| Replicas::new(&args.replicas, own));
+    let replicas = replicas.transpose().map_err(LiveError::from)?.unwrap_or_default();
     let probes = Probes::bind(args.health_listen)?;
+    let config = receive::config(&args.receive)?;
     let (mut receiving, metered) =
-        Receiving::start(receive::config(&args.receive)?, &args.spans, Optional(false))?;
+        Receiving::start(config, &args.spans, replicas.clone(), Optional(false))?;
     let delivery = Delivery::start(Destination::Environment, Optional(false))?;
     let mut claims = args.state_file.as_deref().map(Claims::open).transpose()?;
     claims.iter_mut().for_each(Claims::begin_reported);
@@ -87,7 +91,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let request = metering::request(&args.metering, environment.experiment);
     let mut experiment =
         request.open(clock.now(), ExperimentKind::Sidecar { trace: TraceId::random() });
-    let own_instance = identify(&mut experiment);
+    let own_instance = identify(&mut experiment, args.replica.as_deref());
     let hardware = resource::for_log(&experiment);
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     manager.iter().for_each(|manager| manager.wait());
@@ -115,6 +119,9 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         .map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::live(settings, experiment, &hardware);
+    if !replicas.is_single() {
+        pipeline.leave_out_unit_costs();
+    }
     let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
     let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after);
     if let Some(claims) = &claims {
@@ -132,10 +139,11 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let exclusions = Exclusions {
         gpus: args.exclude_gpu.iter().cloned().collect(),
         hosts: args.exclude_host.iter().cloned().collect(),
+        replicas: replicas.clone(),
     };
     let mut gateway = Gateway {
         intake: Intake::new(mappings, exclusions, own_instance),
-        counters: CounterIntake::new(work_mappings, clock.now()),
+        counters: CounterIntake::new(work_mappings, clock.now(), replicas),
         work: HeldWork::new(args.hold),
         ledger: WorkLedger::default(),
         buffer,
@@ -378,9 +386,12 @@ impl Gateway<'_> {
     }
 }
 
-/// Identifies what the gateway sends, unless the environment does.
-fn identify(experiment: &mut Experiment) -> String {
+/// Identifies what the gateway sends: by its name among replicas, unless the environment does.
+fn identify(experiment: &mut Experiment, replica: Option<&str>) -> String {
     let id = experiment.id.clone();
     let workload: &mut Attributes = &mut experiment.attributes;
+    if let Some(replica) = replica {
+        workload.insert(SERVICE_INSTANCE_ID.to_owned(), replica.to_owned());
+    }
     workload.entry(SERVICE_INSTANCE_ID.to_owned()).or_insert(id).clone()
 }

@@ -57,6 +57,10 @@ pub enum LiveError {
         /// The endpoint.
         endpoint: String,
     },
+    /// The gateways among which GPUs are divided are not known.
+    #[cfg(feature = "gateway")]
+    #[error(transparent)]
+    Replicas(#[from] crate::gateway::ReplicasError),
     /// The receiver cannot be started.
     #[cfg(feature = "gateway")]
     #[error(transparent)]
@@ -110,7 +114,7 @@ impl LiveError {
             #[cfg(feature = "gateway")]
             Self::WorkMapping { .. } => EX_CONFIG,
             #[cfg(feature = "gateway")]
-            Self::NoSpans => EX_USAGE,
+            Self::NoSpans | Self::Replicas(_) => EX_USAGE,
             #[cfg(feature = "gateway")]
             Self::MappingFile { .. } => EX_NOINPUT,
             #[cfg(feature = "gateway")]

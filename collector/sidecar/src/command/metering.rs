@@ -166,6 +166,7 @@ pub(super) fn input<'a>(
         wall: run.wall,
         gpus: gpus(identities, run),
         work: run.work.clone().into_iter().collect(),
+        has_unit_costs: run.has_unit_costs,
         work_by_hour: provenance.work_by_hour,
         experiments: run.experiments.as_ref(),
         interruptions: provenance.interruptions,

@@ -24,7 +24,7 @@ use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
 use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
-use crate::gateway::{Forwarder, Metered, SpanCosts, Unplaced};
+use crate::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -53,6 +53,7 @@ impl Receiving {
     pub(super) fn start(
         config: ReceiverConfig,
         spans: &SpanArgs,
+        replicas: Replicas,
         optional: Optional,
     ) -> Result<(Self, mpsc::Receiver<Metered>), CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
@@ -78,7 +79,7 @@ impl Receiving {
         let client = Client::start(&upstream).map_err(LiveError::from)?;
         let failed = |source| CommandError::System { what: "cannot start a thread", source };
         let (forwarder, metered) =
-            Forwarder::start(received, client, spans.filter()).map_err(failed)?;
+            Forwarder::start(received, client, spans.filter(), replicas).map_err(failed)?;
         for address in receiver.addresses() {
             info!(%address, "receiving OTLP on {address} from {}", senders(address, has_token));
         }
@@ -186,13 +187,13 @@ pub(super) fn for_command(
 ) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
     if let Some(listen) = listen {
         let config = ReceiverConfig { listen: vec![listen.clone()], ..ReceiverConfig::default() };
-        return Receiving::start(config, spans, optional);
+        return Receiving::start(config, spans, Replicas::default(), optional);
     }
     let free = ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
     let (token, text) = BearerToken::generate().map_err(LiveError::from)?;
     let config =
         ReceiverConfig { listen: vec![free], token: Some(token), ..ReceiverConfig::default() };
-    let (receiving, metered) = Receiving::start(config, spans, optional)?;
+    let (receiving, metered) = Receiving::start(config, spans, Replicas::default(), optional)?;
     Ok((Receiving { command_token: Some(text), ..receiving }, metered))
 }
 

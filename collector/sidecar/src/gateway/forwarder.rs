@@ -9,8 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{Client, RequestSender};
-use phasemeter_otlp::receiver::Received;
+use phasemeter_otlp::receiver::{Received, keep_resources};
 
+use super::replicas::Replicas;
 use super::span_filter::{ReceivedSpans, SpanFilter};
 
 /// Number of requests that may wait to be metered. If there are more, forwarding waits, and the
@@ -34,8 +35,8 @@ pub enum Metered {
 }
 
 impl Forwarder {
-    /// Forwards all requests to `client`, whose queue must hold all bytes in flight, except for the
-    /// spans of the filter. They and metrics arrive in the returned channel; with a filter, it must
+    /// Forwards the requests of its resources among `replicas` to `client`, whose queue must hold all bytes in
+    /// flight, except for the spans of the filter. They and metrics arrive in the returned channel; with a filter, it must
     /// not be dropped.
     ///
     /// # Errors
@@ -44,13 +45,14 @@ impl Forwarder {
         received: Receiver<Received>,
         client: Client,
         filter: SpanFilter,
+        replicas: Replicas,
     ) -> io::Result<(Self, Receiver<Metered>)> {
         let (metered, meters) = mpsc::sync_channel(WAITING);
         let sender = client.sender();
         let forward = move || {
             let mut metered = Some(metered);
             for request in received {
-                let (rest, part) = divide(request, &filter);
+                let (rest, part) = divide(request, &filter, &replicas);
                 rest.into_iter().for_each(|rest| client.enqueue(rest.into_encoded()));
                 if let Some(part) = part {
                     metered = metered.take().filter(|it: &SyncSender<_>| it.send(part).is_ok());
@@ -77,13 +79,21 @@ impl Forwarder {
 }
 
 /// What is forwarded of a request, and what is metered.
-fn divide(request: Received, filter: &SpanFilter) -> (Option<Received>, Option<Metered>) {
+fn divide(
+    request: Received,
+    filter: &SpanFilter,
+    replicas: &Replicas,
+) -> (Option<Received>, Option<Metered>) {
+    let own = |request: Received| match replicas.is_single() {
+        true => Some(request),
+        false => keep_resources(request, &|resource| replicas.passes_on(resource)),
+    };
     match request.signal() {
-        Signal::Metrics => (Some(request.clone()), Some(Metered::Metrics(request))),
+        Signal::Metrics => (own(request.clone()), Some(Metered::Metrics(request))),
         Signal::Traces if !filter.is_empty() => {
-            let (rest, spans) = filter.split(request);
-            (rest, Some(Metered::Spans(spans)))
+            let (rest, spans) = filter.split(request, replicas);
+            (rest.and_then(own), Some(Metered::Spans(spans)))
         }
-        Signal::Traces | Signal::Logs => (Some(request), None),
+        Signal::Traces | Signal::Logs => (own(request), None),
     }
 }

@@ -20,6 +20,7 @@ use phasemeter_sources::mapping::{
 use tracing::{info, warn};
 
 use super::clock_check::ClockCheck;
+use super::replicas::Replicas;
 
 /// The beginning of the names of Phasemeter's scopes.
 pub(super) const OWN_SCOPE: &str = "phasemeter";
@@ -40,6 +41,8 @@ pub struct Exclusions {
     pub gpus: BTreeSet<String>,
     /// The hosts all of whose GPUs are billed elsewhere.
     pub hosts: BTreeSet<String>,
+    /// The gateways among which GPUs are divided.
+    pub replicas: Replicas,
 }
 
 /// Takes values from requests.
@@ -121,7 +124,10 @@ impl Intake {
             let NumberPoint { metric, at, number, .. } = point;
             if point.scope.starts_with(OWN_SCOPE) {
                 let instance = point.resource_label(SERVICE_INSTANCE_ID);
-                let is_own = instance == Some(own_instance.as_str());
+                // Others of the list never bill a GPU of this one; if their lists differ, this one's decides here.
+                let is_own = instance.is_some_and(|it| {
+                    it == own_instance.as_str() || exclusions.replicas.is_other(it)
+                });
                 if !is_own && !number.is_nan() && clock.admits(metric, at, now) {
                     cover(&point, arrived, buffer, covered_by);
                 }
@@ -142,7 +148,8 @@ impl Intake {
             }
             let host = value.gpu.host.as_ref();
             let is_excluded = exclusions.gpus.contains(value.gpu.id.id())
-                || host.is_some_and(|host| exclusions.hosts.contains(host));
+                || host.is_some_and(|host| exclusions.hosts.contains(host))
+                || !exclusions.replicas.meters(&value.gpu.id.name());
             if !is_excluded {
                 let is_utilization = value.quantity == Some(Quantity::Utilization);
                 let pod = value.gpu.pod.clone().filter(|_| is_utilization);

@@ -10,6 +10,8 @@
 //!
 //! The cost of a span that left without it follows by the same client.
 //!
+//! Of several gateways that receive the same, each passes on and meters its own part ([`Replicas`]).
+//!
 //! Only spans that are to be priced wait; everything else passes at once. Must not depend on the command
 //! line or on reports.
 
@@ -18,6 +20,7 @@ mod clock_check;
 mod forwarder;
 mod intake;
 mod release;
+mod replicas;
 mod span_costs;
 mod span_filter;
 mod status;
@@ -27,6 +30,7 @@ pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake, SeenPod};
 pub use self::release::Outgoing;
+pub use self::replicas::{Replicas, ReplicasError};
 pub use self::span_costs::{SpanCosts, SpanSummary, Unplaced};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
 pub use self::status::GatewayStatus;

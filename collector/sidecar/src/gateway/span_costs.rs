@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use phasemeter_attribution::directory::{Directory, NamedGpus, Pod};
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
+    Attribution, ChosenSpan, CostSlice, GpuSet, LeftSpan, Limits, RejectReason, Release, SpanCost,
+    SpanKey,
 };
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::GpuIdentity;
@@ -73,8 +74,26 @@ pub struct SpanSummary {
 
 #[derive(Clone, Debug)]
 struct WaitingSpan {
-    held: HeldSpan,
+    leaves: Leaves,
     gpus: GpuSet,
+}
+
+/// How a span leaves.
+#[derive(Clone, Debug)]
+enum Leaves {
+    /// With its cost.
+    Held(HeldSpan),
+    /// By another gateway. Only its cost leaves here.
+    Elsewhere { key: SpanKey, to: Timestamp },
+}
+
+impl Leaves {
+    fn held(self) -> Option<HeldSpan> {
+        match self {
+            Self::Held(held) => Some(held),
+            Self::Elsewhere { .. } => None,
+        }
+    }
 }
 
 impl SpanCosts {
@@ -154,24 +173,25 @@ impl SpanCosts {
                 Unplaced::AllGpus => GpuSet::All,
                 Unplaced::Unattributed => {
                     self.attribution.note(span.key, span.parent);
-                    self.summary.unplaced += 1;
-                    leaving.push((held, Vec::new()));
+                    self.summary.unplaced += u64::from(held.is_some());
+                    leaving.extend(held.map(|held| (held, Vec::new())));
                     continue;
                 }
             };
             self.summary.of_unknown_sampling += u64::from(span.adjusted_count.is_none());
             let span = ChosenSpan { gpus: gpus.clone(), ..span };
-            let size = held.size() + gpus.size();
-            let waiting = WaitingSpan { held, gpus };
+            let size = held.as_ref().map_or(0, HeldSpan::size) + gpus.size();
+            let elsewhere = Leaves::Elsewhere { key: span.key, to: span.to.unwrap_or(now) };
+            let waiting = WaitingSpan { leaves: held.map_or(elsewhere, Leaves::Held), gpus };
             let mut unpriced = Vec::new();
             let offered = self.attribution.offer(span, waiting, size, now, &mut |release| {
                 if let Release::Unpriced(waiting) = release {
-                    unpriced.push(waiting.held);
+                    unpriced.extend(waiting.leaves.held());
                 }
             });
             if let Err((reason, waiting)) = offered {
                 *self.summary.rejected.entry(reason).or_default() += 1;
-                unpriced.push(waiting.held);
+                unpriced.extend(waiting.leaves.held());
             }
             leaving.extend(unpriced.into_iter().map(|held| (held, Vec::new())));
         }
@@ -263,25 +283,34 @@ impl<'a> Releases<'a> {
 
     fn add(&mut self, release: Release<WaitingSpan>) {
         match release {
-            Release::Priced(WaitingSpan { held, gpus }, cost) => {
+            Release::Priced(WaitingSpan { leaves: Leaves::Held(held), gpus }, cost) => {
                 self.summary.priced += 1;
                 let fields = priced_time(&cost, self.is_priced(&gpus)).fields();
                 self.leave(held, fields);
             }
-            Release::Unpriced(waiting) => self.leave(waiting.held, Vec::new()),
-            Release::Cost(_, cost) if cost.time == Nanos::ZERO => self.summary.without_time += 1,
-            Release::Cost(span, cost) => {
-                self.summary.followed += 1;
-                self.events.push(SpanCostEvent {
-                    trace: span.key.trace,
-                    span: span.key.span,
-                    at: span.to,
-                    time: priced_time(&cost, self.is_priced(&span.gpus)),
-                });
-                if self.events.len() >= MAX_EVENTS {
-                    self.flush_events();
+            Release::Priced(WaitingSpan { leaves: Leaves::Elsewhere { key, to }, gpus }, cost) => {
+                self.follow(key, to, &gpus, &cost);
+            }
+            Release::Unpriced(waiting) => {
+                if let Some(held) = waiting.leaves.held() {
+                    self.leave(held, Vec::new());
                 }
             }
+            Release::Cost(LeftSpan { key, to, gpus }, cost) => self.follow(key, to, &gpus, &cost),
+        }
+    }
+
+    /// The cost of a span that leaves without it, if it has any.
+    fn follow(&mut self, key: SpanKey, to: Timestamp, gpus: &GpuSet, cost: &SpanCost) {
+        if cost.time == Nanos::ZERO {
+            self.summary.without_time += 1;
+            return;
+        }
+        self.summary.followed += 1;
+        let time = priced_time(cost, self.is_priced(gpus));
+        self.events.push(SpanCostEvent { trace: key.trace, span: key.span, at: to, time });
+        if self.events.len() >= MAX_EVENTS {
+            self.flush_events();
         }
     }
 

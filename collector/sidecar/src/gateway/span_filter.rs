@@ -14,6 +14,7 @@ use phasemeter_otlp::receiver::{
 };
 
 use super::intake::OWN_SCOPE;
+use super::replicas::Replicas;
 
 /// The beginning of the attributes of a price.
 const PRICE: &str = "phasemeter.span.";
@@ -45,8 +46,8 @@ pub struct ReceivedSpans {
 /// A span that is to be priced.
 #[derive(Debug)]
 pub struct CandidateSpan {
-    /// The span as it arrived.
-    pub held: HeldSpan,
+    /// The span as it arrived; `None` if another gateway passes it on.
+    pub held: Option<HeldSpan>,
     /// What its price depends on, but for the GPUs.
     pub span: ChosenSpan,
     /// What identifies its GPUs: the same for all spans of one resource.
@@ -111,11 +112,18 @@ impl SpanFilter {
 
     /// Takes the chosen spans out of a request of spans. Returns what is left, if anything.
     #[must_use]
-    pub fn split(&self, request: Received) -> (Option<Received>, ReceivedSpans) {
+    pub fn split(
+        &self,
+        request: Received,
+        replicas: &Replicas,
+    ) -> (Option<Received>, ReceivedSpans) {
         let in_flight = request.clone();
         let (mut others, mut priced_before) = (Vec::new(), 0);
-        let mut identity = |resource: ResourceView<'_>| Arc::new(OwnedIdentity::of(resource));
-        let mut choose = |span: &SpanView<'_>, resource: &Arc<OwnedIdentity>| {
+        let mut identity = |resource: ResourceView<'_>| {
+            let passes_here = replicas.is_single() || replicas.passes_on(&resource.id());
+            (Arc::new(OwnedIdentity::of(resource)), passes_here)
+        };
+        let mut choose = |span: &SpanView<'_>, resource: &(Arc<OwnedIdentity>, bool)| {
             let key = SpanKey { trace: span.trace_id()?, span: span.span_id()? };
             // One trace must not sum money twice: another gateway has priced it.
             let chosen = self.choose(key, span).filter(|_| {
@@ -126,10 +134,14 @@ impl SpanFilter {
             if chosen.is_none() {
                 others.push((key, span.parent_id()));
             }
-            Some((chosen?, Arc::clone(resource)))
+            Some((chosen?, resource.clone()))
         };
         let TakenSpans { rest, spans, too_large } = take_spans(request, &mut identity, &mut choose);
-        let candidate = |(held, (span, resource))| CandidateSpan { held, span, resource };
+        let candidate = |(held, (span, (resource, passes_here)))| CandidateSpan {
+            held: Some(held).filter(|_| passes_here),
+            span,
+            resource,
+        };
         let chosen = spans.into_iter().map(candidate).collect();
         (rest, ReceivedSpans { chosen, others, too_large, priced_before, _in_flight: in_flight })
     }

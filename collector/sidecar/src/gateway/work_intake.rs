@@ -15,6 +15,7 @@ use phasemeter_workload::mapping::{CounterRule, WorkMappings};
 use tracing::warn;
 
 use super::clock_check::ClockCheck;
+use super::replicas::Replicas;
 
 /// Counts work.
 #[derive(Debug)]
@@ -22,28 +23,33 @@ pub struct CounterIntake {
     mappings: WorkMappings,
     counters: WorkCounters,
     clock: ClockCheck,
+    /// The gateways among which senders are divided.
+    replicas: Replicas,
     /// The metrics that cannot be counted as they are declared, and were logged.
     refused: BTreeSet<String>,
 }
 
 impl CounterIntake {
-    /// Counts what `mappings` know, in a run that began at this instant.
+    /// Counts what `mappings` know of this gateway's senders, in a run that began at this instant.
     #[must_use]
-    pub fn new(mappings: WorkMappings, run: Timestamp) -> Self {
+    pub fn new(mappings: WorkMappings, run: Timestamp, replicas: Replicas) -> Self {
         let (counters, clock) = (WorkCounters::new(run), ClockCheck::default());
-        Self { mappings, counters, clock, refused: BTreeSet::new() }
+        Self { mappings, counters, clock, replicas, refused: BTreeSet::new() }
     }
 
     /// The work by which the counters of a request increase, which arrived `now` by the wall clock.
     pub fn take(&mut self, request: &Request, now: Timestamp) -> Vec<WorkDone> {
         let Request::Metrics(request) = request else { return Vec::new() };
-        let Self { mappings, counters, clock, refused } = self;
+        let Self { mappings, counters, clock, replicas, refused } = self;
         let mut done = Vec::new();
         counter_points(
             request,
             |metric| mappings.has(metric),
             |view| {
                 let CounterView { metric, instrument, start, at, value, .. } = view;
+                if !replicas.passes_on(&view.resource()) {
+                    return;
+                }
                 let label = |name: &str| view.label(name);
                 let Some(CounterRule { counter, nesting, .. }) = mappings.find(metric, label)
                 else {

@@ -21,6 +21,7 @@ mod presence;
 mod prices;
 mod resumption;
 mod wall_clock;
+mod work;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -102,6 +103,8 @@ pub struct Finished {
     pub wall: WallOffset,
     /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
+    /// Whether the bill is that of all GPUs that do the work.
+    pub has_unit_costs: bool,
     /// Time between an earlier run and this one.
     pub gaps: Vec<RunGap>,
     /// The experiments that ended during the run, if any began.
@@ -133,6 +136,8 @@ pub struct Pipeline<'a> {
     end: Option<Timestamp>,
     /// Whether the meters have finished.
     is_finished: bool,
+    /// Whether the bill is that of all GPUs that do the work.
+    has_unit_costs: bool,
     /// The wall time of the run.
     wall: WallTime,
     /// The attributes of the machine of GPUs that do not name theirs.
@@ -184,6 +189,7 @@ impl<'a> Pipeline<'a> {
             joined: BilledUntil::new(),
             end: None,
             is_finished: false,
+            has_unit_costs: true,
             wall: WallTime::default(),
             host: Attributes::new(),
             #[cfg(feature = "live")]
@@ -278,20 +284,6 @@ impl<'a> Pipeline<'a> {
         self.wall.offset()
     }
 
-    /// Adds work that was done at this instant.
-    pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
-        let sum = self.work.entry(unit.to_owned()).or_default();
-        *sum = sum.saturating_add(count);
-        if let Some(exporter) = &mut self.exporter {
-            exporter.record_work(at, unit, count);
-        }
-    }
-
-    /// Sets the work of the whole run.
-    pub fn set_work(&mut self, work: BTreeMap<String, u64>) {
-        self.work = work;
-    }
-
     /// The first and the last instant that are metered so far, in wall time.
     #[must_use]
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
@@ -347,9 +339,20 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, alerts, wall, work, gaps, ended: experiments, .. } = self;
-        let wall = wall.offset();
-        Ok(Finished { experiment, gpus, pricing, alerts, results, wall, work, gaps, experiments })
+        let Self { gpus, pricing, alerts, work, has_unit_costs, gaps, ended, .. } = self;
+        let (wall, experiments) = (self.wall.offset(), ended);
+        Ok(Finished {
+            experiment,
+            gpus,
+            pricing,
+            alerts,
+            results,
+            wall,
+            work,
+            has_unit_costs,
+            gaps,
+            experiments,
+        })
     }
 
     /// Meters what all GPUs have buffered, one boundary after another, so that no GPU is exported ahead

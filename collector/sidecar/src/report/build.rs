@@ -237,7 +237,8 @@ fn work_by_hour(input: &Input<'_>) -> Vec<WorkHour> {
 }
 
 fn work(input: &Input<'_>, cost: &Cost) -> BTreeMap<String, Work> {
-    let bill = cost.total_usd.filter(|_| cost.unpriced_reason.is_none());
+    let is_known = input.has_unit_costs && cost.unpriced_reason.is_none();
+    let bill = cost.total_usd.filter(|_| is_known);
     let each = |count| bill.and_then(|Usd(bill)| UnitCost::of(bill, count));
     let work = |count| Work { count, cost_each_usd: each(count) };
     input.work.iter().map(|(unit, count)| (unit.clone(), work(*count))).collect()

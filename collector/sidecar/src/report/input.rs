@@ -37,6 +37,8 @@ pub struct Input<'a> {
     pub gpus: Vec<GpuInput<'a>>,
     /// Work done, by unit: `("samples", 200_000)`. The last entry of a unit wins.
     pub work: Vec<(String, u64)>,
+    /// Whether the bill is that of all GPUs that do the work.
+    pub has_unit_costs: bool,
     /// Work done by UTC hour and unit, if known.
     pub work_by_hour: WorkByHour,
     /// Experiments that ended during the run, if any began.

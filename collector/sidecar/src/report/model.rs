@@ -355,7 +355,7 @@ pub struct WasteUsd {
 pub struct Work {
     /// Number of units.
     pub count: u64,
-    /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price.
+    /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price, or if other meters bill a part of them.
     #[serde(serialize_with = "unit_cost")]
     pub cost_each_usd: Option<UnitCost>,
 }

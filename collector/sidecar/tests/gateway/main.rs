@@ -26,6 +26,7 @@ mod presence;
 mod process;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod replicas;
 mod restart;
 mod sampling;
 mod sdk;

@@ -157,6 +157,11 @@ impl Exporter {
         }
     }
 
+    /// Leaves out costs per unit of work: other meters have a part of the GPUs that did it.
+    pub const fn leave_out_unit_costs(&mut self) {
+        self.work.leave_out_unit_costs();
+    }
+
     /// Records work that was done at this instant, in units that no other work has.
     pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
         self.work.record(at, unit, count);
