@@ -211,6 +211,9 @@ impl ClockWatch {
     }
 }
 
+/// By how much a time that others state may be ahead of the wall clock of this machine: clocks differ.
+pub const MAX_AHEAD: Nanos = Nanos::from_secs(300);
+
 /// The wall clock of this machine, clamped to 1970–2261.
 #[must_use]
 pub fn wall_time() -> Timestamp {

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phasemeter_meter::instant as timestamp;
+use phasemeter_meter::units::Timestamp;
+
 use crate::dcgm::{START, page};
 use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::otlp::{self, Captured};
@@ -118,6 +121,30 @@ fn restart_without_state_states_where_sums_begin() {
     let line = "1 GPU is billed from its first reading on; whether an earlier gateway left a gap before is \
                 unknown without its --state";
     assert!(notes.contains(line), "{notes}");
+}
+
+/// Scenario: a state states that all time until 2099 is billed, or until an hour from now.
+/// Guarantee: it is kept under another name, which one line of the log states, and the readings are billed.
+#[test]
+fn state_of_the_future_is_set_aside_and_readings_are_billed() {
+    for seconds in [4_070_908_800, crate::spans::base() + 3_600] {
+        let backend = MockBackend::start([]);
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state.json");
+        let until = timestamp::Instant(Timestamp::from_millis(seconds * 1_000).unwrap());
+        let content = format!(
+            r#"{{"schema":"phasemeter.claims/0.1","boot_id":null,"began":null,"claimed_until":
+            {{"{GPU}":{{"wall":"{until}","since_boot_nanos":null}}}},"unaccepted":[]}}"#
+        );
+        std::fs::write(&state, &content).unwrap();
+        let gateway = Gateway::start(&backend, &["--state", state.to_str().unwrap()]);
+        send(&gateway, 0, 105);
+        let (_, _, log) = gateway.stop_with_log();
+        assert_eq!(log.matches("ahead of this machine's clock; it is kept as").count(), 1, "{log}");
+        assert_eq!(total(&metered(&backend), "phasemeter.gpu.cost"), 105 * NANO_USD);
+        let aside = directory.path().join("state.json.unreadable");
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), content);
+    }
 }
 
 /// Scenario: a gateway that prices spans is killed. A span has its cost; other spans could still arrive for

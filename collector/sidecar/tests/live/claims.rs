@@ -437,7 +437,8 @@ fn wall_clock_behind_an_earlier_run_is_reported() {
     machine.assert_claimed_once();
 }
 
-/// Scenario: the file of the state is empty or torn, as a crash of the machine can leave it.
+/// Scenario: the file of the state is empty or torn, as a crash of the machine can leave it, or of a time that has not
+/// come.
 /// Guarantee: the run starts, states what it does not know, and keeps the file under another name.
 #[test]
 fn damaged_state_is_kept_aside_and_reported() {
@@ -446,11 +447,18 @@ fn damaged_state_is_kept_aside_and_reported() {
     machine.backend.wait_for_sums(&name);
     drop(run);
     let whole = std::fs::read(machine.state()).unwrap();
-    for damaged in [&b""[..], &whole[..whole.len() / 2], b"{}"] {
+    let damage = "not a file of --state, or damaged";
+    let future = br#"{"schema":"phasemeter.claims/0.1","boot_id":null,"began":null,"claimed_until":
+        {"GPU-a":{"wall":"2099-01-01T00:00:00Z","since_boot_nanos":null}},"unaccepted":[]}"#;
+    for (damaged, problem) in [
+        (&b""[..], damage),
+        (&whole[..whole.len() / 2], damage),
+        (b"{}", damage),
+        (future, "has times up to 2099-01-01T00:00:00Z, ahead of this machine's clock"),
+    ] {
         std::fs::write(machine.state(), damaged).unwrap();
         let (_, mut command) = machine.command();
-        let (mut run, log) =
-            crate::run::started_at("not a file of --state, or damaged", &mut command);
+        let (mut run, log) = crate::run::started_at(problem, &mut command);
         log.wait_for("metering ");
         send(run.0.id(), SIGTERM).unwrap();
         assert_eq!(wait(&mut run.0), Some(0));
@@ -462,7 +470,7 @@ fn damaged_state_is_kept_aside_and_reported() {
     let groups = logs.flat_map(|it| decode::<ExportLogsServiceRequest>(it).resource_logs);
     let records = groups.flat_map(|group| group.scope_logs).flat_map(|scope| scope.log_records);
     let unknown = records.filter(|it| it.event_name == "phasemeter.gpu.metering_started");
-    assert_eq!(unknown.count(), 3 * 2);
+    assert_eq!(unknown.count(), 4 * 2);
 }
 
 fn beside(path: &Path, extension: &str) -> PathBuf {

@@ -49,7 +49,7 @@ pub(super) enum Left {
     Nothing,
     /// A file that can be read.
     Content(Box<Content>),
-    /// A file that cannot be read.
+    /// A file that cannot be used.
     Unreadable,
 }
 
@@ -125,7 +125,7 @@ impl StateFile {
         let left = match read_file(path, MAX_BYTES) {
             Ok(text) => match Content::parse(&text) {
                 Some(content) => Left::Content(Box::new(content)),
-                None => set_aside(path),
+                None => set_aside(path, "not a file of --state, or damaged"),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Left::Nothing,
             Err(source) => {
@@ -135,6 +135,12 @@ impl StateFile {
         };
         let path = path.to_owned();
         Ok((Self { path, file, written: None, has_failed: false }, left))
+    }
+
+    /// Keeps what is left under another name, since it has this time, which has not come.
+    pub(super) fn set_aside(&self, newest: Timestamp) -> Left {
+        let newest = Instant(newest);
+        set_aside(&self.path, &format!("has times up to {newest}, ahead of this machine's clock"))
     }
 
     /// Replaces the contents, if they are others.
@@ -170,18 +176,15 @@ impl StateFile {
     }
 }
 
-/// Keeps a file that cannot be read under another name.
-fn set_aside(path: &Path) -> Left {
+/// Keeps a file that cannot be used under another name.
+fn set_aside(path: &Path, problem: &str) -> Left {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".unreadable");
     let kept = match fs::rename(path, &aside) {
         Ok(()) => format!("it is kept as {}", Path::new(&aside).display()),
         Err(error) => format!("it is replaced, since it cannot be renamed: {error}"),
     };
-    warn!(
-        "{}: not a file of --state, or damaged; {kept}; what an earlier run has billed is not known",
-        path.display()
-    );
+    warn!("{}: {problem}; {kept}; what an earlier run has billed is not known", path.display());
     Left::Unreadable
 }
 

@@ -19,7 +19,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::{Receipt, RequestOutcome};
 use phasemeter_otlp::encode::Outgoing;
-use phasemeter_sources::clock::Clock;
+use phasemeter_sources::clock::{Clock, MAX_AHEAD, wall_time};
 use tracing::warn;
 
 use self::file::{InstantFormat, Left, Restored, StateFile};
@@ -68,7 +68,7 @@ impl Claims {
     pub(super) fn begin(&mut self, clock: Clock) -> Option<String> {
         let now = clock.now();
         self.marks.clock = Some(clock);
-        let note = self.restore();
+        let note = self.restore(now);
         let is_first = self.ledger.until.is_empty();
         self.began = self.began.or(Some(now)).filter(|_| is_first);
         self.write(WallOffset::default());
@@ -77,12 +77,18 @@ impl Claims {
 
     /// Begins a run whose readings have times of other machines.
     pub(super) fn begin_reported(&mut self) {
-        self.restore();
+        self.restore(wall_time());
     }
 
-    fn restore(&mut self) -> Option<String> {
+    /// Restores what earlier runs have left. If it is of a time that has not come, it is not known what they have
+    /// billed: they would have billed all time until then.
+    fn restore(&mut self, now: Timestamp) -> Option<String> {
         let Left::Content(content) = &self.left else { return None };
         let Restored { ledger, began, newest } = content.restore(&self.marks)?;
+        if let Some((at, _)) = newest.filter(|(at, _)| at.since(now) > MAX_AHEAD) {
+            self.left = self.file.set_aside(at);
+            return None;
+        }
         (self.ledger, self.began) = (ledger, began);
         let (at, wall) = newest?;
         let (back, forward) = (wall.since(at), at.since(wall));
