@@ -1,10 +1,21 @@
-//! How much memory this process's control groups leave free: the upper bound for a compiling
+//! The memory of this process's control groups: what they leave free is the upper bound for a compiling
 //! child, so that the kernel does not kill the whole container for it.
 //!
 //! Must not depend on what the memory is for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The memory limit of this process's control groups; `None` if they have none.
+#[must_use]
+pub fn limit() -> Option<u64> {
+    limit_at(Path::new("/"))
+}
+
+fn limit_at(root: &Path) -> Option<u64> {
+    let own = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    groups(&root.join("sys/fs/cgroup"), &own).filter_map(|(group, files)| files.limit(&group)).min()
+}
 
 /// Bytes that this process's control groups leave free, by the files below `root`: `/`, except in
 /// tests. `None` if there are no groups, or none has a limit. Page cache that the kernel can drop
@@ -17,6 +28,11 @@ pub(crate) fn free(root: &Path) -> Option<u64> {
 /// The same for a hierarchy mounted at `root` and the text of `/proc/self/cgroup`: the minimum over
 /// the process's group and its ancestors.
 fn free_below(root: &Path, own: &str) -> Option<u64> {
+    groups(root, own).filter_map(|(group, files)| files.free(&group)).min()
+}
+
+/// The process's groups and their ancestors, each with the names of its files.
+fn groups(root: &Path, own: &str) -> impl Iterator<Item = (PathBuf, &'static Files)> {
     let groups = own.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let path = path.trim_start_matches('/');
@@ -28,15 +44,11 @@ fn free_below(root: &Path, own: &str) -> Option<u64> {
             _ => None,
         }
     });
-    groups
-        .flat_map(|(root, path, files)| {
-            // In a container the path may be the host's and not exist here; the container's own
-            // group is then at the root.
-            let candidates: Vec<PathBuf> =
-                Path::new(path).ancestors().map(|path| root.join(path)).collect();
-            candidates.into_iter().filter_map(|group| files.free(&group))
-        })
-        .min()
+    groups.flat_map(|(root, path, files)| {
+        // In a container the path may be the host's and not exist here; the container's own
+        // group is then at the root.
+        Path::new(path).ancestors().map(move |path| (root.join(path), files))
+    })
 }
 
 /// File names of a cgroup version.
@@ -56,10 +68,14 @@ const V1: Files = Files {
 };
 
 impl Files {
+    fn limit(&self, group: &Path) -> Option<u64> {
+        // "max" does not parse: no limit.
+        fs::read_to_string(group.join(self.limit)).ok()?.trim().parse().ok()
+    }
+
     fn free(&self, group: &Path) -> Option<u64> {
         let read = |name| fs::read_to_string(group.join(name)).ok();
-        // "max" does not parse: no limit.
-        let limit: u64 = read(self.limit)?.trim().parse().ok()?;
+        let limit = self.limit(group)?;
         let used: u64 = read(self.used)?.trim().parse().ok()?;
         let stat = read("memory.stat").unwrap_or_default();
         let droppable = stat
@@ -85,7 +101,7 @@ mod tests {
     #[test]
     fn free_reads_the_groups_of_this_process() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(free(root.path()), None);
+        assert_eq!((free(root.path()), limit_at(root.path())), (None, None));
         write(
             root.path(),
             &[
@@ -94,7 +110,7 @@ mod tests {
                 ("sys/fs/cgroup/pod/memory.current", "90\n"),
             ],
         );
-        assert_eq!(free(root.path()), Some(10));
+        assert_eq!((free(root.path()), limit_at(root.path())), (Some(10), Some(100)));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub mod policy;
 // Loading.
 pub mod artifact;
 mod candidate;
-mod cgroup;
+pub mod cgroup;
 #[cfg_attr(not(feature = "compiler"), path = "codegen/absent.rs")]
 mod codegen;
 pub mod compile;

@@ -18,7 +18,7 @@ use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
-use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
+use phasemeter_otlp::receiver::{Received, accept_bytes, keep_resources};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
@@ -207,31 +207,16 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             assert!(!error.contains('\n') && error.len() < 1_000, "{error}");
             assert!(error.contains(": "), "{error}");
         }
-        Ok(received) => {
-            let request = received.decode().expect("what is accepted can be decoded");
-            let again = accept_bytes(signal, false, None, received.body()).unwrap();
-            assert_eq!(again.body(), received.body());
-            assert_eq!(again.items(), received.items());
-            let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
-            let exclusions = Exclusions::default();
-            let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
-            intake.take(&request, Timestamp::LAST, Nanos::ZERO, &mut buffer);
-            assert!(buffer.release_all().len() as u64 <= received.items());
-            let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
-            let replicas = Replicas::default();
-            let (rest, spans) = filter.split(received.clone(), &replicas);
-            let left = rest.map_or(0, |rest| rest.items());
-            assert_eq!(left + spans.chosen.len() as u64, received.items());
-            let is_kept = |id: &[u8]| id[0].is_multiple_of(2);
-            let kept = keep_resources(received.clone(), &is_kept).map_or(0, |it| it.items());
-            let others = keep_resources(received.clone(), &|id| !is_kept(id));
-            assert!(kept + others.map_or(0, |it| it.items()) >= received.items());
-            let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH, replicas);
-            assert!(counters.take(&request, Timestamp::LAST).len() as u64 <= received.items());
+        Ok(parts) => {
+            parts.iter().for_each(hold_for_accepted);
+            let items = parts.iter().map(Received::items).sum::<u64>();
             let times = REPEATED / body.len().max(1);
             if !is_json && times > 1 {
                 match accept_bytes(signal, false, encoding, &body.repeat(times)) {
-                    Ok(repeated) => assert_eq!(repeated.items(), received.items() * times as u64),
+                    Ok(repeated) => {
+                        let repeated: u64 = repeated.iter().map(Received::items).sum();
+                        assert_eq!(repeated, items * times as u64);
+                    }
                     Err(error) => {
                         let is_limit = ["larger than", "too much memory", "out of capacity"];
                         assert!(is_limit.iter().any(|limit| error.contains(limit)), "{error}");
@@ -240,6 +225,31 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// What holds for each part of an accepted request.
+fn hold_for_accepted(received: &Received) {
+    let request = received.decode().expect("what is accepted can be decoded");
+    let again = accept_bytes(received.signal(), false, None, received.body()).unwrap();
+    let bodies: Vec<u8> = again.iter().flat_map(|part| part.body().to_vec()).collect();
+    assert!(again.len() > 1 || bodies == received.body()[..]);
+    assert_eq!(again.iter().map(Received::items).sum::<u64>(), received.items());
+    let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
+    let exclusions = Exclusions::default();
+    let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
+    intake.take(&request, Timestamp::LAST, Nanos::ZERO, &mut buffer);
+    assert!(buffer.release_all().len() as u64 <= received.items());
+    let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
+    let replicas = Replicas::default();
+    let (rest, spans) = filter.split(received.clone(), &replicas);
+    let left = rest.map_or(0, |rest| rest.items());
+    assert_eq!(left + spans.chosen.len() as u64, received.items());
+    let is_kept = |id: &[u8]| id[0].is_multiple_of(2);
+    let kept = keep_resources(received.clone(), &is_kept).map_or(0, |it| it.items());
+    let others = keep_resources(received.clone(), &|id| !is_kept(id));
+    assert!(kept + others.map_or(0, |it| it.items()) >= received.items());
+    let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH, replicas);
+    assert!(counters.take(&request, Timestamp::LAST).len() as u64 <= received.items());
 }
 
 /// A page or dump of Prometheus is rejected with one line, or metered with consistent accounts.

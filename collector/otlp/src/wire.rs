@@ -14,26 +14,58 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// The fields of a message, in order; `None` if it is malformed.
-pub(crate) fn fields(message: &[u8]) -> Option<Vec<Field<'_>>> {
-    let mut fields = Vec::new();
-    let mut rest = message;
-    while !rest.is_empty() {
-        let start = rest;
-        let (tag, wire_type) = decode_key(&mut rest).ok()?;
-        let value = if wire_type == WireType::LengthDelimited {
-            let length = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
-            let (value, after) = rest.split_at_checked(length)?;
-            rest = after;
-            Some(value)
-        } else {
-            skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
-            None
-        };
-        let (whole, _) = start.split_at_checked(start.len() - rest.len())?;
-        fields.push(Field { tag, whole, value });
+/// The fields of a message, in order. `None` in place of one that is malformed, and then no further ones.
+pub(crate) fn fields(message: &[u8]) -> Fields<'_> {
+    Fields { rest: message }
+}
+
+/// See [`fields`].
+#[derive(Clone, Debug)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Option<Field<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = first_field(&mut self.rest);
+        if field.is_none() {
+            self.rest = &[];
+        }
+        Some(field)
     }
-    Some(fields)
+}
+
+fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
+    let start = *rest;
+    let (tag, wire_type) = decode_key(rest).ok()?;
+    let value = if wire_type == WireType::LengthDelimited {
+        let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
+        let (value, after) = rest.split_at_checked(length)?;
+        *rest = after;
+        Some(value)
+    } else {
+        skip_field(wire_type, tag, rest, DecodeContext::default()).ok()?;
+        None
+    };
+    let (whole, _) = start.split_at_checked(start.len() - rest.len())?;
+    Some(Field { tag, whole, value })
+}
+
+/// The fields of a message without those of these tags; `None` if it is malformed.
+pub(crate) fn without(message: &[u8], tags: &[u32]) -> Option<Vec<u8>> {
+    let mut others = Vec::new();
+    for field in fields(message) {
+        let Field { tag, whole, .. } = field?;
+        if !tags.contains(&tag) {
+            others.extend_from_slice(whole);
+        }
+    }
+    Some(others)
 }
 
 /// Appends a field whose value has a length.

@@ -66,7 +66,7 @@ pub use prices::{
 };
 pub use work::WorkUnit;
 #[cfg(feature = "gateway")]
-pub use workload::{SpanArgs, WorkMappingArgs};
+pub use workload::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
 /// Measures what GPUs cost and how much of it is wasted, and exports it over OpenTelemetry.
 #[derive(Debug, Parser)]

@@ -12,7 +12,7 @@ const RESOURCE: u32 = 1;
 
 /// A hash of each resource, once. A malformed request is one of a resource of its own.
 pub(super) fn resources(body: &[u8]) -> Vec<u64> {
-    let elements = fields(body).unwrap_or_default().into_iter();
+    let elements = fields(body).flatten();
     let mut hashes: Vec<u64> =
         elements.filter_map(|it| value(&it, ELEMENT)).map(resource).collect();
     hashes.sort_unstable();
@@ -21,8 +21,8 @@ pub(super) fn resources(body: &[u8]) -> Vec<u64> {
 }
 
 fn resource(element: &[u8]) -> u64 {
-    let parts = fields(element).unwrap_or_default();
-    let resource = parts.iter().find_map(|it| value(it, RESOURCE)).unwrap_or_default();
+    let resource = fields(element).flatten().find_map(|it| value(&it, RESOURCE));
+    let resource = resource.unwrap_or_default();
     BuildHasherDefault::<DefaultHasher>::default().hash_one(resource)
 }
 

@@ -32,7 +32,7 @@ impl PendingBody {
     ) -> Result<Self, RequestError> {
         // The size that `content-length` announces.
         if body.size_hint().lower() > limit as u64 {
-            return Err(RequestError::TooLarge { limit });
+            return Err(RequestError::TooLarge { limit: limits.request_bytes });
         }
         let mut begun = Self { body, first: None, started: Instant::now(), limit };
         begun.first = begun.next(begun.started + limits.body_timeout).await?;
@@ -50,7 +50,7 @@ impl PendingBody {
         let mut next = self.first.take();
         while let Some(data) = next {
             if bytes.len() + data.len() > limit {
-                return Err(RequestError::TooLarge { limit });
+                return Err(RequestError::TooLarge { limit: limits.request_bytes });
             }
             if !reservation.cover(bytes.len() + data.len()) {
                 return Err(RequestError::Exhausted);

@@ -60,8 +60,23 @@ impl Reservation {
         taken
     }
 
+    /// Divides the reservation among these, each of which holds its part. `None` if the budget is exhausted: together
+    /// they may be larger than what they were made of.
+    pub(super) fn divide(mut self, all: Vec<Vec<u8>>) -> Option<Vec<Bytes>> {
+        let kept = |bytes: &Vec<u8>| bytes.len().max(MIN_BYTES);
+        if !self.cover(all.iter().map(kept).sum()) {
+            return None;
+        }
+        let attached = all.into_iter().map(|bytes| {
+            let of_bytes = kept(&bytes);
+            self.bytes -= of_bytes;
+            Self { left: Arc::clone(&self.left), bytes: of_bytes }.attach(bytes)
+        });
+        Some(attached.collect())
+    }
+
     /// These bytes, which hold the reservation until the last reference is dropped.
-    pub(super) fn attach(mut self, mut bytes: Vec<u8>) -> Bytes {
+    fn attach(mut self, mut bytes: Vec<u8>) -> Bytes {
         bytes.shrink_to_fit();
         let kept = bytes.len().max(MIN_BYTES);
         let excess = self.bytes.saturating_sub(kept);
@@ -89,12 +104,20 @@ mod tests {
         assert!(reservation.cover(4 * MIN_BYTES));
         assert!(!reservation.cover(11 * MIN_BYTES), "exhausted");
         assert_eq!(left(), 6 * MIN_BYTES);
-        let bytes = reservation.attach(vec![7; 2 * MIN_BYTES]);
+        let bytes = reservation.divide(vec![vec![7; 2 * MIN_BYTES]]).unwrap().remove(0);
         assert_eq!(left(), 8 * MIN_BYTES, "only what is kept counts");
         let part = bytes.slice(5..);
         drop(bytes);
         assert_eq!(left(), 8 * MIN_BYTES);
         drop(part);
+        assert_eq!(left(), 10 * MIN_BYTES);
+        let parts = vec![vec![7; 2 * MIN_BYTES], vec![7; 10], vec![7; 3 * MIN_BYTES]];
+        let mut held = budget.begin().unwrap().divide(parts.clone()).unwrap();
+        assert_eq!(left(), 4 * MIN_BYTES);
+        assert!(budget.begin().unwrap().divide(parts).is_none(), "exhausted");
+        held.remove(0);
+        assert_eq!(left(), 6 * MIN_BYTES);
+        drop(held);
         assert_eq!(left(), 10 * MIN_BYTES);
     }
 

@@ -25,7 +25,9 @@ pub(super) enum RequestError {
     MediaType,
     #[error("compression: not supported; use gzip, zstd or none")]
     Encoding,
-    #[error("request: larger than {limit} bytes; send smaller batches")]
+    #[error(
+        "request: larger than {limit} bytes; send smaller batches, or raise --max-request-body-size"
+    )]
     TooLarge { limit: usize },
     #[error("request: takes too much memory when decoded; send smaller batches")]
     TooComplex,

@@ -12,6 +12,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::error::RequestError;
 use super::footprint::footprint;
 use super::limits::Limits;
+use super::split::split;
 use crate::items::Items;
 use crate::signal::Signal;
 
@@ -21,12 +22,18 @@ const ELEMENT: u32 = 1;
 /// A request that can be accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Inspected {
-    /// The body without malformed elements.
+    /// Its parts, without malformed elements.
+    pub(super) parts: Vec<Part>,
+    /// What was cut out, if anything.
+    pub(super) rejected: Option<Rejected>,
+}
+
+/// A part of a request, which is a request by itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
     pub(super) body: Vec<u8>,
     /// Number of its spans, data points or log records.
     pub(super) items: u64,
-    /// What was cut out, if anything.
-    pub(super) rejected: Option<Rejected>,
 }
 
 /// Malformed elements.
@@ -38,22 +45,39 @@ pub(super) struct Rejected {
     pub(super) reason: String,
 }
 
-/// Inspects a request, in one pass; an error if nothing of it can be accepted.
+/// Inspects a request by its parts, in one pass; an error if nothing of it can be accepted.
 pub(super) fn inspect(
+    signal: Signal,
+    body: Vec<u8>,
+    limits: &Limits,
+) -> Result<Inspected, RequestError> {
+    let (mut elements, mut rejected) = (0, None);
+    let parts = split(signal, body, limits).into_iter();
+    let parts = parts.map(|part| inspect_part(signal, part, limits, &mut elements, &mut rejected));
+    let parts = parts.collect::<Result<_, _>>()?;
+    match rejected {
+        Some(Rejected { elements: malformed, reason }) if malformed == elements => {
+            Err(RequestError::malformed(reason))
+        }
+        rejected => Ok(Inspected { parts, rejected }),
+    }
+}
+
+fn inspect_part(
     signal: Signal,
     mut body: Vec<u8>,
     limits: &Limits,
-) -> Result<Inspected, RequestError> {
-    let mut items = 0;
-    let mut rejected: Option<Rejected> = None;
-    let (mut elements, mut memory) = (0, 0_usize);
+    elements: &mut u64,
+    rejected: &mut Option<Rejected>,
+) -> Result<Part, RequestError> {
+    let (mut items, mut memory) = (0, 0_usize);
     // What was read, and at the beginning what is kept of it.
     let (mut read, mut kept) = (0, 0);
     while let Some(rest) = body.get(read..).filter(|rest| !rest.is_empty()) {
         let FieldBytes { length, element } =
             first_field(rest).ok_or_else(|| RequestError::malformed("invalid protobuf"))?;
         let counted = element.map(|element| {
-            elements += 1;
+            *elements += 1;
             let footprint = rest.get(..length).and_then(|whole| footprint(signal, whole));
             let footprint = footprint.ok_or_else(|| "invalid protobuf".to_owned())?;
             memory = memory.saturating_add(footprint.max(element.len()));
@@ -76,13 +100,8 @@ pub(super) fn inspect(
         }
         read += length;
     }
-    if let Some(Rejected { reason, .. }) =
-        rejected.as_ref().filter(|rejected| rejected.elements == elements)
-    {
-        return Err(RequestError::malformed(reason));
-    }
     body.truncate(kept);
-    Ok(Inspected { body, items, rejected })
+    Ok(Part { body, items })
 }
 
 /// The first field of a request.
@@ -122,7 +141,7 @@ fn count(signal: Signal, element: &[u8]) -> Result<u64, prost::DecodeError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Inspected, Limits, RequestError, inspect};
+    use super::{Inspected, Limits, Part, Rejected, RequestError, inspect};
     use crate::signal::Signal;
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
@@ -136,8 +155,26 @@ mod tests {
         ExportTraceServiceRequest { resource_spans }.encode_to_vec()
     }
 
-    fn inspected(body: &[u8]) -> Result<Inspected, RequestError> {
-        inspect(Signal::Traces, body.to_vec(), &Limits::default())
+    /// The body and the number of items that are accepted of a small request, and what is rejected.
+    fn inspected(body: &[u8]) -> Result<(Vec<u8>, u64, Option<Rejected>), RequestError> {
+        let limits = Limits { part_bytes: usize::MAX, ..Limits::default() };
+        let Inspected { mut parts, rejected } = inspect(Signal::Traces, body.to_vec(), &limits)?;
+        let Part { body, items } = parts.remove(0);
+        Ok((body, items, rejected))
+    }
+
+    /// Guarantee: whatever is malformed in one part of a large request costs that part only.
+    #[test]
+    fn malformed_element_of_a_large_request_is_cut_out_of_its_part() {
+        let limits = Limits { part_bytes: 100, ..Limits::default() };
+        let body = [&element(30)[..], INVALID, &element(30)].concat();
+        let Inspected { parts, rejected } = inspect(Signal::Traces, body, &limits).unwrap();
+        assert!(parts.len() > 5 && parts.iter().all(|part| part.body.len() <= 100));
+        let items: u64 = parts.iter().map(|part| part.items).sum();
+        assert_eq!((items, rejected.unwrap().elements), (60, 1));
+        let body = INVALID.repeat(100);
+        let error = inspect(Signal::Traces, body, &limits).unwrap_err();
+        assert!(matches!(error, RequestError::Malformed { .. }), "{error}");
     }
 
     /// An element whose scope spans are not UTF-8.
@@ -149,13 +186,13 @@ mod tests {
     #[test]
     fn bytes_of_valid_request_do_not_change() {
         let body = [&element(3)[..], UNKNOWN, &element(2)].concat();
-        assert_eq!(inspected(&body), Ok(Inspected { body, items: 5, rejected: None }));
+        assert_eq!(inspected(&body), Ok((body, 5, None)));
     }
 
     #[test]
     fn malformed_element_is_cut_out_and_reported() {
         let body = [&element(3)[..], INVALID, UNKNOWN, &element(2), INVALID].concat();
-        let Inspected { body, items, rejected } = inspected(&body).unwrap();
+        let (body, items, rejected) = inspected(&body).unwrap();
         assert_eq!(body, [&element(3)[..], UNKNOWN, &element(2)].concat());
         let rejected = rejected.unwrap();
         assert_eq!((items, rejected.elements), (5, 2));
@@ -183,7 +220,7 @@ mod tests {
         let large = element(10_000);
         let malformed = INVALID.repeat(100_000);
         let body = [&malformed[..], &large, UNKNOWN, &malformed].concat();
-        let Inspected { body, items, rejected } = inspected(&body).unwrap();
+        let (body, items, rejected) = inspected(&body).unwrap();
         assert_eq!(body, [&large[..], UNKNOWN].concat());
         assert_eq!((items, rejected.unwrap().elements), (10_000, 200_000));
     }
@@ -200,7 +237,7 @@ mod tests {
             let length = damaged.len();
             damaged[at % length] ^= flip;
             for body in [&mut bytes, &mut damaged] {
-                if let Ok(Inspected { body, items, .. }) = inspected(body) {
+                if let Ok((body, items, _)) = inspected(body) {
                     let request = ExportTraceServiceRequest::decode(&body[..]).unwrap();
                     let scopes = request.resource_spans.iter().flat_map(|it| &it.scope_spans);
                     let spans: usize = scopes.map(|it| it.spans.len()).sum();

@@ -1,13 +1,14 @@
 //! The receiver: OTLP over gRPC, http/protobuf and http/json, on the same addresses.
 //!
 //! ```text
-//! socket → body (size, memory, time) → decompress → inspect → bounded channel of [`Received`]
+//! socket → body (size, memory, time) → decompress → split → inspect → channel of [`Received`]
 //! ```
 //!
 //! A request is accepted once it is in the channel. Under pressure the client is asked to retry:
 //! nothing that was accepted is dropped here, and memory is limited by [`Limits`]. Must not depend on
 //! what happens to accepted requests.
 
+mod accept;
 mod attributes;
 mod body;
 mod budget;
@@ -35,6 +36,7 @@ mod security;
 mod server;
 mod service;
 mod span_view;
+mod split;
 mod stats;
 mod take_spans;
 
@@ -44,7 +46,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -56,8 +58,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::rustls;
 
+use self::accept::accept;
 use self::budget::Budget;
 pub use self::counters::{CounterView, counter_points};
+use self::decompress::Encoding;
+use self::error::RequestError;
 pub use self::held_span::{HeldRequest, HeldSpan, held_requests};
 pub use self::keep_resources::keep_resources;
 pub use self::limits::Limits;
@@ -73,10 +78,6 @@ pub use self::stats::{ReceiverCounts, ReceiverStats};
 pub use self::take_spans::{TakenSpans, take_spans};
 use crate::signal::Signal;
 use crate::unix_socket::listen_privately;
-
-/// Number of accepted requests that may wait to be taken. Their bytes are limited by
-/// [`Limits::bytes_in_flight`].
-const CHANNEL: usize = 1_024;
 
 /// How to listen, and for whom.
 #[derive(Clone, Debug, Default)]
@@ -123,20 +124,22 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts listening. Accepted requests arrive in the channel, in the order of their acceptance.
+    /// Starts listening. Accepted requests arrive in the channel, in the order of their acceptance, each in one or
+    /// several parts.
     ///
     /// # Errors
     /// Returns an error if an address is insecure or not available.
     pub fn start(
         config: ReceiverConfig,
     ) -> Result<(Self, mpsc::Receiver<Received>), ReceiverError> {
-        let (requests, received) = mpsc::sync_channel(CHANNEL);
+        // What waits in it is limited by its bytes.
+        let (requests, received) = mpsc::channel();
         Ok((Self::start_with(config, requests)?, received))
     }
 
     fn start_with(
         config: ReceiverConfig,
-        requests: SyncSender<Received>,
+        requests: Sender<Received>,
     ) -> Result<Self, ReceiverError> {
         let ReceiverConfig { listen, tls, token, limits } = config;
         if (tls.is_none() || token.is_none())
@@ -252,7 +255,7 @@ fn remove_stale(path: &Path) {
     }
 }
 
-/// The bytes that the receiver makes of a request without a network: for tests of hostile input.
+/// What the receiver makes of a request without a network, in parts: for tests of hostile input.
 ///
 /// # Errors
 /// Returns the sentence that the client would receive.
@@ -261,18 +264,18 @@ pub fn accept_bytes(
     is_json: bool,
     encoding: Option<&str>,
     body: &[u8],
-) -> Result<Received, String> {
+) -> Result<Vec<Received>, String> {
     let limits = Limits::default();
-    let accept = || {
-        let encoding = decompress::Encoding::named(encoding)?;
+    let read = || {
+        let encoding = Encoding::named(encoding)?;
         let budget = Budget::new(limits.bytes_in_flight);
-        let mut reservation = budget.begin().ok_or(error::RequestError::Exhausted)?;
-        let body = encoding.decompress(body.to_vec(), limits.request_bytes, &mut reservation)?;
-        let body =
-            if is_json { json::to_protobuf(signal, &body, limits.request_bytes)? } else { body };
-        let inspected = inspect::inspect(signal, body, &limits)?;
-        let body = reservation.attach(inspected.body);
-        Ok(Received { signal, items: inspected.items, body })
+        let mut reservation = budget.begin().ok_or(RequestError::Exhausted)?;
+        let mut body =
+            encoding.decompress(body.to_vec(), limits.request_bytes, &mut reservation)?;
+        if is_json {
+            body = json::to_protobuf(signal, &body, limits.request_bytes)?;
+        }
+        accept(signal, body, reservation, &limits).map(|(received, _)| received)
     };
-    accept().map_err(|error: error::RequestError| error.to_string())
+    read().map_err(|error: RequestError| error.to_string())
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::Sender;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
@@ -12,12 +12,13 @@ use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use prost::Message;
 
+use super::accept::accept;
 use super::body::PendingBody;
 use super::budget::{Budget, Reservation};
 use super::decompress::Encoding;
 use super::error::RequestError;
 use super::grpc;
-use super::inspect::{Inspected, Rejected, inspect};
+use super::inspect::Rejected;
 use super::json;
 use super::limits::Limits;
 use super::received::Received;
@@ -34,7 +35,7 @@ pub(super) struct Service {
     pub(super) limits: Limits,
     pub(super) token: Option<BearerToken>,
     pub(super) budget: Budget,
-    pub(super) requests: SyncSender<Received>,
+    pub(super) requests: Sender<Received>,
     pub(super) stats: Arc<ReceiverStats>,
     /// Number of requests that are being read.
     pub(super) reading: AtomicUsize,
@@ -109,13 +110,9 @@ impl Service {
         let _reading = self.begin_reading().ok_or(RequestError::Exhausted)?;
         let mut reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
         let message = self.read(signal, transport, parts, body, &mut reservation).await?;
-        let Inspected { body, items, rejected } = inspect(signal, message, &self.limits)?;
-        if items > 0 {
-            let received = Received { signal, items, body: reservation.attach(body) };
-            self.requests.try_send(received).map_err(|error| match error {
-                TrySendError::Full(_) => RequestError::Exhausted,
-                TrySendError::Disconnected(_) => RequestError::Closed,
-            })?;
+        let (parts, rejected) = accept(signal, message, reservation, &self.limits)?;
+        for received in parts.into_iter().filter(|it| it.items > 0) {
+            self.requests.send(received).map_err(|_| RequestError::Closed)?;
         }
         Ok((signal, rejected))
     }

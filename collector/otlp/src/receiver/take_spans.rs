@@ -13,7 +13,7 @@ use super::held_span::{HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, S
 use super::received::Received;
 use super::span_view::{ResourceView, SpanView};
 use crate::signal::Signal;
-use crate::wire::{Field, fields, push_field};
+use crate::wire::{Field, fields, push_field, without};
 
 /// A request without the spans that were taken out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl<R, T> Taking<'_, R, T> {
     }
 
     fn resource(&mut self, element: &[u8]) -> Option<Remaining> {
-        let head = without(element, SCOPE_SPANS)?;
+        let head = without(element, &[SCOPE_SPANS])?;
         let decoded = ResourceSpans::decode(&head[..]).ok()?;
         let attributes = decoded.resource.map(|resource| resource.attributes).unwrap_or_default();
         let attributes = Attributes::new(&attributes);
@@ -102,7 +102,7 @@ impl<R, T> Taking<'_, R, T> {
         let of_resource = (self.of_resource)(resource);
         let head: Arc<[u8]> = head.into();
         filter(element, SCOPE_SPANS, &mut |scope_spans| {
-            let scope_head = without(scope_spans, SPANS)?;
+            let scope_head = without(scope_spans, &[SPANS])?;
             let decoded = ScopeSpans::decode(&scope_head[..]).ok()?;
             let scope = decoded.scope.map(|scope| scope.name).unwrap_or_default();
             let group = SpanGroup { resource: Arc::clone(&head), scope: scope_head.into() };
@@ -133,7 +133,8 @@ pub(super) fn filter(
 ) -> Option<Remaining> {
     let mut out = Vec::new();
     let (mut is_whole, mut left) = (true, 0);
-    for Field { tag: found, whole, value } in fields(message)? {
+    for field in fields(message) {
+        let Field { tag: found, whole, value } = field?;
         let of_tag = value.filter(|_| found == tag);
         match of_tag.map_or(Some(Remaining::All), &mut *remaining)? {
             Remaining::All => {
@@ -153,12 +154,6 @@ pub(super) fn filter(
         (false, 0) => Remaining::Nothing,
         (false, _) => Remaining::Part(out),
     })
-}
-
-/// The fields of a message without those of this tag.
-fn without(message: &[u8], tag: u32) -> Option<Vec<u8>> {
-    let others = fields(message)?.into_iter().filter(|field| field.tag != tag);
-    Some(others.flat_map(|field| field.whole).copied().collect())
 }
 
 #[cfg(test)]

@@ -195,6 +195,13 @@ fn too_large_request_is_rejected_without_being_read() {
     let (_receiver, _received, address) = start(Limits { request_bytes: 1 << 16, ..limits() });
     let reply = post(&address, "/v1/traces", &[PROTOBUF], &vec![0; 1 << 17]);
     assert_eq!(reply.status, 413, "{}", reply.text());
+    let text = "larger than 65536 bytes; send smaller batches, or raise --max-request-body-size";
+    assert!(reply.text().contains(text), "{}", reply.text());
+    let frame = [&[0][..], &(1_u32 << 17).to_be_bytes(), &vec![0; 1 << 17]].concat();
+    let grpc = ["content-type: application/grpc", "te: trailers"];
+    let reply = post(&address, Signal::Traces.grpc_method(), &grpc, &frame);
+    assert_eq!(reply.header("grpc-status").as_deref(), Some("8"), "{}", reply.text());
+    assert!(reply.text().replace("%20", " ").contains("bytes; send smaller batches"));
     // Only announced.
     let head = format!(
         "POST /v1/traces HTTP/1.1\r\nhost: a\r\n{PROTOBUF}\r\ncontent-length: 65537\r\n\r\n"

@@ -13,7 +13,9 @@ use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
-use super::{MeterArgs, MeteringArgs, MissingArgs, SpanArgs, WindowArgs, WorkMappingArgs};
+use super::{
+    MeterArgs, MeteringArgs, MissingArgs, RequestSizeArgs, SpanArgs, WindowArgs, WorkMappingArgs,
+};
 
 /// `phasemeter gateway`.
 #[derive(Debug, Args)]
@@ -123,6 +125,9 @@ pub struct ReceiveArgs {
     /// File with the bearer token that every client must send.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub size: RequestSizeArgs,
 }
 
 impl GatewayArgs {

@@ -16,7 +16,7 @@ use phasemeter_sources::nvidia_smi::UtcOffset;
 use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 #[cfg(feature = "gateway")]
-use super::{SpanArgs, WorkMappingArgs};
+use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 use crate::sampler::SamplerConfig;
 
 /// `phasemeter record`.
@@ -82,6 +82,10 @@ pub struct RunArgs {
     #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub spans: SpanArgs,
+
+    #[cfg(feature = "gateway")]
+    #[command(flatten)]
+    pub request_size: RequestSizeArgs,
 
     #[cfg(feature = "gateway")]
     #[command(flatten)]

@@ -8,6 +8,7 @@ use clap::Args;
 use phasemeter_attribution::Limits;
 use phasemeter_attribution::selection::Selection;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::receiver;
 
 use super::value::seconds;
 use crate::gateway::SpanFilter;
@@ -39,6 +40,15 @@ pub struct SpanArgs {
     pub span_memory: u16,
 }
 
+/// What the receiver takes.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RequestSizeArgs {
+    /// MiB of a received request at most, compressed or not, over gRPC and HTTP; at most a quarter of the memory limit
+    /// of the control group.
+    #[arg(long, value_name = "MIB", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub max_request_body_size: u16,
+}
+
 /// How counters of a workload are read.
 #[derive(Clone, Debug, Args)]
 pub struct WorkMappingArgs {
@@ -46,6 +56,13 @@ pub struct WorkMappingArgs {
     /// otel-config/mappings/work. Repeatable; it replaces the built-in mapping of the same metrics.
     #[arg(long, value_name = "FILE")]
     pub work_mapping: Vec<PathBuf>,
+}
+
+impl RequestSizeArgs {
+    /// The limits of a receiver in a process with this much memory, if that is limited.
+    pub fn limits(self, memory: Option<u64>) -> receiver::Limits {
+        receiver::Limits::for_requests(usize::from(self.max_request_body_size) * MEBIBYTE, memory)
+    }
 }
 
 impl SpanArgs {

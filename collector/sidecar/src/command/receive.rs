@@ -14,6 +14,7 @@ use phasemeter_otlp::receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverStats, server_tls,
 };
 use phasemeter_otlp::{BySignal, Signal};
+use phasemeter_rules::cgroup;
 use phasemeter_workload::mapping::WorkMappings;
 use tracing::info;
 
@@ -23,7 +24,7 @@ use super::live_error::LiveError;
 use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
-use crate::cli::{ReceiveArgs, SpanArgs, WorkMappingArgs};
+use crate::cli::{ReceiveArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -158,8 +159,13 @@ pub(super) fn config(args: &ReceiveArgs) -> Result<ReceiverConfig, CommandError>
         listen: args.listen.clone(),
         tls: tls.transpose().map_err(LiveError::from)?,
         token: token.transpose().map_err(LiveError::from)?,
-        limits: Limits::default(),
+        limits: limits(args.size),
     })
+}
+
+/// The limits of a receiver in this process.
+fn limits(size: RequestSizeArgs) -> Limits {
+    size.limits(cgroup::limit())
 }
 
 /// The mappings of work: those of Phasemeter, then the user's.
@@ -182,17 +188,20 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
 /// command's token may send, or on a given address.
 pub(super) fn for_command(
     listen: Option<&ListenAddress>,
+    size: RequestSizeArgs,
     spans: &SpanArgs,
     optional: Optional,
 ) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
+    let limits = limits(size);
     if let Some(listen) = listen {
-        let config = ReceiverConfig { listen: vec![listen.clone()], ..ReceiverConfig::default() };
+        let listen = vec![listen.clone()];
+        let config = ReceiverConfig { listen, limits, ..ReceiverConfig::default() };
         return Receiving::start(config, spans, Replicas::default(), optional);
     }
     let free = ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
     let (token, text) = BearerToken::generate().map_err(LiveError::from)?;
-    let config =
-        ReceiverConfig { listen: vec![free], token: Some(token), ..ReceiverConfig::default() };
+    let (listen, token) = (vec![free], Some(token));
+    let config = ReceiverConfig { listen, token, limits, ..ReceiverConfig::default() };
     let (receiving, metered) = Receiving::start(config, spans, Replicas::default(), optional)?;
     Ok((Receiving { command_token: Some(text), ..receiving }, metered))
 }

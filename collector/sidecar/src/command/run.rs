@@ -108,7 +108,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "gateway")]
     let receiving = match listen(args)? {
         Some(listen) => {
-            optional.result(receive::for_command(listen.as_ref(), &args.spans, optional))?
+            let (listen, size) = (listen.as_ref(), args.request_size);
+            optional.result(receive::for_command(listen, size, &args.spans, optional))?
         }
         None => None,
     };

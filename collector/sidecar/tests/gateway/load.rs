@@ -95,7 +95,9 @@ fn ten_thousand_spans_per_second_pass_unchanged() {
 #[test]
 fn memory_is_limited_while_the_backend_is_down() {
     let nothing = Unreachable::reserve();
-    let gateway = Gateway::start_at(&format!("http://{}", nothing.address), &[]);
+    // Of requests of 4 MiB, 16 MiB wait.
+    let options = ["--max-request-body-size", "4"];
+    let gateway = Gateway::start_at(&format!("http://{}", nothing.address), &options);
     // Over several connections, more than fits.
     let clients: Vec<_> = (0..8).map(|_| client(&gateway.endpoint())).collect();
     for number in 0..80 {

@@ -14,6 +14,7 @@ mod files;
 mod health;
 mod identities;
 mod instruments;
+mod large;
 #[path = "../../../../tests/llm/mod.rs"]
 mod llm;
 mod load;

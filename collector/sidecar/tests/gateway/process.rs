@@ -143,10 +143,18 @@ pub(crate) fn rejection(endpoint: &str, options: &[&str]) -> (Option<i32>, Strin
 
 /// A client that sends to this endpoint over gRPC.
 pub(crate) fn client(endpoint: &str) -> Client {
+    client_of(endpoint, "grpc", "none")
+}
+
+/// A client that sends to this endpoint by a protocol, with a compression.
+pub(crate) fn client_of(endpoint: &str, protocol: &str, compression: &str) -> Client {
     let variable = |name: &str| match name {
         "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.to_owned()),
-        "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
+        "OTEL_EXPORTER_OTLP_PROTOCOL" => Some(protocol.to_owned()),
+        "OTEL_EXPORTER_OTLP_COMPRESSION" => Some(compression.to_owned()),
         _ => None,
     };
-    Client::start(&Config::read(Destination::Environment, variable).unwrap().unwrap()).unwrap()
+    let mut config = Config::read(Destination::Environment, variable).unwrap().unwrap();
+    config.queue_bytes = u64::MAX;
+    Client::start(&config).unwrap()
 }

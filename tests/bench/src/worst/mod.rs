@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use phasemeter_otlp::receiver::{
-    ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests, number_points,
-    take_spans,
+    Received, ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests,
+    number_points, take_spans,
 };
 use phasemeter_otlp::{Request, Signal};
 
@@ -74,7 +74,11 @@ fn cpu_time() -> Duration {
 
 /// Accepts a request, and reads what a gateway reads.
 fn serve(body: &Body) {
-    let Ok(received) = accept_bytes(body.signal, body.is_json, None, &body.bytes) else { return };
+    let accepted = accept_bytes(body.signal, body.is_json, None, &body.bytes);
+    accepted.into_iter().flatten().for_each(read);
+}
+
+fn read(received: Received) {
     match (received.signal(), received.decode()) {
         (Signal::Metrics, Ok(Request::Metrics(request))) => {
             number_points(
