@@ -94,6 +94,8 @@ pub(crate) fn start_gateway(collector: &Collector, listen: &str, options: &[&str
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", collector.grpc));
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     command.args(["gateway", "--listen", listen, "--price", "3.6", "--hold", "3600"]);
+    // Readings of tests may have fixed times.
+    command.args(["--max-age", "315360000"]);
     let mut gateway = command.arg("--no-default-policies").args(options).spawn().unwrap();
     let mut log = BufReader::new(gateway.stderr.take().unwrap()).lines();
     let first = log.next().unwrap().unwrap();

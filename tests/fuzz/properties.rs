@@ -48,6 +48,9 @@ const SECRET_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
 /// Size of a body that is repeated.
 const REPEATED: usize = 64 << 10;
 
+/// Points of any time are taken.
+const MAX_AGE: Nanos = Nanos(u64::MAX);
+
 static WORK: LazyLock<WorkMappings> = LazyLock::new(|| WorkMappings::built_in().unwrap());
 
 static MAPPINGS: LazyLock<Mappings> = LazyLock::new(|| Mappings::built_in().unwrap());
@@ -236,7 +239,7 @@ fn hold_for_accepted(received: &Received) {
     assert_eq!(again.iter().map(Received::items).sum::<u64>(), received.items());
     let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
     let exclusions = Exclusions::default();
-    let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new());
+    let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new(), MAX_AGE);
     intake.take(&request, Timestamp::LAST, Nanos::ZERO, &mut buffer);
     assert!(buffer.release_all().len() as u64 <= received.items());
     let filter = SpanFilter { selections: vec!["*".parse().unwrap()], weight: None };
@@ -248,7 +251,7 @@ fn hold_for_accepted(received: &Received) {
     let kept = keep_resources(received.clone(), &is_kept).map_or(0, |it| it.items());
     let others = keep_resources(received.clone(), &|id| !is_kept(id));
     assert!(kept + others.map_or(0, |it| it.items()) >= received.items());
-    let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH, replicas);
+    let mut counters = CounterIntake::new(WORK.clone(), Timestamp::EPOCH, MAX_AGE, replicas);
     assert!(counters.take(&request, Timestamp::LAST).len() as u64 <= received.items());
 }
 

@@ -12,7 +12,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
-use super::value::seconds;
+use super::value::{age, seconds};
 use super::{
     MeterArgs, MeteringArgs, MissingArgs, RequestSizeArgs, SpanArgs, WindowArgs, WorkMappingArgs,
 };
@@ -49,6 +49,11 @@ pub struct GatewayArgs {
     /// again.
     #[arg(long, value_name = "SECONDS", default_value = "90", value_parser = seconds)]
     pub hold: Nanos,
+
+    /// Seconds that a value may be older than this machine's clock when it arrives: what waited in queues during an
+    /// outage is metered. Older ones are dropped, as those more than 5 min ahead are.
+    #[arg(long, value_name = "SECONDS", default_value = "86400", value_parser = age)]
+    pub max_age: Nanos,
 
     /// GPU that another meter bills, by UUID. Repeatable.
     #[arg(long, value_name = "UUID")]

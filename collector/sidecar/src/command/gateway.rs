@@ -27,7 +27,7 @@ use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
-use super::gateway_notes;
+use super::gateway_notes::{self, Dropped};
 use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
@@ -45,8 +45,8 @@ use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Metered, Replicas, SeenPod,
-    SpanSummary, Unplaced,
+    CounterIntake, DropCounts, Exclusions, FarFromClock, GatewayBilling, GatewayStatus, Intake,
+    Metered, Replicas, SeenPod, SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -142,8 +142,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         replicas: replicas.clone(),
     };
     let mut gateway = Gateway {
-        intake: Intake::new(mappings, exclusions, own_instance),
-        counters: CounterIntake::new(work_mappings, clock.now(), replicas),
+        intake: Intake::new(mappings, exclusions, own_instance, args.max_age),
+        counters: CounterIntake::new(work_mappings, clock.now(), args.max_age, replicas),
         work: HeldWork::new(args.hold),
         ledger: WorkLedger::default(),
         buffer,
@@ -165,7 +165,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let is_cut = signals.cut();
     health.end();
     receiving.stop();
-    let Metering { run, billing, spans, work_by_hour, dropped, ahead, notes } =
+    let Metering { run, billing, spans, work_by_hour, dropped, notes } =
         gateway.finish(&metered)?;
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
@@ -187,7 +187,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         rejected_total: 0,
         assumptions: assumptions.into_iter().chain(notes).collect(),
         sampling: [
-            gateway_notes::sentences(&billing.summary(), dropped, ahead),
+            gateway_notes::sentences(&billing.summary(), &dropped, args.max_age),
             spans.as_ref().map(span_pricing::sentences).unwrap_or_default(),
         ]
         .concat(),
@@ -225,10 +225,7 @@ struct Metering {
     billing: GatewayBilling,
     spans: Option<SpanSummary>,
     work_by_hour: WorkByHour,
-    /// Values that arrived too late, or of too many GPUs or counters.
-    dropped: u64,
-    /// Values that were far ahead of the clock.
-    ahead: u64,
+    dropped: Dropped,
     /// Notes on what the mappings made of points.
     notes: Vec<String>,
 }
@@ -271,7 +268,7 @@ impl Gateway<'_> {
             self.record(work);
             let released = self.buffer.release(now);
             self.meter(&released)?;
-            self.status.set(self.billing.gpus().len(), self.late(), self.ahead());
+            self.status.set(self.billing.gpus().len(), self.drop_counts());
             self.price_spans()?;
             step(&mut self.pipeline, self.billing.gpus())?;
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
@@ -329,9 +326,18 @@ impl Gateway<'_> {
         self.billing.summary().late + self.buffer.dropped() + self.counters.dropped()
     }
 
-    /// Values that were far ahead of the clock.
-    fn ahead(&self) -> u64 {
-        self.intake.ahead() + self.counters.ahead()
+    fn drop_counts(&self) -> DropCounts {
+        let far = [self.intake.far_from_clock(), self.counters.far_from_clock()];
+        DropCounts {
+            late: self.late(),
+            ahead: far.iter().map(|it| it.ahead.total()).sum(),
+            old: far.iter().map(|it| it.old.total()).sum(),
+        }
+    }
+
+    /// Values whose time was far from the clock.
+    fn far_from_clock(&self) -> FarFromClock {
+        self.intake.far_from_clock().clone().with(self.counters.far_from_clock())
     }
 
     /// Divides what GPUs cost among the spans that wait.
@@ -366,7 +372,7 @@ impl Gateway<'_> {
         self.record(work);
         let released = self.buffer.release_all();
         self.meter(&released)?;
-        let ahead = self.ahead();
+        let far_from_clock = self.far_from_clock();
         let Self {
             mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
         } = self;
@@ -378,11 +384,13 @@ impl Gateway<'_> {
         };
         let spans = spans.map(finish).transpose()?;
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
-        let dropped = buffer.dropped() + counters.dropped();
+        let late = intake.late().clone();
+        let excess = buffer.dropped().saturating_sub(late.total()) + counters.dropped();
+        let dropped = Dropped { late, far_from_clock, excess };
         let mut notes = mappings::notes(buffer.added_up(), buffer.refused());
         notes.extend(gateway_notes::covered_by(intake.covered_by()));
         let work_by_hour = by_hour(&ledger);
-        Ok(Metering { run, billing, spans, work_by_hour, dropped, ahead, notes })
+        Ok(Metering { run, billing, spans, work_by_hour, dropped, notes })
     }
 }
 

@@ -3,17 +3,28 @@
 //! Must not depend on how it meters.
 
 use phasemeter_meter::units::Nanos;
-use phasemeter_rules::text::clean;
 
-use crate::gateway::{GatewaySummary, Pauses};
+use super::senders::{counted, named};
+use crate::gateway::{FarFromClock, GatewaySummary, Pauses, SenderCounts};
 
-/// Maximum number of senders that are named.
-const MAX_NAMES: usize = 4;
+/// Values that were not metered.
+pub(super) struct Dropped {
+    /// Those whose time was billed before they arrived.
+    pub(super) late: SenderCounts,
+    pub(super) far_from_clock: FarFromClock,
+    /// Those of too many GPUs or counters.
+    pub(super) excess: u64,
+}
 
-/// What was not billed or not observed, and why.
-pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> Vec<String> {
+/// What was not billed or not observed, and why. `max_age`: that of values.
+pub(super) fn sentences(
+    summary: &GatewaySummary,
+    dropped: &Dropped,
+    max_age: Nanos,
+) -> Vec<String> {
     let GatewaySummary { started, unobserved, absent, billed_elsewhere, billed_twice, late } =
         *summary;
+    let Dropped { late: late_by, far_from_clock: FarFromClock { ahead, old }, excess } = dropped;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
     if started > 0 {
@@ -39,48 +50,47 @@ pub(super) fn sentences(summary: &GatewaySummary, dropped: u64, ahead: u64) -> V
         let time = seconds(billed_twice);
         sentences.push(format!("{time} billed twice: other meters reported after --hold"));
     }
-    if ahead > 0 {
-        let values = counted(ahead, "value");
-        sentences.push(format!("{values} over 5 min ahead of this machine's clock dropped"));
+    let hours = max_age.as_secs_f64() / 3_600.0;
+    for (senders, what) in [
+        (ahead, "over 5 min ahead of this machine's clock dropped".to_owned()),
+        (old, format!("over {hours} h (--max-age) behind this machine's clock dropped")),
+        (late_by, "dropped: their time was billed before they arrived".to_owned()),
+    ] {
+        if let Some(named) = named(senders, "value") {
+            sentences.push(format!("{} {what}; from {named}", counted(senders.total(), "value")));
+        }
     }
-    if late + dropped > 0 {
-        let values = counted(late + dropped, "value");
-        sentences.push(format!("{values} dropped: too late, or of too many GPUs or counters"));
+    if late > 0 {
+        sentences.push(format!("{} dropped: too late", counted(late, "reading")));
+    }
+    if *excess > 0 {
+        let values = counted(*excess, "value");
+        sentences.push(format!("{values} dropped: of too many GPUs or counters"));
     }
     sentences
 }
 
-/// The senders of the cost by which GPUs were exempted, each with the number of its points: those with the most.
-pub(super) fn covered_by<'a>(senders: impl Iterator<Item = (&'a str, u64)>) -> Option<String> {
-    let mut senders: Vec<_> = senders.collect();
-    senders.sort_by_key(|(_, points)| std::cmp::Reverse(*points));
-    let count = |points: u64| counted(points, "point");
-    let name = |(sender, points): &(&str, u64)| match *sender {
-        "" => format!("others ({})", count(*points)),
-        sender => format!("{} ({})", clean(sender), count(*points)),
-    };
-    let more = match senders.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named: Vec<String> = senders.iter().take(MAX_NAMES).map(name).collect();
-    let named = named.join(", ");
-    (!named.is_empty())
-        .then(|| format!("time billed by other meters is as reported by {named}{more}"))
-}
-
-/// A number of things, whose plural ends in s.
-fn counted(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+/// The senders of the cost by which GPUs were exempted.
+pub(super) fn covered_by(senders: &SenderCounts) -> Option<String> {
+    let named = named(senders, "point")?;
+    Some(format!("time billed by other meters is as reported by {named}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_rules::text::clean;
+
     use super::*;
 
     #[test]
     fn senders_of_coverage_are_named_by_their_points() {
-        let of = |senders: &[(&'static str, u64)]| covered_by(senders.iter().copied());
+        let of = |senders: &[(&str, u64)]| {
+            let mut counts = SenderCounts::default();
+            for (sender, count) in senders {
+                (0..*count).for_each(|_| counts.add(sender));
+            }
+            covered_by(&counts)
+        };
         assert_eq!(of(&[]), None);
         assert_eq!(
             of(&[("", 2), ("agent\u{1b}[1m", 3), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]).unwrap(),

@@ -35,7 +35,7 @@ use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
 use crate::cli::CommandSignal;
 #[cfg(feature = "gateway")]
-use crate::gateway::{CounterIntake, Metered, Replicas, SpanCosts};
+use crate::gateway::{CounterIntake, Metered, SpanCosts};
 use crate::pipeline::{Finished, Pipeline, PipelineError};
 use crate::policies::PolicyManager;
 use crate::report::{Attribution, InterruptionLog, UnsavedWork, WorkByHour};
@@ -172,7 +172,7 @@ impl<'a> Live<'a> {
         spans: Option<SpanCosts>,
         work: WorkMappings,
     ) {
-        let counters = CounterIntake::new(work, self.start, Replicas::default());
+        let counters = CounterIntake::for_command(work, self.start);
         let pipeline = &mut self.pipeline;
         self.received = Some(ReceivedTelemetry::start(metered, spans, counters, pipeline));
     }

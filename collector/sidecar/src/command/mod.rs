@@ -77,6 +77,8 @@ mod record;
 mod run;
 #[cfg(feature = "live")]
 mod run_report;
+#[cfg(feature = "gateway")]
+mod senders;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod signals;
 mod sinks;

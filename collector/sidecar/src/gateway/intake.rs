@@ -3,7 +3,7 @@
 //! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
 //! depend on what is done with readings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use phasemeter_attribution::directory::Pod;
@@ -14,13 +14,14 @@ use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint, UnitChecks,
-    UnitNotice,
+    ArrivedAt, GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint,
+    UnitChecks, UnitNotice,
 };
 use tracing::{info, warn};
 
-use super::clock_check::ClockCheck;
+use super::clock_check::{ClockCheck, FarFromClock};
 use super::replicas::Replicas;
+use super::sender_counts::SenderCounts;
 
 /// The beginning of the names of Phasemeter's scopes.
 pub(super) const OWN_SCOPE: &str = "phasemeter";
@@ -30,9 +31,6 @@ const COST: &str = metric::GPU_COST;
 
 /// Attributes of the resource of a meter that name the host of its GPUs.
 const HOSTS: [&str; 3] = ["host.name", "host.id", "k8s.node.name"];
-
-/// Maximum number of senders of coverage that are counted by name; those of others are counted together.
-const MAX_SENDERS: usize = 256;
 
 /// GPUs that are billed elsewhere, by other means than passing metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +53,9 @@ pub struct Intake {
     own_instance: String,
     clock: ClockCheck,
     /// Number of points that covered GPUs, by sender.
-    covered_by: BTreeMap<String, u64>,
+    covered_by: SenderCounts,
+    /// Number of values whose time was billed before they arrived, by sender.
+    late: SenderCounts,
     /// Limits messages about refused points.
     refusals: LogLimiter<()>,
     pods: Vec<SeenPod>,
@@ -73,30 +73,44 @@ pub struct SeenPod {
 }
 
 impl Intake {
-    /// Takes what `mappings` recognize. `own_instance` is the instance ID of what this gateway sends.
+    /// Takes what `mappings` recognize, of at most `max_age`. `own_instance` is the instance ID of what this gateway
+    /// sends.
     #[must_use]
-    pub fn new(mappings: Mappings, exclusions: Exclusions, own_instance: String) -> Self {
+    pub fn new(
+        mappings: Mappings,
+        exclusions: Exclusions,
+        own_instance: String,
+        max_age: Nanos,
+    ) -> Self {
         Self {
             mappings,
             units: UnitChecks::default(),
             exclusions,
             own_instance,
-            clock: ClockCheck::default(),
-            covered_by: BTreeMap::new(),
+            clock: ClockCheck::new(max_age),
+            covered_by: SenderCounts::default(),
+            late: SenderCounts::default(),
             refusals: LogLimiter::default(),
             pods: Vec::new(),
         }
     }
 
-    /// Number of values that were dropped, since they were far ahead of this machine's clock.
+    /// The values that were dropped, since their time was far from this machine's clock.
     #[must_use]
-    pub const fn ahead(&self) -> u64 {
+    pub const fn far_from_clock(&self) -> &FarFromClock {
         self.clock.dropped()
     }
 
-    /// The number of points by which each sender had GPUs exempted; without a name, of all others.
-    pub fn covered_by(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.covered_by.iter().map(|(sender, points)| (sender.as_str(), *points))
+    /// The values that were dropped, since their time was billed before they arrived.
+    #[must_use]
+    pub const fn late(&self) -> &SenderCounts {
+        &self.late
+    }
+
+    /// The number of points by which each sender had GPUs exempted.
+    #[must_use]
+    pub const fn covered_by(&self) -> &SenderCounts {
+        &self.covered_by
     }
 
     /// The pods that points of utilization have named since the last call.
@@ -114,8 +128,17 @@ impl Intake {
         buffer: &mut ReadingBuffer,
     ) {
         let Request::Metrics(request) = request else { return };
-        let Self { mappings, units, exclusions, own_instance, clock, covered_by, refusals, pods } =
-            self;
+        let Self {
+            mappings,
+            units,
+            exclusions,
+            own_instance,
+            clock,
+            covered_by,
+            late,
+            refusals,
+            pods,
+        } = self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
             false => mappings.has(metric),
@@ -123,17 +146,19 @@ impl Intake {
         number_points(request, is_wanted, |point| {
             let NumberPoint { metric, at, number, .. } = point;
             if point.scope.starts_with(OWN_SCOPE) {
+                let host = HOSTS.iter().find_map(|label| point.label(label));
                 let instance = point.resource_label(SERVICE_INSTANCE_ID);
                 // Others of the list never bill a GPU of this one; if their lists differ, this one's decides here.
                 let is_own = instance.is_some_and(|it| {
                     it == own_instance.as_str() || exclusions.replicas.is_other(it)
                 });
-                if !is_own && !number.is_nan() && clock.admits(metric, at, now) {
-                    cover(&point, arrived, buffer, covered_by);
+                let sender = instance.or(host).unwrap_or_default();
+                if !is_own && !number.is_nan() && clock.admits(metric, sender, at, now) {
+                    if !cover(&point, host, sender, arrived, buffer) {
+                        return;
+                    }
+                    covered_by.add(sender);
                 }
-                return;
-            }
-            if !clock.admits(metric, at, now) {
                 return;
             }
             let label = |name: &str| point.label(name);
@@ -146,6 +171,10 @@ impl Intake {
                 Some(notice) => warn!("{notice}"),
                 None => {}
             }
+            let sender = value.gpu.sender().map(str::to_owned).unwrap_or_default();
+            if !clock.admits(metric, &sender, at, now) {
+                return;
+            }
             let host = value.gpu.host.as_ref();
             let is_excluded = exclusions.gpus.contains(value.gpu.id.id())
                 || host.is_some_and(|host| exclusions.hosts.contains(host))
@@ -153,9 +182,13 @@ impl Intake {
             if !is_excluded {
                 let is_utilization = value.quantity == Some(Quantity::Utilization);
                 let pod = value.gpu.pod.clone().filter(|_| is_utilization);
-                let Inserted { gpu, refusal } = buffer.insert(value, arrived);
+                let arrival = ArrivedAt { at: arrived, ahead: at.since(now) };
+                let Inserted { gpu, refusal, is_late } = buffer.insert(value, arrival);
                 if let Some(refusal) = refusal {
                     log_refusal(&refusal, refusals);
+                }
+                if is_late {
+                    late.add(&sender);
                 }
                 let pod =
                     pod.map(|PodLabels { uid, namespace, name }| Pod { uid, namespace, name });
@@ -176,19 +209,15 @@ fn log_refusal(refusal: &RejectedPoint, limiter: &mut LogLimiter<()>) {
     }
 }
 
-/// Another meter has billed a GPU from the start of the sum to the point.
+/// A meter on this host has billed a GPU from the start of the sum to the point. Returns false if it names none.
 fn cover(
     point: &NumberPoint<'_>,
+    host: Option<&str>,
+    sender: &str,
     arrived: Nanos,
     buffer: &mut ReadingBuffer,
-    covered_by: &mut BTreeMap<String, u64>,
-) {
-    let Some(id) = point.label("hw.id") else { return };
-    let host = HOSTS.iter().find_map(|label| point.label(label));
-    let sender = point.resource_label(SERVICE_INSTANCE_ID).or(host).unwrap_or_default();
-    let is_counted = covered_by.contains_key(sender) || covered_by.len() < MAX_SENDERS;
-    let counted = if is_counted { sender } else { "" };
-    *covered_by.entry(counted.to_owned()).or_default() += 1;
+) -> bool {
+    let Some(id) = point.label("hw.id") else { return false };
     let mut cover = |name: &str| buffer.cover(name, point.start, point.at, sender, arrived);
     // Another gateway qualifies the ID itself.
     cover(id);
@@ -196,6 +225,7 @@ fn cover(
     if id.as_uuid().is_none() {
         cover(&id.name());
     }
+    true
 }
 
 #[cfg(test)]

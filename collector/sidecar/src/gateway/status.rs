@@ -10,15 +10,27 @@ pub struct GatewayStatus {
     gpus: AtomicU64,
     late: AtomicU64,
     ahead: AtomicU64,
+    old: AtomicU64,
+}
+
+/// Values of GPUs and counters that are not metered, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DropCounts {
+    /// They arrived too late, or there was no capacity for them.
+    pub late: u64,
+    /// They were ahead of the clock.
+    pub ahead: u64,
+    /// They were too far behind the clock.
+    pub old: u64,
 }
 
 impl GatewayStatus {
-    /// Replaces the counts: of GPUs, of values that arrived too late or for which there was no capacity, and of values
-    /// that were ahead of the clock.
-    pub fn set(&self, gpus: usize, late: u64, ahead: u64) {
+    /// Replaces the counts.
+    pub fn set(&self, gpus: usize, dropped: DropCounts) {
         self.gpus.store(u64::try_from(gpus).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.late.store(late, Ordering::Relaxed);
-        self.ahead.store(ahead, Ordering::Relaxed);
+        self.late.store(dropped.late, Ordering::Relaxed);
+        self.ahead.store(dropped.ahead, Ordering::Relaxed);
+        self.old.store(dropped.old, Ordering::Relaxed);
     }
 
     /// GPUs that are metered.
@@ -27,15 +39,13 @@ impl GatewayStatus {
         self.gpus.load(Ordering::Relaxed)
     }
 
-    /// Values that arrived too late, or for which there was no capacity.
+    /// Values that are not metered.
     #[must_use]
-    pub fn late(&self) -> u64 {
-        self.late.load(Ordering::Relaxed)
-    }
-
-    /// Values that were ahead of the clock.
-    #[must_use]
-    pub fn ahead(&self) -> u64 {
-        self.ahead.load(Ordering::Relaxed)
+    pub fn dropped(&self) -> DropCounts {
+        DropCounts {
+            late: self.late.load(Ordering::Relaxed),
+            ahead: self.ahead.load(Ordering::Relaxed),
+            old: self.old.load(Ordering::Relaxed),
+        }
     }
 }

@@ -5,16 +5,17 @@
 use std::collections::BTreeSet;
 
 use phasemeter_meter::instrument::Temporality;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::receiver::{CounterView, counter_points};
+use phasemeter_sources::mapping::sender_name;
 use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
 use phasemeter_workload::counters::{CounterPoint, NestedStream, WorkCounters};
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::mapping::{CounterRule, WorkMappings};
 use tracing::warn;
 
-use super::clock_check::ClockCheck;
+use super::clock_check::{ClockCheck, FarFromClock};
 use super::replicas::Replicas;
 
 /// Counts work.
@@ -30,11 +31,18 @@ pub struct CounterIntake {
 }
 
 impl CounterIntake {
-    /// Counts what `mappings` know of this gateway's senders, in a run that began at this instant.
+    /// Counts what `mappings` know of this gateway's senders, in a run that began at this instant, by points of at
+    /// most `max_age`.
     #[must_use]
-    pub fn new(mappings: WorkMappings, run: Timestamp, replicas: Replicas) -> Self {
-        let (counters, clock) = (WorkCounters::new(run), ClockCheck::default());
+    pub fn new(mappings: WorkMappings, run: Timestamp, max_age: Nanos, replicas: Replicas) -> Self {
+        let (counters, clock) = (WorkCounters::new(run), ClockCheck::new(max_age));
         Self { mappings, counters, clock, replicas, refused: BTreeSet::new() }
+    }
+
+    /// Counts the work of a command that begins at this instant, by points of at most a day.
+    #[must_use]
+    pub fn for_command(mappings: WorkMappings, run: Timestamp) -> Self {
+        Self::new(mappings, run, Nanos::from_secs(24 * 3_600), Replicas::default())
     }
 
     /// The work by which the counters of a request increase, which arrived `now` by the wall clock.
@@ -65,7 +73,8 @@ impl CounterIntake {
                     }
                     return;
                 };
-                if !clock.admits(metric, at, now) {
+                let sender = sender_name(&label).unwrap_or_default();
+                if !clock.admits(metric, sender, at, now) {
                     return;
                 }
                 let point = match (temporality, start) {
@@ -98,9 +107,9 @@ impl CounterIntake {
         done
     }
 
-    /// Number of points that were dropped, since they were far ahead of this machine's clock.
+    /// The points that were dropped, since their time was far from this machine's clock.
     #[must_use]
-    pub const fn ahead(&self) -> u64 {
+    pub const fn far_from_clock(&self) -> &FarFromClock {
         self.clock.dropped()
     }
 

@@ -46,15 +46,17 @@ fn gpus(meter: &Meter, status: Arc<GatewayStatus>) {
 }
 
 fn values(meter: &Meter, status: Arc<GatewayStatus>) {
-    let [late, ahead] =
-        ["late", "ahead"].map(|reason| [KeyValue::new(attribute::GATEWAY_DROP_REASON, reason)]);
+    let [late, ahead, old] = ["late", "ahead", "old"]
+        .map(|reason| [KeyValue::new(attribute::GATEWAY_DROP_REASON, reason)]);
     meter
         .u64_observable_counter(metric::GATEWAY_VALUES_DROPPED)
         .with_unit("{value}")
         .with_description("Values of GPUs and counters that are not metered, by reason")
         .with_callback(move |observer| {
-            observer.observe(status.late(), &late);
-            observer.observe(status.ahead(), &ahead);
+            let dropped = status.dropped();
+            observer.observe(dropped.late, &late);
+            observer.observe(dropped.ahead, &ahead);
+            observer.observe(dropped.old, &old);
         })
         .build();
 }

@@ -54,6 +54,22 @@ pub struct ReadingBuffer {
     dropped: u64,
 }
 
+/// When a value arrived, by a clock that may run backwards between GPUs, but counts as standing still if it does for
+/// one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrivedAt {
+    /// When it arrived.
+    pub at: Nanos,
+    /// By how much its own time is later.
+    pub ahead: Nanos,
+}
+
+impl From<Nanos> for ArrivedAt {
+    fn from(at: Nanos) -> Self {
+        Self { at, ahead: Nanos::ZERO }
+    }
+}
+
 /// What became of a value.
 #[derive(Debug, Default)]
 pub struct Inserted {
@@ -61,10 +77,13 @@ pub struct Inserted {
     pub gpu: Option<usize>,
     /// That it contradicts another one of its instant; then neither counts.
     pub refusal: Option<RejectedPoint>,
+    /// Whether it was dropped, since the readings of its time had been released.
+    pub is_late: bool,
 }
 
 impl ReadingBuffer {
-    /// Holds each instant for this long. `preferred`: the utilization source for billing; if `None` or
+    /// Holds each instant for this long after it has arrived and its time has come, so that no sender whose clock is
+    /// ahead makes values of another one late. `preferred`: the utilization source for billing; if `None` or
     /// lacking, the first that a GPU has. `stale_after`: of every GPU; if `None`, three times the
     /// interval of its first readings.
     #[must_use]
@@ -131,9 +150,9 @@ impl ReadingBuffer {
         coverage.within(last, Timestamp::LAST).map(|(from, _)| from).next()
     }
 
-    /// Adds a value that arrived at this time, by a clock that may run backwards between GPUs, but counts as
-    /// standing still if it does for one.
-    pub fn insert(&mut self, value: GpuValue, arrived: Nanos) -> Inserted {
+    /// Adds a value that arrived at this time.
+    pub fn insert(&mut self, value: GpuValue, arrival: impl Into<ArrivedAt>) -> Inserted {
+        let ArrivedAt { at: arrived, ahead } = arrival.into();
         let GpuValue { gpu: labels, at, quantity, rank, basis, value } = value;
         if labels.is_of_any_hardware && !self.indices.contains_key(&labels.id.name()) {
             return Inserted::default();
@@ -142,7 +161,7 @@ impl ReadingBuffer {
             self.dropped += 1;
             return Inserted::default();
         };
-        let inserted = Inserted { gpu: Some(index), refusal: None };
+        let inserted = Inserted { gpu: Some(index), ..Inserted::default() };
         let Some(quantity) = quantity else { return inserted };
         if let Some(gpu) = self.gpus.get_mut(index) {
             gpu.labels.note(&labels);
@@ -169,12 +188,13 @@ impl ReadingBuffer {
         gpu.arrived = gpu.arrived.max(arrived);
         if gpu.last.is_some_and(|last| at <= last) {
             self.dropped += 1;
-            return inserted;
+            return Inserted { is_late: true, ..inserted };
         }
         // Jobs and claims have the GPU as a whole, each with a copy of its values.
         let share = holder.as_ref().filter(|_| is_of_pod);
         let measured = basis.map(|basis| value.is_ok().then_some(basis));
-        let key = gpu.instant(at, gpu.arrived, share, measured);
+        let come = Nanos(gpu.arrived.0.saturating_add(ahead.0));
+        let key = gpu.instant(at, come, share, measured);
         let HeldGpu { instants, shares, labels, .. } = gpu;
         let Some(instant) = instants.get_mut(&key) else { return inserted };
         if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {

@@ -122,7 +122,7 @@ impl Identity {
             index: first(point, &self.index).and_then(|index| index.parse().ok()),
             bus_id: owned(&self.bus_id),
             model: owned(&self.model),
-            sender: if host.is_none() { sender(point).map(str::to_owned) } else { None },
+            sender: if host.is_none() { sender_name(point.label).map(str::to_owned) } else { None },
             host,
             instance: owned(&self.instance)
                 .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
@@ -179,9 +179,9 @@ impl Identity {
     }
 }
 
-/// The name of a sender in messages.
-fn sender<'a>(point: &Point<'a>) -> Option<&'a str> {
-    let labels = SENDER.iter().filter_map(|label| (point.label)(label));
+/// The name of a sender in messages, by the labels of a point.
+pub fn sender_name<'a>(label: &dyn Fn(&str) -> Option<&'a str>) -> Option<&'a str> {
+    let labels = SENDER.iter().filter_map(|name| label(name));
     let is_printable = |name: &&str| {
         !name.is_empty() && name.len() <= MAX_LABEL && !name.contains(char::is_control)
     };

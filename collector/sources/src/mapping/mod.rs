@@ -33,14 +33,14 @@ mod unit;
 mod unit_check;
 mod value;
 
-pub use self::buffer::{Inserted, ReadingBuffer};
+pub use self::buffer::{ArrivedAt, Inserted, ReadingBuffer};
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub use self::gpu_id::GpuId;
 pub use self::held_gpu::HeldReading;
 pub(crate) use self::held_gpu::SAME_INSTANT;
 pub use self::holder::Holder;
-pub use self::identity::{GpuLabels, MigInstance};
+pub use self::identity::{GpuLabels, MigInstance, sender_name};
 pub use self::point::{PodLabels, Point};
 pub use self::rejected_point::RejectedPoint;
 pub use self::rule::GpuValue;

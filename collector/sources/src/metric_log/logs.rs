@@ -206,7 +206,7 @@ impl MetricLogs {
         };
         let dropped = self.buffer.dropped();
         // Each GPU has a time of its own, so that a wrong one costs no other.
-        let Inserted { gpu, refusal } = self.buffer.insert(value, Nanos(at.as_nanos()));
+        let Inserted { gpu, refusal, .. } = self.buffer.insert(value, Nanos(at.as_nanos()));
         self.released.extend(gpu.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
         let Some(log) = self.logs.get(index) else { return Ok(()) };
         if self.buffer.dropped() > dropped {

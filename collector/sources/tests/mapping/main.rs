@@ -11,7 +11,8 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance, PodLabels, ReadingBuffer, Value,
+    ArrivedAt, GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance, PodLabels,
+    ReadingBuffer, Value,
 };
 use proptest::prelude::*;
 
@@ -246,7 +247,7 @@ fn pod_of_gpu_is_an_attribute_unless_there_are_several() {
 fn late_or_excessive_values_are_dropped_and_counted() {
     let mut buffer = every_15_seconds(7);
     buffer.release(arrival(105));
-    buffer.insert(utilization("GPU-a", 10, Basis::DcgmGpu, 1), arrival(106));
+    assert!(buffer.insert(utilization("GPU-a", 10, Basis::DcgmGpu, 1), arrival(106)).is_late);
     assert_eq!(buffer.dropped(), 1);
     for gpu in 0..5_000 {
         buffer.insert(utilization(&format!("GPU-{gpu}"), 10, Basis::DcgmGpu, 1), arrival(106));
@@ -278,6 +279,30 @@ fn gpu_is_final_once_it_is_silent_or_billed_elsewhere() {
 }
 
 proptest! {
+    /// Guarantee: what arrives within the hold of its time is never late, and readings of a GPU are in order, however
+    /// far ahead the clock of another sender of the same GPU is.
+    #[test]
+    fn clock_of_one_sender_makes_no_reading_of_another_late(
+        delays in prop::collection::vec(0_u64..90, 40),
+        ahead in prop::collection::vec(0_u64..=300, 40),
+    ) {
+        let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
+        let mut arrivals: Vec<_> = (0..40).zip(delays).map(|(i, delay)| (i * 15 + delay, i * 15, 0)).collect();
+        arrivals.extend((0..40).zip(ahead).map(|(i, ahead)| (i * 15, i * 15 + ahead, ahead)));
+        arrivals.sort_unstable();
+        let mut released = Vec::new();
+        for (now, time, ahead) in arrivals {
+            released.extend(times(&buffer.release(arrival(now))));
+            let ahead = Nanos::from_secs(ahead);
+            let value = utilization("GPU-a", time, Basis::DcgmGpu, 50);
+            let inserted = buffer.insert(value, ArrivedAt { at: arrival(now), ahead });
+            prop_assert!(!inserted.is_late, "{time} at {now}");
+        }
+        released.extend(times(&buffer.release_all()));
+        prop_assert!(released.is_sorted());
+        prop_assert!((0..40).all(|i| released.contains(&(i * 15))));
+    }
+
     /// In any order of arrival, the same readings are released; what is billed elsewhere and pauses lie
     /// between readings, and apart.
     #[test]

@@ -158,6 +158,8 @@ impl Gateway {
         command.env_clear().env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", backend).stdin(Stdio::null());
         command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
+        // Readings have fixed times.
+        command.args(["--max-age", "315360000"]);
         command.args(["--no-default-policies"]).args(options).stderr(Stdio::piped());
         let failed = |source| BenchError::Start { program: program.clone(), source };
         let mut child = command.spawn().map_err(failed)?;
