@@ -144,6 +144,9 @@ pub mod attribute {
     pub const SPAN_ENERGY: &str = "phasemeter.span.energy";
     /// GPU time that is the span's own, in seconds.
     pub const SPAN_GPU_SECONDS: &str = "phasemeter.span.gpu_seconds";
+    /// The service.instance.id of the Phasemeter that priced the span, as its phasemeter.gpu.cost
+    /// has it.
+    pub const SPAN_METER: &str = "phasemeter.span.meter";
     /// Dollars of a run that no experiment within it has.
     pub const SPAN_UNATTRIBUTED: &str = "phasemeter.span.unattributed";
     /// Time-weighted mean utilization of that time as far as observed, 0 to 1.

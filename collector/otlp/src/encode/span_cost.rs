@@ -11,7 +11,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::events::{Event, Severity};
 use super::limits::AttributeLimits;
-use super::values::number;
+use super::values::{number, text};
 use crate::names::{attribute, event};
 use crate::request::Request;
 
@@ -44,11 +44,12 @@ impl PricedTime {
         costs.chain(utilization).chain(energy).collect()
     }
 
-    /// The attributes as fields of an encoded span, which follow its own.
+    /// The attributes, and the instance ID of the meter, as fields of an encoded span, which follow its own.
     #[must_use]
-    pub fn fields(&self) -> Vec<u8> {
+    pub fn fields(&self, meter: &str) -> Vec<u8> {
         let mut fields = Vec::new();
-        for attribute in self.attributes() {
+        let meter = text(attribute::SPAN_METER, meter);
+        for attribute in self.attributes().into_iter().chain([meter]) {
             encode_key(ATTRIBUTES, WireType::LengthDelimited, &mut fields);
             encode_varint(attribute.encoded_len() as u64, &mut fields);
             fields.extend(attribute.encode_to_vec());
@@ -116,10 +117,11 @@ mod tests {
             utilization: None,
             joules: Some(8.5),
         };
-        let span = Span::decode(&time.fields()[..]).unwrap();
-        assert_eq!(span, Span { attributes: time.attributes(), ..Span::default() });
+        let span = Span::decode(&time.fields("own")[..]).unwrap();
+        let attributes = [time.attributes(), vec![text(attribute::SPAN_METER, "own")]].concat();
+        assert_eq!(span, Span { attributes, ..Span::default() });
         let keys: Vec<_> = span.attributes.iter().map(|it| it.key.as_str()).collect();
-        let expected = ["cost", "gpu_seconds", "energy"];
+        let expected = ["cost", "gpu_seconds", "energy", "meter"];
         assert_eq!(keys, expected.map(|key| format!("phasemeter.span.{key}")));
     }
 }

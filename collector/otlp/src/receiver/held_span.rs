@@ -5,12 +5,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::wire::push_field;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use prost::Message;
+
+use crate::wire::{Field, fields, push_field};
 
 /// Tags of a request's resources, of a resource's scopes, of a scope's spans, and of a span's attributes.
 pub(super) const RESOURCE_SPANS: u32 = 1;
 pub(super) const SCOPE_SPANS: u32 = 2;
 pub(super) const SPANS: u32 = 2;
+const ATTRIBUTES: u32 = 9;
 
 /// Maximum size of a resource with a scope whose spans can be held: each request in which some of them
 /// leave has a copy.
@@ -33,12 +37,33 @@ pub(super) struct SpanGroup {
 }
 
 impl HeldSpan {
+    /// The span without attributes whose keys begin like this. No other byte changes.
+    #[must_use]
+    pub fn without_attributes(self, prefix: &str) -> Self {
+        let span = without_attributes(&self.span, prefix).map_or(self.span, Into::into);
+        Self { group: self.group, span }
+    }
+
     /// The most bytes that it takes, in memory and in a request that it leaves in: with what it shares with
     /// other spans, which may leave before it.
     #[must_use]
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.span.len() + self.group.head()
     }
+}
+
+/// The bytes of a span without attributes whose keys begin like this; `None` if they are malformed.
+pub(super) fn without_attributes(span: &[u8], prefix: &str) -> Option<Vec<u8>> {
+    let mut kept = Vec::with_capacity(span.len());
+    for field in fields(span) {
+        let Field { tag, whole, value } = field?;
+        let attribute = value.filter(|_| tag == ATTRIBUTES);
+        let attribute = attribute.map(KeyValue::decode).transpose().ok()?;
+        if !attribute.is_some_and(|attribute| attribute.key.starts_with(prefix)) {
+            kept.extend_from_slice(whole);
+        }
+    }
+    Some(kept)
 }
 
 impl SpanGroup {

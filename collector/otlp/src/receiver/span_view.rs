@@ -102,6 +102,12 @@ impl<'a> SpanView<'a> {
         find(&self.span.attributes, key).and_then(to_number)
     }
 
+    /// All attributes with this key: a number, or `None` for another value.
+    pub fn numbers(&self, key: &str) -> impl Iterator<Item = Option<f64>> {
+        let of_key = self.span.attributes.iter().filter(move |attribute| attribute.key == key);
+        of_key.map(|attribute| attribute.value.as_ref()?.value.as_ref().and_then(to_number))
+    }
+
     /// Whether it has an attribute whose key begins like this.
     #[must_use]
     pub fn has_prefix(&self, prefix: &str) -> bool {

@@ -9,7 +9,9 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
 use super::attributes::Attributes;
-use super::held_span::{HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup};
+use super::held_span::{
+    HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup, without_attributes,
+};
 use super::received::Received;
 use super::span_view::{ResourceView, SpanView};
 use crate::signal::Signal;
@@ -28,13 +30,15 @@ pub struct TakenSpans<T> {
 }
 
 /// Takes the spans for which `choose` returns a value out of a request of spans. It is given what
-/// `of_resource` returned, once, for the resource of the span.
+/// `of_resource` returned, once, for the resource of the span. Of those that would have been taken, but cannot be,
+/// attributes whose keys begin with `unproved` are removed.
 pub fn take_spans<R, T>(
     request: Received,
+    unproved: &str,
     of_resource: &mut dyn FnMut(ResourceView<'_>) -> R,
     choose: &mut dyn FnMut(&SpanView<'_>, &R) -> Option<T>,
 ) -> TakenSpans<T> {
-    let mut taking = Taking { of_resource, choose, spans: Vec::new(), too_large: 0 };
+    let mut taking = Taking { unproved, of_resource, choose, spans: Vec::new(), too_large: 0 };
     let remaining = match request.signal {
         Signal::Traces => taking.request(&request.body),
         Signal::Metrics | Signal::Logs => Some(Remaining::All),
@@ -82,6 +86,7 @@ pub(super) enum Remaining {
 }
 
 struct Taking<'a, R, T> {
+    unproved: &'a str,
     of_resource: &'a mut dyn FnMut(ResourceView<'_>) -> R,
     choose: &'a mut dyn FnMut(&SpanView<'_>, &R) -> Option<T>,
     spans: Vec<(HeldSpan, T)>,
@@ -115,7 +120,13 @@ impl<R, T> Taking<'_, R, T> {
                 };
                 if group.head() > MAX_HEAD {
                     self.too_large += 1;
-                    return Some(Remaining::All);
+                    let is_proved = !view.has_prefix(self.unproved);
+                    let remaining = if is_proved {
+                        Remaining::All
+                    } else {
+                        Remaining::Part(without_attributes(bytes, self.unproved)?)
+                    };
+                    return Some(remaining);
                 }
                 let held = HeldSpan { group: Arc::clone(&group), span: bytes.into() };
                 self.spans.push((held, chosen));
@@ -190,6 +201,9 @@ mod tests {
         ExportTraceServiceRequest { resource_spans }
     }
 
+    /// No attribute of tests begins like this.
+    const NONE: &str = "none.";
+
     fn received(body: Vec<u8>, items: u64) -> Received {
         Received { signal: Signal::Traces, items, body: body.into() }
     }
@@ -198,7 +212,7 @@ mod tests {
     fn take(request: &Received, is_chosen: impl Fn(u8) -> bool) -> TakenSpans<(String, String)> {
         let mut host =
             |resource: ResourceView<'_>| resource.text("host.name").unwrap().into_owned();
-        take_spans(request.clone(), &mut host, &mut |span: &SpanView<'_>, host: &String| {
+        take_spans(request.clone(), NONE, &mut host, &mut |span: &SpanView<'_>, host: &String| {
             is_chosen(span.name().parse().unwrap()).then(|| (host.clone(), span.scope().to_owned()))
         })
     }
@@ -295,7 +309,7 @@ mod tests {
         };
         let request = received(body(&[span("1"), span("2"), span("3")]), 3);
         let mut choose = |span: &SpanView<'_>, _: &()| (span.name() == "2").then_some(());
-        let taken = take_spans(request, &mut |_| (), &mut choose);
+        let taken = take_spans(request, NONE, &mut |_| (), &mut choose);
         assert_eq!(taken.rest.unwrap().body, body(&[span("1"), span("3")]));
     }
 
@@ -328,7 +342,8 @@ mod tests {
             let body = whole.encode_to_vec();
             let arrived = body.len();
             let mut choose = |_: &SpanView<'_>, _: &()| Some(());
-            let taken = take_spans(received(body, 2 * scopes as u64), &mut |_| (), &mut choose);
+            let taken =
+                take_spans(received(body, 2 * scopes as u64), NONE, &mut |_| (), &mut choose);
             let mut spans: Vec<_> =
                 taken.spans.into_iter().map(|(span, ())| (span, Vec::new())).collect();
             // Those of two resources in turn.
@@ -346,7 +361,16 @@ mod tests {
         whole.resource_spans[0].resource = resource(&"h".repeat(MAX_HEAD));
         let received = received(whole.encode_to_vec(), 2);
         let mut choose = |_: &SpanView<'_>, _: &()| Some(());
-        let taken = take_spans(received.clone(), &mut |_| (), &mut choose);
-        assert_eq!((taken.rest, taken.spans.len(), taken.too_large), (Some(received), 0, 2));
+        let taken = take_spans(received.clone(), NONE, &mut |_| (), &mut choose);
+        assert_eq!(
+            (taken.rest, taken.spans.len(), taken.too_large),
+            (Some(received.clone()), 0, 2)
+        );
+        let clean = whole.encode_to_vec();
+        let forged = KeyValue { key: "forged.cost".to_owned(), ..KeyValue::default() };
+        whole.resource_spans[0].scope_spans[0].spans[1].attributes = vec![forged.clone(), forged];
+        let received = Received { body: whole.encode_to_vec().into(), ..received };
+        let taken = take_spans(received, "forged.", &mut |_| (), &mut choose);
+        assert_eq!((taken.rest.unwrap().body, taken.too_large), (clean.into(), 2));
     }
 }

@@ -138,7 +138,7 @@ fn take_all(body: &[u8]) -> (usize, usize) {
     let (mut count, mut left) = (0, 0);
     for received in accept_bytes(Signal::Traces, false, None, body).unwrap() {
         let TakenSpans { rest, spans, .. } =
-            take_spans(received, &mut host, &mut choose);
+            take_spans(received, "phasemeter.span.", &mut host, &mut choose);
         left += rest.map_or(0, |rest| rest.body().len());
         count += spans.len();
         let spans = spans.into_iter().map(|(span, _)| (span, Vec::new()));

@@ -104,7 +104,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     }
     let health = probes.answer(telemetry.is_some())?;
     let unplaced = if args.span_all_gpus { Unplaced::AllGpus } else { Unplaced::Unattributed };
-    let spans = receiving.span_costs(&args.spans, unplaced);
+    let spans = receiving.span_costs(&args.spans, unplaced, own_instance.clone());
     let settings = Settings {
         meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
         alerts: alerts::select(&args.metering.alerts)?,
@@ -294,8 +294,9 @@ impl Gateway<'_> {
                 let Ok(request) = received.decode() else { return };
                 let (arrived, now) = (Nanos::from(self.started.elapsed()), wall_time());
                 self.intake.take(&request, now, arrived, &mut self.buffer);
-                let pods = self.intake.take_pods();
+                let (pods, meters) = (self.intake.take_pods(), self.intake.take_meters());
                 if let Some(pricing) = &mut self.spans {
+                    meters.iter().for_each(|meter| pricing.costs().see_meter(meter));
                     pricing.costs().add_gpus(self.buffer.identities());
                     for SeenPod { gpu, at, pod } in pods {
                         pricing.costs().see_pod(gpu, at, pod.as_ref());

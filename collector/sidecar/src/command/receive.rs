@@ -99,9 +99,16 @@ impl Receiving {
 
     /// What prices the spans of the options, if there are any. They leave behind what is forwarded, and so
     /// do their costs.
-    pub(super) fn span_costs(&self, spans: &SpanArgs, unplaced: Unplaced) -> Option<SpanCosts> {
+    /// `instance`: the instance ID of what this meter sends.
+    pub(super) fn span_costs(
+        &self,
+        spans: &SpanArgs,
+        unplaced: Unplaced,
+        instance: String,
+    ) -> Option<SpanCosts> {
         let is_priced = !spans.filter().is_empty();
-        is_priced.then(|| SpanCosts::new(spans.limits(), unplaced, self.forwarder.sender()))
+        let sender = || self.forwarder.sender();
+        is_priced.then(|| SpanCosts::new(spans.limits(), unplaced, sender(), instance))
     }
 
     /// Its counts, for internal telemetry.

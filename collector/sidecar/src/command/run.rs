@@ -153,9 +153,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
     }
     #[cfg(feature = "gateway")]
-    let costs = receiving
-        .as_ref()
-        .and_then(|receiving| receiving.span_costs(&args.spans, Unplaced::AllGpus));
+    let costs = receiving.as_ref().and_then(|receiving| {
+        let instance = experiment.attributes.get(SERVICE_INSTANCE_ID).cloned().unwrap_or_default();
+        receiving.span_costs(&args.spans, Unplaced::AllGpus, instance)
+    });
     #[cfg(feature = "gateway")]
     let divert = costs.as_ref().map(receive::divert);
     #[cfg(not(feature = "gateway"))]

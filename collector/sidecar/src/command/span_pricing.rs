@@ -9,6 +9,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::DividedCost;
 
+use super::senders::named;
 use crate::gateway::{ReceivedSpans, SpanCosts, SpanSummary};
 use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
 use crate::report::{Attribution, Usd};
@@ -133,7 +134,8 @@ pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
         followed,
         without_time,
         unplaced,
-        priced_before,
+        exempt,
+        unproved,
         rejected,
         of_unknown_sampling,
         divided: DividedCost { spans, unsampled, unattributed },
@@ -152,11 +154,13 @@ pub(super) fn sentences(summary: &SpanSummary) -> Vec<String> {
              consistent probability sampler"
         ));
     }
-    if *priced_before > 0 {
-        sentences.push(format!(
-            "{priced_before} spans arrived with phasemeter.span.* attributes, and were not priced again: \
-             their cost is not checked"
-        ));
+    for (senders, what) in [
+        (exempt, "not priced: Phasemeter's, or priced by a meter whose cost passes here"),
+        (unproved, "arrived with phasemeter.span.* of no such meter, which were removed"),
+    ] {
+        if let Some(named) = named(senders, "span") {
+            sentences.push(format!("{} spans {what}; from {named}", senders.total()));
+        }
     }
     if *without_time > 0 {
         sentences.push(format!("{without_time} spans had no GPU time of their own"));

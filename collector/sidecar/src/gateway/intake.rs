@@ -59,6 +59,7 @@ pub struct Intake {
     /// Limits messages about refused points.
     refusals: LogLimiter<()>,
     pods: Vec<SeenPod>,
+    meters: Vec<String>,
 }
 
 /// That a point of a GPU names its pod, or none.
@@ -92,6 +93,7 @@ impl Intake {
             late: SenderCounts::default(),
             refusals: LogLimiter::default(),
             pods: Vec::new(),
+            meters: Vec::new(),
         }
     }
 
@@ -118,6 +120,11 @@ impl Intake {
         std::mem::take(&mut self.pods)
     }
 
+    /// The instance IDs of the meters whose costs were taken since the last call, in the order of the costs.
+    pub fn take_meters(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.meters)
+    }
+
     /// Adds the values of a request to the buffer. It arrived `now` by the wall clock, and at `arrived`
     /// by one that never steps. A sender whose values contradict their mapping is logged, once per metric.
     pub fn take(
@@ -138,6 +145,7 @@ impl Intake {
             late,
             refusals,
             pods,
+            meters,
         } = self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
             true => metric == COST,
@@ -158,6 +166,8 @@ impl Intake {
                         return;
                     }
                     covered_by.add(sender);
+                    let is_new = |it: &&str| meters.last().is_none_or(|last| last != it);
+                    meters.extend(instance.filter(is_new).map(str::to_owned));
                 }
                 return;
             }

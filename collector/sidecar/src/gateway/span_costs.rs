@@ -2,33 +2,28 @@
 //!
 //! What waits is limited in bytes and time. Must not depend on how spans and readings arrive.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use phasemeter_attribution::directory::{Directory, NamedGpus, Pod};
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, LeftSpan, Limits, RejectReason, Release, SpanCost,
-    SpanKey,
+    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
 };
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
 use phasemeter_otlp::receiver::HeldSpan;
 
+use super::meters::{Claim, KnownMeters};
 use super::release::Outgoing;
+use super::span_claims::{OpenClaim, OpenClaims};
 use super::span_filter::{CandidateSpan, OwnedIdentity, ReceivedSpans};
-use crate::pipeline::priced_time;
+use super::span_releases::{Releases, WaitingSpan};
+use super::span_summary::SpanSummary;
 
 /// The attribute of a GPU with its host.
 const HOST: &str = "host.name";
-
-/// Maximum number of costs that are passed on at once.
-const MAX_EVENTS: usize = 1_024;
-
-/// Bytes of spans that are sent at once.
-const LEAVING_BYTES: usize = 4 << 20;
 
 /// Prices spans.
 #[derive(Debug)]
@@ -36,6 +31,8 @@ pub struct SpanCosts {
     attribution: Attribution<WaitingSpan>,
     gpus: Directory,
     unplaced: Unplaced,
+    meters: KnownMeters,
+    claims: OpenClaims,
     outgoing: Outgoing,
     /// What GPUs cost, as far as it is known here.
     charged: NanoUsd,
@@ -51,60 +48,22 @@ pub enum Unplaced {
     AllGpus,
 }
 
-/// What became of spans.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SpanSummary {
-    /// Spans that left with their cost.
-    pub priced: u64,
-    /// Spans that left without, whose cost followed as an event.
-    pub followed: u64,
-    /// Spans that left without, and had no GPU time of their own.
-    pub without_time: u64,
-    /// Spans that arrived with a price.
-    pub priced_before: u64,
-    /// Spans that have no price, by reason.
-    pub rejected: HashMap<RejectReason, u64>,
-    /// Spans that have no price, since their resource names no GPU that is known.
-    pub unplaced: u64,
-    /// Spans of which it is not known how many were not sampled.
-    pub of_unknown_sampling: u64,
-    /// The bill.
-    pub divided: DividedCost,
-}
-
-#[derive(Clone, Debug)]
-struct WaitingSpan {
-    leaves: Leaves,
-    gpus: GpuSet,
-}
-
-/// How a span leaves.
-#[derive(Clone, Debug)]
-enum Leaves {
-    /// With its cost.
-    Held(HeldSpan),
-    /// By another gateway. Only its cost leaves here.
-    Elsewhere { key: SpanKey, to: Timestamp },
-}
-
-impl Leaves {
-    fn held(self) -> Option<HeldSpan> {
-        match self {
-            Self::Held(held) => Some(held),
-            Self::Elsewhere { .. } => None,
-        }
-    }
-}
-
 impl SpanCosts {
     /// Without GPUs. Spans leave through `sender`, whose queue must hold them, and their costs, when they
-    /// no longer wait.
+    /// no longer wait. `instance`: the instance ID of what this meter sends.
     #[must_use]
-    pub fn new(limits: Limits, unplaced: Unplaced, sender: RequestSender) -> Self {
+    pub fn new(
+        limits: Limits,
+        unplaced: Unplaced,
+        sender: RequestSender,
+        instance: String,
+    ) -> Self {
         Self {
             attribution: Attribution::new(limits),
             gpus: Directory::default(),
             unplaced,
+            meters: KnownMeters::new(instance),
+            claims: OpenClaims::new(limits),
             outgoing: Outgoing::new(sender),
             charged: NanoUsd::ZERO,
             summary: SpanSummary::default(),
@@ -148,54 +107,117 @@ impl SpanCosts {
         self.outgoing.bytes() > Outgoing::MAX_BYTES
     }
 
+    /// Costs of the meter with this instance ID pass here.
+    pub fn see_meter(&mut self, instance: &str) {
+        self.meters.see(instance);
+    }
+
     /// Takes the spans of a request. Those that cannot be priced leave at once.
     pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
-        let ReceivedSpans { chosen, others, too_large, priced_before, .. } = spans;
-        self.summary.priced_before += priced_before;
+        let ReceivedSpans { chosen, others, too_large, exempt, .. } = spans;
+        self.summary.exempt.merge(&exempt);
         for (key, parent) in others {
             self.attribution.note(key, parent);
         }
         if too_large > 0 {
             *self.summary.rejected.entry(RejectReason::TooLarge).or_default() += too_large;
         }
-        let mut leaving = Vec::new();
-        let mut last: Option<(Arc<OwnedIdentity>, NamedGpus)> = None;
-        for CandidateSpan { held, span, resource } in chosen {
-            // The spans of one resource follow each other.
-            let known = last.take().filter(|(last, _)| Arc::ptr_eq(last, &resource));
-            let (_, named) = last.insert(known.unwrap_or_else(|| {
-                let named = self.gpus.named(&OwnedIdentity::as_ref(&resource));
-                (resource, named)
-            }));
-            let found = self.gpus.gpus_of(named, &(span.from..span.to.unwrap_or(now)));
-            let gpus = match self.unplaced {
-                _ if !found.is_empty() => GpuSet::Listed(found),
-                Unplaced::AllGpus => GpuSet::All,
-                Unplaced::Unattributed => {
-                    self.attribution.note(span.key, span.parent);
-                    self.summary.unplaced += u64::from(held.is_some());
-                    leaving.extend(held.map(|held| (held, Vec::new())));
-                    continue;
-                }
-            };
-            self.summary.of_unknown_sampling += u64::from(span.adjusted_count.is_none());
-            let span = ChosenSpan { gpus: gpus.clone(), ..span };
-            let size = held.as_ref().map_or(0, HeldSpan::size) + gpus.size();
-            let elsewhere = Leaves::Elsewhere { key: span.key, to: span.to.unwrap_or(now) };
-            let waiting = WaitingSpan { leaves: held.map_or(elsewhere, Leaves::Held), gpus };
-            let mut unpriced = Vec::new();
-            let offered = self.attribution.offer(span, waiting, size, now, &mut |release| {
-                if let Release::Unpriced(waiting) = release {
-                    unpriced.extend(waiting.leaves.held());
-                }
-            });
-            if let Err((reason, waiting)) = offered {
-                *self.summary.rejected.entry(reason).or_default() += 1;
-                unpriced.extend(waiting.leaves.held());
-            }
-            leaving.extend(unpriced.into_iter().map(|held| (held, Vec::new())));
+        let mut taking = Taking::default();
+        for candidate in chosen {
+            self.take_span(candidate, now, &mut taking);
         }
-        self.outgoing.send(leaving);
+        self.outgoing.send(taking.leaving);
+    }
+
+    /// Takes a span. One with a price that is proved leaves as it is; of one whose price is not, it is removed.
+    fn take_span(&mut self, candidate: CandidateSpan, now: Timestamp, taking: &mut Taking) {
+        let CandidateSpan { held, span, key, claim, resource } = candidate;
+        let leaving = &mut taking.leaving;
+        let (held, claim) = match claim {
+            None => (held, None),
+            Some(Claim::Invalid) => (self.summary.without_price(held, &resource), None),
+            Some(Claim::By(meter)) if self.meters.contains(&meter) => {
+                if let Some((key, parent)) = key {
+                    self.attribution.note(key, parent);
+                }
+                if let Some(held) = held {
+                    self.summary.exempt.add(&meter);
+                    leaving.push((held, Vec::new()));
+                }
+                return;
+            }
+            Some(Claim::By(meter)) => {
+                (held, Some(OpenClaim { meter, resource: Arc::clone(&resource) }))
+            }
+        };
+        let Some(span) = span else {
+            if let Some((key, parent)) = key {
+                self.attribution.note(key, parent);
+            }
+            return self.pass(held, claim, now, leaving);
+        };
+        // The spans of one resource follow each other.
+        let known = taking.last.take().filter(|(last, _)| Arc::ptr_eq(last, &resource));
+        let (_, named) = taking.last.insert(known.unwrap_or_else(|| {
+            let named = self.gpus.named(&OwnedIdentity::as_ref(&resource));
+            (resource, named)
+        }));
+        let found = self.gpus.gpus_of(named, &(span.from..span.to.unwrap_or(now)));
+        let gpus = match self.unplaced {
+            _ if !found.is_empty() => GpuSet::Listed(found),
+            Unplaced::AllGpus => GpuSet::All,
+            Unplaced::Unattributed => {
+                self.attribution.note(span.key, span.parent);
+                self.summary.unplaced += u64::from(held.is_some() && claim.is_none());
+                return self.pass(held, claim, now, leaving);
+            }
+        };
+        self.summary.of_unknown_sampling += u64::from(span.adjusted_count.is_none());
+        let end = (span.key, span.to.unwrap_or(now));
+        let span = ChosenSpan { gpus: gpus.clone(), ..span };
+        let size = held.as_ref().map_or(0, HeldSpan::size) + gpus.size();
+        let waiting = WaitingSpan { held, gpus, claim, end };
+        let mut unpriced = Vec::new();
+        let offered = self.attribution.offer(span, waiting, size, now, &mut |release| {
+            if let Release::Unpriced(waiting) = release {
+                unpriced.push(waiting);
+            }
+        });
+        if let Err((reason, waiting)) = offered {
+            *self.summary.rejected.entry(reason).or_default() += 1;
+            unpriced.push(waiting);
+        }
+        for WaitingSpan { held, claim, .. } in unpriced {
+            self.pass(held, claim, now, leaving);
+        }
+    }
+
+    /// Lets a span leave that is not priced, once its claim is decided.
+    fn pass(
+        &mut self,
+        held: Option<HeldSpan>,
+        claim: Option<OpenClaim>,
+        now: Timestamp,
+        leaving: &mut Vec<(HeldSpan, Vec<u8>)>,
+    ) {
+        let passed = match (held, claim) {
+            (Some(held), Some(claim)) => match self.claims.add(held, claim, now) {
+                Ok(()) => None,
+                Err((held, claim)) => self.summary.without_price(Some(held), &claim.resource),
+            },
+            (held, _) => held,
+        };
+        leaving.extend(passed.map(|held| (held, Vec::new())));
+    }
+
+    /// Sends the spans whose claims are decided now; all of them without a time.
+    fn settle_claims(&mut self, now: Option<Timestamp>) {
+        let decided = self.claims.decide(now, &self.meters).into_iter();
+        let leaving = decided.filter_map(|(held, claim)| {
+            let (held, _) = self.summary.decided(Some(held), Some(claim), &self.meters);
+            Some((held?, Vec::new()))
+        });
+        self.outgoing.send(leaving.collect());
     }
 
     /// Adds what final time of a GPU cost, in time order.
@@ -210,15 +232,16 @@ impl SpanCosts {
     }
 
     /// Divides the time that is final, and sends the spans whose cost is. The cost of spans that left
-    /// without is passed on, up to [`MAX_EVENTS`] at a time. `priced`: whether each GPU has a price.
+    /// without is passed on, up to 1,024 at a time. `priced`: whether each GPU has a price.
     pub fn advance(
         &mut self,
         now: Timestamp,
         priced: &[bool],
         emit: &mut dyn FnMut(&[SpanCostEvent]),
     ) {
-        let Self { attribution, outgoing, summary, .. } = self;
-        let mut releases = Releases::new(priced, outgoing, summary, emit);
+        self.settle_claims(Some(now));
+        let Self { attribution, outgoing, summary, meters, .. } = self;
+        let mut releases = Releases::new(priced, meters, outgoing, summary, emit);
         attribution.advance(now, &mut |release| releases.add(release));
         releases.flush();
     }
@@ -230,11 +253,12 @@ impl SpanCosts {
         priced: &[bool],
         emit: &mut dyn FnMut(&[SpanCostEvent]),
     ) {
+        self.settle_claims(None);
         // The price of a GPU may have become known after its time had been charged.
         let cost = bill - self.charged;
-        let Self { attribution, outgoing, summary, .. } = self;
+        let Self { attribution, outgoing, summary, meters, .. } = self;
         attribution.charge_late(SpanCost { cost, ..SpanCost::default() });
-        let mut releases = Releases::new(priced, outgoing, summary, emit);
+        let mut releases = Releases::new(priced, meters, outgoing, summary, emit);
         attribution.finish(&mut |release| releases.add(release));
         releases.flush();
     }
@@ -256,95 +280,11 @@ impl SpanCosts {
     }
 }
 
-/// What leaves, in parts, so that little of it is in memory twice.
-struct Releases<'a> {
-    priced: &'a [bool],
-    are_all_priced: bool,
-    outgoing: &'a Outgoing,
-    summary: &'a mut SpanSummary,
-    emit: &'a mut dyn FnMut(&[SpanCostEvent]),
+/// Spans that are being taken.
+#[derive(Default)]
+struct Taking {
+    /// The GPUs of the last resource.
+    last: Option<(Arc<OwnedIdentity>, NamedGpus)>,
+    /// Those that leave at once.
     leaving: Vec<(HeldSpan, Vec<u8>)>,
-    /// Bytes of `leaving`.
-    bytes: usize,
-    events: Vec<SpanCostEvent>,
-}
-
-impl<'a> Releases<'a> {
-    fn new(
-        priced: &'a [bool],
-        outgoing: &'a Outgoing,
-        summary: &'a mut SpanSummary,
-        emit: &'a mut dyn FnMut(&[SpanCostEvent]),
-    ) -> Self {
-        let (leaving, events) = (Vec::new(), Vec::new());
-        let are_all_priced = priced.iter().all(|is_priced| *is_priced);
-        Self { priced, are_all_priced, outgoing, summary, emit, leaving, bytes: 0, events }
-    }
-
-    fn add(&mut self, release: Release<WaitingSpan>) {
-        match release {
-            Release::Priced(WaitingSpan { leaves: Leaves::Held(held), gpus }, cost) => {
-                self.summary.priced += 1;
-                let fields = priced_time(&cost, self.is_priced(&gpus)).fields();
-                self.leave(held, fields);
-            }
-            Release::Priced(WaitingSpan { leaves: Leaves::Elsewhere { key, to }, gpus }, cost) => {
-                self.follow(key, to, &gpus, &cost);
-            }
-            Release::Unpriced(waiting) => {
-                if let Some(held) = waiting.leaves.held() {
-                    self.leave(held, Vec::new());
-                }
-            }
-            Release::Cost(LeftSpan { key, to, gpus }, cost) => self.follow(key, to, &gpus, &cost),
-        }
-    }
-
-    /// The cost of a span that leaves without it, if it has any.
-    fn follow(&mut self, key: SpanKey, to: Timestamp, gpus: &GpuSet, cost: &SpanCost) {
-        if cost.time == Nanos::ZERO {
-            self.summary.without_time += 1;
-            return;
-        }
-        self.summary.followed += 1;
-        let time = priced_time(cost, self.is_priced(gpus));
-        self.events.push(SpanCostEvent { trace: key.trace, span: key.span, at: to, time });
-        if self.events.len() >= MAX_EVENTS {
-            self.flush_events();
-        }
-    }
-
-    fn is_priced(&self, gpus: &GpuSet) -> bool {
-        match gpus {
-            GpuSet::All => self.are_all_priced,
-            GpuSet::Listed(gpus) => {
-                gpus.iter().all(|gpu| self.priced.get(*gpu).is_none_or(|is_priced| *is_priced))
-            }
-        }
-    }
-
-    fn leave(&mut self, span: HeldSpan, fields: Vec<u8>) {
-        self.bytes += span.size() + fields.len();
-        self.leaving.push((span, fields));
-        if self.bytes >= LEAVING_BYTES {
-            self.flush_spans();
-        }
-    }
-
-    fn flush(mut self) {
-        self.flush_spans();
-        self.flush_events();
-    }
-
-    fn flush_spans(&mut self) {
-        self.bytes = 0;
-        self.outgoing.send(std::mem::take(&mut self.leaving));
-    }
-
-    fn flush_events(&mut self) {
-        if !self.events.is_empty() {
-            (self.emit)(&self.events);
-            self.events.clear();
-        }
-    }
 }

@@ -11,7 +11,7 @@ use crate::{body, process, span_requests};
 
 /// A command of bash that posts this JSON to the receiver of the sidecar, with the headers of its environment,
 /// and prints the response.
-fn post(path: &str, json: &str) -> String {
+pub(crate) fn post(path: &str, json: &str) -> String {
     format!(
         "address=${{OTEL_EXPORTER_OTLP_ENDPOINT#http://}}; json={json}; \
          header=${{OTEL_EXPORTER_OTLP_HEADERS/=/: }}; header=${{header/\\%20/ }}; \

@@ -8,6 +8,7 @@
     reason = "a test may fail, and its numbers are small"
 )]
 
+mod claimed;
 mod command;
 mod dcgm;
 mod files;

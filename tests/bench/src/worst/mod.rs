@@ -102,7 +102,8 @@ fn read(received: Received) {
             let mut choose = |span: &SpanView<'_>, host: &Option<String>| {
                 Some((host.clone(), span.number("tokens")))
             };
-            let TakenSpans { spans, .. } = take_spans(received, &mut host, &mut choose);
+            let TakenSpans { spans, .. } =
+                take_spans(received, "phasemeter.span.", &mut host, &mut choose);
             let spans = spans.into_iter().map(|(span, _)| (span, Vec::new()));
             held_requests(spans, 1 << 20, &mut |request| drop(black_box(request)));
         }
