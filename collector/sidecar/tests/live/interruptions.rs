@@ -285,6 +285,29 @@ fn missing_service_is_logged_once_and_changes_nothing() {
     assert!(service.requests().len() >= 2, "{:?}", service.requests());
 }
 
+/// Scenario: a metadata service whose answer never ends.
+/// Guarantee: it is cut off and logged once; the run goes on.
+#[test]
+fn answer_without_an_end_is_cut_off() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.write_all(b"HTTP/1.1 200 X\r\n\r\n");
+            while connection.write_all(&[b'x'; 4_096]).is_ok() {}
+        }
+    });
+    let rig = Rig::new("[[device]]");
+    let arguments = format!("--interruptions aws --metadata-service {address} --duration 4");
+    let (output, report) = run_with_report(&rig, &arguments, |_| {});
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{log}");
+    assert_eq!(log.matches("interruptions of aws: ").count(), 1, "{log}");
+    assert!(log.contains("length limit exceeded; requests continue"), "{log}");
+    assert_eq!(report["interruptions"], json!({"notices": [], "lost_work": null}));
+}
+
 #[test]
 fn notices_are_not_requested_by_default() {
     let rig = Rig::new("[[device]]");

@@ -180,6 +180,35 @@ fn policy_test_shows_differences() {
     );
 }
 
+/// Scenario: files of tests by another author: one that never begins, one that is too large, one with control
+/// characters, and expected output with some.
+/// Guarantee: each is rejected by its name, or compared, and none of its text moves a cursor.
+#[test]
+fn files_of_tests_are_limited_and_their_text_is_cleaned() {
+    let project = PolicyProject::new();
+    let odd = project.at("tests/odd.window.json");
+    let create: [&dyn Fn(); 3] = [
+        &|| assert!(Command::new("mkfifo").arg(&odd).status().unwrap().success()),
+        &|| fs::File::create(&odd).unwrap().set_len(1 << 40).unwrap(),
+        &|| fs::write(&odd, r#"{"x\u001b[2J\u202e": "x\u001b[2J"}"#).unwrap(),
+    ];
+    for create in create {
+        create();
+        let (status, text) = project.policy(&["test"]);
+        assert!(status != 0 && text.contains("odd.window.json"), "{status}: {text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+        fs::remove_file(&odd).unwrap();
+    }
+    assert_eq!(project.policy(&["test", "--update"]).0, 0);
+    let expected = project.at("tests/fleet.recommendations.json");
+    let hostile = fs::read_to_string(&expected).unwrap();
+    let hostile = hostile.replace("\"title\": \"", "\"title\": \"x\\u001b[2J\\u202e");
+    project.write("tests/fleet.recommendations.json", &hostile);
+    let (status, text) = project.policy(&["test"]);
+    assert!(status == 1 && text.contains("differs"), "{status}: {text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+}
+
 #[test]
 fn policy_test_supports_pricers() {
     let project = PolicyProject::pricer();
