@@ -58,7 +58,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::rustls;
 
-use self::accept::accept;
+use self::accept::{LargeRequests, ReadRequest};
 use self::budget::Budget;
 pub use self::counters::{CounterView, counter_points};
 use self::decompress::Encoding;
@@ -70,6 +70,7 @@ pub use self::listen::{ListenAddress, ParseListenError};
 use self::newcomers::Newcomers;
 pub use self::points::{NumberPoint, number_points};
 pub use self::received::Received;
+use self::response::Format;
 pub use self::security::{BearerToken, SecurityError, server_tls};
 use self::server::Socket;
 use self::service::Service;
@@ -165,6 +166,7 @@ impl Receiver {
             requests,
             stats: Arc::clone(&stats),
             reading: AtomicUsize::new(0),
+            large: LargeRequests::start(limits)?,
         });
         let connections = Arc::new(Semaphore::new(limits.connections));
         let newcomers = Arc::new(Newcomers::new(limits.newcomers.min(limits.connections)));
@@ -270,12 +272,10 @@ pub fn accept_bytes(
         let encoding = Encoding::named(encoding)?;
         let budget = Budget::new(limits.bytes_in_flight);
         let mut reservation = budget.begin().ok_or(RequestError::Exhausted)?;
-        let mut body =
-            encoding.decompress(body.to_vec(), limits.request_bytes, &mut reservation)?;
-        if is_json {
-            body = json::to_protobuf(signal, &body, limits.request_bytes)?;
-        }
-        accept(signal, body, reservation, &limits).map(|(received, _)| received)
+        let body = encoding.decompress(body.to_vec(), limits.request_bytes, &mut reservation)?;
+        let format = if is_json { Format::Json } else { Format::Protobuf };
+        let request = ReadRequest { signal, format, body, reservation };
+        request.accept(&limits).map(|(received, _)| received)
     };
     read().map_err(|error: RequestError| error.to_string())
 }

@@ -12,14 +12,13 @@ use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use prost::Message;
 
-use super::accept::accept;
+use super::accept::{LargeRequests, ReadRequest};
 use super::body::PendingBody;
 use super::budget::{Budget, Reservation};
 use super::decompress::Encoding;
 use super::error::RequestError;
 use super::grpc;
 use super::inspect::Rejected;
-use super::json;
 use super::limits::Limits;
 use super::received::Received;
 use super::response::{self, Format, ResponseBody};
@@ -39,6 +38,7 @@ pub(super) struct Service {
     pub(super) stats: Arc<ReceiverStats>,
     /// Number of requests that are being read.
     pub(super) reading: AtomicUsize,
+    pub(super) large: LargeRequests,
 }
 
 /// The transport of a request, by its content type.
@@ -108,48 +108,40 @@ impl Service {
             };
         let body = PendingBody::begin(body, limit, &self.limits).await?;
         let _reading = self.begin_reading().ok_or(RequestError::Exhausted)?;
-        let mut reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
-        let message = self.read(signal, transport, parts, body, &mut reservation).await?;
-        let (parts, rejected) = accept(signal, message, reservation, &self.limits)?;
+        let reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
+        let request = self.read(signal, transport, parts, body, reservation).await?;
+        let (parts, rejected) = request.accept_in_turn(&self.limits, &self.large).await?;
         for received in parts.into_iter().filter(|it| it.items > 0) {
             self.requests.send(received).map_err(|_| RequestError::Closed)?;
         }
         Ok((signal, rejected))
     }
 
-    /// The request as protobuf.
+    /// The request, decompressed.
     async fn read(
         &self,
         signal: Signal,
         transport: Transport,
         parts: &Parts,
         body: PendingBody,
-        reservation: &mut Reservation,
-    ) -> Result<Vec<u8>, RequestError> {
-        let limit = self.limits.request_bytes;
-        let decompress = |encoding: Encoding, body, reservation: &mut Reservation| {
-            encoding.decompress(body, limit, reservation)
+        mut reservation: Reservation,
+    ) -> Result<ReadRequest, RequestError> {
+        // What cannot be decompressed is not read.
+        let named = match transport {
+            Transport::Grpc => None,
+            Transport::Http(_) => Some(Encoding::named(header(parts, CONTENT_ENCODING.as_str()))?),
         };
-        match transport {
-            Transport::Grpc => {
-                let body = body.read(&self.limits, reservation).await?;
-                let (message, encoding) = grpc::message(body, header(parts, GRPC_ENCODING))?;
-                decompress(encoding, message, reservation)
-            }
-            Transport::Http(format) => {
-                let encoding = Encoding::named(header(parts, CONTENT_ENCODING.as_str()))?;
-                let body = body.read(&self.limits, reservation).await?;
-                let body = decompress(encoding, body, reservation)?;
-                match format {
-                    Format::Protobuf => Ok(body),
-                    Format::Json => {
-                        let protobuf = json::to_protobuf(signal, &body, limit)?;
-                        let is_covered = reservation.cover(body.len() + protobuf.len());
-                        if is_covered { Ok(protobuf) } else { Err(RequestError::Exhausted) }
-                    }
-                }
-            }
-        }
+        let body = body.read(&self.limits, &mut reservation).await?;
+        let (body, encoding) = match named {
+            Some(encoding) => (body, encoding),
+            None => grpc::message(body, header(parts, GRPC_ENCODING))?,
+        };
+        let body = encoding.decompress(body, self.limits.request_bytes, &mut reservation)?;
+        let format = match transport {
+            Transport::Grpc => Format::Protobuf,
+            Transport::Http(format) => format,
+        };
+        Ok(ReadRequest { signal, format, body, reservation })
     }
 
     /// Counts a request as being read, until the result is dropped; `None` if there are too many.

@@ -172,7 +172,15 @@ pub(super) fn config(args: &ReceiveArgs) -> Result<ReceiverConfig, CommandError>
 
 /// The limits of a receiver in this process.
 fn limits(size: RequestSizeArgs) -> Limits {
-    size.limits(cgroup::limit())
+    let limits = size.limits(cgroup::limit());
+    let bytes = limits.request_bytes;
+    if bytes < size.limits(None).request_bytes {
+        info!(
+            bytes,
+            "requests have {bytes} bytes at most, by the memory limit of the control group"
+        );
+    }
+    limits
 }
 
 /// The mappings of work: those of Phasemeter, then the user's.

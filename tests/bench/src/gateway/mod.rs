@@ -122,6 +122,8 @@ fn peak_without_backend(paths: &Paths) -> Result<u64, BenchError> {
     Ok(gateway.stop()?.peak)
 }
 
+const QUEUE_BYTES: u64 = 32 << 20;
+
 /// A client of this endpoint over gRPC.
 pub(crate) fn client(endpoint: &str) -> Result<Client, BenchError> {
     let variable = |name: &str| match name {
@@ -130,7 +132,10 @@ pub(crate) fn client(endpoint: &str) -> Result<Client, BenchError> {
         _ => None,
     };
     let config = Config::read(Destination::Environment, variable).ok().flatten();
-    Client::start(&config.ok_or(BenchError::Forwarding)?).map_err(|_| BenchError::Forwarding)
+    let mut config = config.ok_or(BenchError::Forwarding)?;
+    // It has to hold the largest request.
+    config.queue_bytes = config.queue_bytes.max(QUEUE_BYTES);
+    Client::start(&config).map_err(|_| BenchError::Forwarding)
 }
 
 /// A gateway that bills $3.60 per GPU-hour.
