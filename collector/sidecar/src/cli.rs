@@ -75,6 +75,11 @@ pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
 
+    /// End with status 78, before anything starts, if a variable of OpenTelemetry or Phasemeter is invalid.
+    /// Otherwise its default is used, with a warning.
+    #[arg(long, global = true, help_heading = "Environment")]
+    pub strict: bool,
+
     #[command(subcommand)]
     pub command: Command,
 }

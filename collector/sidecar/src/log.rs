@@ -49,11 +49,8 @@ pub fn finish() {
 /// Starts logging to standard error. `lookup` returns the value of a variable; an empty value counts
 /// as unset, and an invalid one is ignored with a warning.
 pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
-    let mut warnings = Vec::new();
-    let format = args.log_format.or_else(|| read(FORMAT, &lookup, &mut warnings));
-    let (level, ignored) = level(args, &lookup);
-    warnings.extend(ignored);
-    let layer = match format.unwrap_or_default() {
+    let (format, level, warnings) = settings(args, lookup);
+    let layer = match format {
         LogFormat::Text => layer()
             .event_format(Text)
             .with_writer(|| Clean(Lines))
@@ -82,24 +79,30 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
         let _ = standard_error::flush(PANIC_FLUSH, || false);
     }));
     for warning in warnings {
-        warn!("{warning}");
+        warn!("{warning}; the default is used");
     }
 }
 
-/// The minimum level, and a warning per ignored variable.
-pub(crate) fn level(
+/// The invalid variables, each with the reason.
+pub(crate) fn invalid(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    settings(args, lookup).2
+}
+
+/// The format, the minimum level, and the invalid variables, each with the reason.
+fn settings(
     args: LogArgs,
     lookup: impl Fn(&str) -> Option<String>,
-) -> (LogLevel, Vec<String>) {
+) -> (LogFormat, LogLevel, Vec<String>) {
     let mut warnings = Vec::new();
+    let format = args.log_format.or_else(|| read(FORMAT, &lookup, &mut warnings));
     let level = args
         .log_level
         .or_else(|| read(LEVEL, &lookup, &mut warnings))
         .or_else(|| read(OTEL_LEVEL, &lookup, &mut warnings));
-    (level.unwrap_or_default(), warnings)
+    (format.unwrap_or_default(), level.unwrap_or_default(), warnings)
 }
 
-/// Parses a variable; if it is invalid, adds a warning.
+/// Parses a variable; if it is invalid, adds the reason.
 fn read<T: ValueEnum>(
     name: &str,
     lookup: impl Fn(&str) -> Option<String>,
@@ -111,7 +114,7 @@ fn read<T: ValueEnum>(
         let known = T::value_variants().iter().filter_map(T::to_possible_value);
         let known: Vec<_> = known.map(|value| value.get_name().to_owned()).collect();
         warnings.push(format!(
-            "{name} is ignored: invalid value {:?}: expected {}",
+            "{name}: invalid value {:?}: expected {}",
             excerpt(&text),
             known.join(", ")
         ));
@@ -212,17 +215,25 @@ mod tests {
         let option = |log_level| LogArgs { log_level, log_format: None };
         let variables = |ours: &'static str, otel: &'static str| {
             move |name: &str| {
-                let value = if name == LEVEL { ours } else { otel };
+                let value = match name {
+                    LEVEL => ours,
+                    OTEL_LEVEL => otel,
+                    _ => return None,
+                };
                 Some(value.to_owned())
             }
         };
         let (given, none) = (option(Some(LogLevel::Trace)), option(None));
-        assert_eq!(level(given, variables("warn", "error")), (LogLevel::Trace, vec![]));
-        assert_eq!(level(none, variables("warn", "error")), (LogLevel::Warn, vec![]));
-        assert_eq!(level(none, variables("", "ERROR")), (LogLevel::Error, vec![]));
-        let (level, warnings) = level(none, variables("", "verbose"));
-        assert_eq!((level, warnings.len()), (LogLevel::Info, 1));
-        assert!(warnings[0].starts_with("OTEL_LOG_LEVEL is ignored: "), "{warnings:?}");
+        let level = |option, ours, otel| {
+            let (_, level, invalid) = settings(option, variables(ours, otel));
+            (level, invalid)
+        };
+        assert_eq!(level(given, "warn", "error"), (LogLevel::Trace, vec![]));
+        assert_eq!(level(none, "warn", "error"), (LogLevel::Warn, vec![]));
+        assert_eq!(level(none, "", "ERROR"), (LogLevel::Error, vec![]));
+        let (level, invalid) = level(none, "", "verbose");
+        assert_eq!((level, invalid.len()), (LogLevel::Info, 1));
+        assert!(invalid[0].starts_with("OTEL_LOG_LEVEL: invalid value"), "{invalid:?}");
     }
 
     #[test]
@@ -234,7 +245,7 @@ mod tests {
         };
         assert_eq!(level("Debug"), (Some(LogLevel::Debug), vec![]));
         assert_eq!(level(""), (None, vec![]));
-        let warning = "PHASEMETER_LOG_LEVEL is ignored: invalid value \"loud\": expected error, warn, info, debug, trace";
+        let warning = "PHASEMETER_LOG_LEVEL: invalid value \"loud\": expected error, warn, info, debug, trace";
         assert_eq!(level("loud"), (None, vec![warning.to_owned()]));
     }
 }

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Err(error) => return usage::report(&error),
     };
     log::start(cli.log, |name| std::env::var(name).ok());
-    let status = match command::run(cli.command) {
+    let status = match command::run(cli) {
         Ok(status) => status,
         Err(error) => {
             error!("{}", error.in_one_line());

@@ -129,7 +129,7 @@ fn signal_without_exporter_is_not_sent() {
     let (paths, log) = sent(&[none[0], ("OTEL_METRICS_EXPORTER", "console,otlp")]);
     assert_eq!(paths, ["/v1/metrics"]);
     let warning =
-        "OTEL_METRICS_EXPORTER: \"console\" is ignored: not supported: expected otlp or none";
+        "OTEL_METRICS_EXPORTER: \"console\" is not supported: expected otlp or none; this part";
     assert_eq!(log.matches(warning).count(), 1, "{log}");
 }
 
@@ -221,6 +221,32 @@ fn invalid_endpoint_fails_before_reading() {
     assert!(stderr(&run).starts_with("phasemeter: --otlp: "), "{}", stderr(&run));
 }
 
+/// One rule for all commands: the default is used, unless there is none and `--otlp` requests export.
+#[test]
+fn invalid_variable_of_export_is_a_warning_unless_strict() {
+    let dir = TempDir::new().unwrap();
+    let log = log(&dir);
+    let backend = MockBackend::start([]);
+    let option = otlp(&backend);
+    let timeout = [("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")];
+    let run = audit(&log, &[&option], &timeout);
+    assert!(run.status.success(), "{}", stderr(&run));
+    let warning = "phasemeter: OTEL_EXPORTER_OTLP_TIMEOUT=soon: invalid value: expected milliseconds, 1 to \
+                   3600000; the default is used\n";
+    assert!(stderr(&run).starts_with(warning), "{}", stderr(&run));
+    assert!(!backend.received().is_empty());
+
+    let strict = audit(&log, &[&option, "--strict"], &timeout);
+    assert_eq!((strict.status.code(), strict.stdout.as_slice()), (Some(78), &b""[..]));
+    assert!(stderr(&strict).contains("--strict: OTEL_EXPORTER_OTLP_TIMEOUT=soon"), "{strict:?}");
+    let unused = audit(&log, &["--strict"], &timeout);
+    assert_eq!(unused.status.code(), Some(78), "also if nothing is exported");
+
+    let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")];
+    let nowhere = audit(&log, &["--otlp"], &endpoint);
+    assert_eq!(nowhere.status.code(), Some(78), "{}", stderr(&nowhere));
+}
+
 /// The JSON report of a demo without what depends on when it began.
 fn timeless(run: &Output) -> Value {
     let mut report: Value = serde_json::from_slice(&run.stdout).unwrap();
@@ -305,7 +331,7 @@ fn log_format_and_level_are_configurable() {
 
     let text = log_lines(&[], &[]);
     let [ignored, rejected, failed] = &text[..] else { panic!("{text:#?}") };
-    assert!(ignored.starts_with("phasemeter: TRACEPARENT is ignored:"), "{ignored}");
+    assert!(ignored.starts_with("phasemeter: TRACEPARENT: invalid"), "{ignored}");
     assert!(rejected.ends_with("export rejected, data dropped: 400 Bad Request: not here"));
     assert!(failed.starts_with("phasemeter: OTLP: "), "{failed}");
     for (more, environment) in
@@ -316,8 +342,7 @@ fn log_format_and_level_are_configurable() {
     }
     let invalid = log_lines(&[], &[("PHASEMETER_LOG_LEVEL", "loud")]);
     assert!(
-        invalid[0]
-            .starts_with("phasemeter: PHASEMETER_LOG_LEVEL is ignored: invalid value \"loud\""),
+        invalid[0].starts_with("phasemeter: PHASEMETER_LOG_LEVEL: invalid value \"loud\""),
         "{invalid:#?}"
     );
     assert_eq!(invalid.len(), 4);

@@ -19,6 +19,15 @@ use crate::cli::SendArgs;
 use crate::instance;
 use crate::telemetry::Telemetry;
 
+/// Whether a command cannot do without export.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Export {
+    /// It is what the command is for, or what an option requests.
+    Required,
+    /// It is metered anyway.
+    Optional,
+}
+
 /// Sends requests until it is finished.
 pub(super) struct Delivery {
     client: Client,
@@ -29,8 +38,8 @@ impl Delivery {
     /// Starts delivery if the command line requests it.
     pub(super) fn open(send: &SendArgs) -> Result<Option<Self>, CommandError> {
         let destination = |endpoint: &Option<String>| match endpoint {
-            Some(endpoint) => Self::start(Destination::Endpoint(endpoint), Optional(false)),
-            None => Self::start(Destination::Default, Optional(false)),
+            Some(endpoint) => Self::start(Destination::Endpoint(endpoint), Export::Required),
+            None => Self::start(Destination::Default, Export::Required),
         };
         let delivery = send.otlp.as_ref().map(destination).transpose()?;
         if let Some(None) = delivery {
@@ -39,18 +48,20 @@ impl Delivery {
         Ok(delivery.flatten())
     }
 
-    /// Starts delivery; `None` if there is no destination. Connects when the first request is sent. What is
-    /// invalid is a warning if delivery is optional.
+    /// Starts delivery; `None` if there is no destination. Connects when the first request is sent. Of what
+    /// is invalid the default is used, with a warning; what has none is an error if export is required, or if
+    /// nothing is left.
     pub(super) fn start(
         destination: Destination<'_>,
-        optional: Optional,
+        export: Export,
     ) -> Result<Option<Self>, CommandError> {
         let (config, errors) = Config::read_usable(destination, |name| std::env::var(name).ok());
-        if !errors.as_slice().is_empty() && (!optional.0 || config.is_none()) {
+        let is_required = export == Export::Required || config.is_none();
+        if is_required && errors.prevent_export() {
             return Err(LiveError::from(errors).into());
         }
         for error in errors.as_slice() {
-            warn!("{error}: {}; the command runs anyway", error.consequence());
+            warn!("{error}; {}", error.consequence());
         }
         let Some(config) = config else { return Ok(None) };
         let mut targets = Signal::ALL.into_iter().filter_map(|signal| config.target(signal));
@@ -61,6 +72,20 @@ impl Delivery {
         }
         let client = Client::start(&config).map_err(LiveError::from)?;
         Ok(Some(Self { client, config }))
+    }
+
+    /// Starts the delivery of a run, which meters without it: `None` if it cannot be started, inside if there is
+    /// no destination.
+    pub(super) fn for_run(optional: Optional) -> Result<Option<Option<Self>>, CommandError> {
+        match Self::start(Destination::Environment, Export::Optional) {
+            Err(CommandError::Live(LiveError::Config(errors))) => {
+                for error in errors.as_slice() {
+                    warn!("{error}; {}", error.consequence());
+                }
+                Ok(None)
+            }
+            started => optional.result(started),
+        }
     }
 
     /// Starts exporting internal telemetry, including delivery counts, to the metrics destination and to a

@@ -112,6 +112,9 @@ pub enum CommandError {
     #[cfg(feature = "plan")]
     #[error(transparent)]
     Import(#[from] crate::price_import::ImportError),
+    /// Variables of the environment are invalid, one per line, and that was to be an error.
+    #[error("--strict: {}", .0.join("\n"))]
+    Environment(Vec<String>),
     /// The operating system rejected a request.
     #[error("{what}")]
     System {
@@ -218,6 +221,7 @@ impl CommandError {
             #[cfg(feature = "plan")]
             Self::Report(_) => EX_DATAERR,
             Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
+            Self::Environment(_) => EX_CONFIG,
             Self::System { .. } => EX_OSERR,
             Self::Panicked => EX_SOFTWARE,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,

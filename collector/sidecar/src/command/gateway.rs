@@ -22,7 +22,7 @@ use tracing::warn;
 
 use super::alerts;
 use super::claims::Claims;
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Export};
 use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let config = receive::config(&args.receive)?;
     let (mut receiving, metered) =
         Receiving::start(config, &args.spans, replicas.clone(), Optional(false))?;
-    let delivery = Delivery::start(Destination::Environment, Optional(false))?;
+    let delivery = Delivery::start(Destination::Environment, Export::Required)?;
     let mut claims = args.state_file.as_deref().map(Claims::open).transpose()?;
     claims.iter_mut().for_each(Claims::begin_reported);
     let held = claims.as_ref().map(Claims::held);

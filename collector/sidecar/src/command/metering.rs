@@ -53,7 +53,7 @@ pub(super) struct Provenance {
 pub(super) fn environment() -> Environment {
     let environment = Environment::read(|name| std::env::var(name).ok());
     for warning in &environment.warnings {
-        warn!("{warning}");
+        warn!("{warning}; {}", warning.consequence());
     }
     environment
 }

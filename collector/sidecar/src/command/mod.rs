@@ -84,6 +84,7 @@ mod signals;
 mod sinks;
 #[cfg(feature = "gateway")]
 mod span_pricing;
+mod strict;
 #[cfg(feature = "live")]
 mod supervision;
 #[cfg(feature = "plan")]
@@ -110,14 +111,17 @@ use std::process::ExitCode;
 
 use phasemeter_rules::compile::child_main;
 
-use crate::cli::Command;
+use crate::cli::{Cli, Command};
 
 /// Runs a subcommand and returns its exit status: zero, or that of the command run by it.
 ///
 /// # Errors
 /// Returns an error if the subcommand fails; [`CommandError::exit_code`] is then the exit status.
-pub fn run(command: Command) -> Result<ExitCode, CommandError> {
-    match command {
+pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
+    if cli.strict {
+        strict::check(&cli, |name| std::env::var(name).ok())?;
+    }
+    match cli.command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "live")]
         Command::Run(args) => run::run(&args),

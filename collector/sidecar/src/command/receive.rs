@@ -59,7 +59,7 @@ impl Receiving {
     ) -> Result<(Self, mpsc::Receiver<Metered>), CommandError> {
         let environment = |name: &str| std::env::var(name).ok();
         let (upstream, errors) = Config::read_usable(Destination::Environment, environment);
-        let is_invalid = !errors.as_slice().is_empty();
+        let is_invalid = errors.prevent_export();
         let Some(mut upstream) = upstream.filter(|_| optional.0 || !is_invalid) else {
             let none = if is_invalid { errors.into() } else { LiveError::NoUpstream };
             return Err(none.into());

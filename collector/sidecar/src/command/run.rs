@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::OtlpFile;
-use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
@@ -101,7 +100,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     otlp_file.map_or(Ok(()), files::reject_pipe)?;
     let otlp_file = otlp_file.map(files::create_otlp).transpose();
     let mut otlp_file = optional.result(otlp_file)?.flatten();
-    let delivery = optional.result(Delivery::start(Destination::Environment, optional))?;
+    let delivery = Delivery::for_run(optional)?;
     let (is_exported, delivery) = (delivery.is_some(), delivery.flatten());
     #[cfg(feature = "gateway")]
     let work_mappings = receive::work_mappings(&args.work_mappings)?;

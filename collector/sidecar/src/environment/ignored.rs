@@ -2,22 +2,24 @@
 //!
 //! Must not depend on the meaning of a variable.
 
+use std::borrow::Cow;
+
 use phasemeter_otlp::experiment::{AttributesError, TraceParentError, TraceStateError};
 
 /// A variable that is ignored, at least in part, and why.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Ignored {
     /// The trace has no parent.
-    #[error("TRACEPARENT is ignored: {0}")]
+    #[error("TRACEPARENT: {0}")]
     TraceParent(#[source] TraceParentError),
     /// Spans have no trace state.
-    #[error("TRACESTATE is ignored: {0}")]
+    #[error("TRACESTATE: {0}")]
     TraceState(#[source] TraceStateError),
     /// The workload has no such attributes.
-    #[error("OTEL_RESOURCE_ATTRIBUTES is ignored: {0}")]
+    #[error("OTEL_RESOURCE_ATTRIBUTES: {0}")]
     ResourceAttributes(#[source] AttributesError),
     /// The default is used.
-    #[error("{variable} is ignored: invalid value {value:?}: expected {expected}; using {default}")]
+    #[error("{variable}: invalid value {value:?}: expected {expected}")]
     Value {
         /// The variable.
         variable: &'static str,
@@ -29,7 +31,7 @@ pub enum Ignored {
         default: &'static str,
     },
     /// An element of a list is ignored.
-    #[error("{variable}: {name:?} is ignored: not supported: expected {expected}")]
+    #[error("{variable}: {name:?} is not supported: expected {expected}")]
     Element {
         /// The variable.
         variable: String,
@@ -39,6 +41,24 @@ pub enum Ignored {
         expected: &'static str,
     },
     /// The variable has no effect.
-    #[error("{0} is ignored: not supported")]
+    #[error("{0}: not supported")]
     Unsupported(&'static str),
+}
+
+impl Ignored {
+    /// What follows if the variable is not an error.
+    #[must_use]
+    pub fn consequence(&self) -> Cow<'static, str> {
+        match self {
+            Self::Value { default, .. } => format!("{default} is used").into(),
+            Self::Element { .. } => "this part of it is ignored".into(),
+            _ => "it is ignored".into(),
+        }
+    }
+
+    /// Whether its value is invalid; one that has no effect may be valid for other programs.
+    #[must_use]
+    pub const fn is_invalid(&self) -> bool {
+        !matches!(self, Self::Unsupported(_))
+    }
 }

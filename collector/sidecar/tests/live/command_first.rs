@@ -183,7 +183,7 @@ fn command_runs_with_any_settings_of_the_export() {
         ("HEADERS", "secret", "the default is used"),
         ("INSECURE", "perhaps", "the default is used"),
         ("TRACES_ENDPOINT", "nonsense", "what it is for is not exported"),
-        ("ENDPOINT", "nonsense", "the command runs anyway"),
+        ("ENDPOINT", "nonsense", "what it is for is not exported"),
     ] {
         let name = format!("OTEL_EXPORTER_OTLP_{variable}");
         for arguments in ["", "--receive"] {

@@ -353,7 +353,7 @@ fn invalid_configuration_fails_before_the_command() {
 
 /// The environment is that of a cluster more often than that of a command.
 #[test]
-fn invalid_environment_is_a_warning_beside_a_command() {
+fn invalid_environment_is_a_warning_unless_strict() {
     let rig = Rig::new("[[device]]");
     for (variable, value) in [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://x"),
@@ -372,11 +372,23 @@ fn invalid_environment_is_a_warning_beside_a_command() {
             let log = stderr(&output);
             assert_eq!(output.status.code(), Some(status), "{arguments}: {log}");
             assert_eq!(output.stdout, b"ran\n", "{log}");
-            assert!(log.contains(variable) && log.contains("; the command runs anyway"), "{log}");
+            let is_followed = log.contains("; the default is used")
+                || log.contains("; what it is for is not exported");
+            assert!(log.contains(variable) && is_followed, "{log}");
+
+            let mut strict = with_command(&rig, &format!("{arguments} --strict"), "echo ran");
+            change(&mut strict);
+            let output = strict.output().unwrap();
+            assert_eq!((output.status.code(), &*output.stdout), (Some(78), &b""[..]));
+            let log = stderr(&output);
+            assert!(log.contains("--strict: ") && log.contains(variable), "{log}");
         }
-        let mut alone = phasemeter(&rig, "--duration 0.1");
-        change(&mut alone);
-        assert_eq!(alone.output().unwrap().status.code(), Some(78));
+        for (strict, status) in [("", 0), ("--strict", 78)] {
+            let mut alone = phasemeter(&rig, &format!("--duration 0.1 {NO_POLICIES} {strict}"));
+            change(&mut alone);
+            let output = alone.output().unwrap();
+            assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        }
     }
 }
 

@@ -20,6 +20,12 @@ impl ConfigErrors {
         &self.0
     }
 
+    /// Whether a signal is not exported because of an error.
+    #[must_use]
+    pub fn prevent_export(&self) -> bool {
+        self.0.iter().any(|error| !error.has_default())
+    }
+
     /// Records an error once: a general variable is invalid for every signal.
     pub(super) fn keep<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
         let error = match result {
@@ -64,10 +70,11 @@ impl ConfigError {
     /// What follows if the variable is not an error.
     #[must_use]
     pub const fn consequence(&self) -> &'static str {
-        match self {
-            Self::Value { .. } | Self::Header { .. } => "the default is used",
-            _ => "what it is for is not exported",
-        }
+        if self.has_default() { "the default is used" } else { "what it is for is not exported" }
+    }
+
+    const fn has_default(&self) -> bool {
+        matches!(self, Self::Value { .. } | Self::Header { .. })
     }
 }
 

@@ -17,8 +17,7 @@
 //!
 //! For HTTP the signal's path (`/v1/traces`) is appended to the general endpoint; a
 //! signal's own endpoint is used unchanged. Certificates apply to `https` endpoints. The
-//! specification's default replaces an invalid value, with a warning, where something else depends on the
-//! start, such as a command; elsewhere an invalid value is an error, so that it is noticed.
+//! specification's default replaces an invalid value, unless every error is to be fatal.
 
 mod destination;
 mod endpoint;
