@@ -12,6 +12,8 @@
 pub mod alert_rules;
 pub mod cli;
 pub mod command;
+#[cfg(feature = "live")]
+pub mod detectors;
 pub mod environment;
 #[cfg(feature = "gateway")]
 pub mod gateway;

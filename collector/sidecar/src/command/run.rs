@@ -50,6 +50,7 @@ use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::RunArgs;
+use crate::detectors::{self, Container};
 use crate::gateway::Unplaced;
 use crate::pipeline::{Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -124,7 +125,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         Some(_) => ExperimentKind::Command { trace },
         None => ExperimentKind::Sidecar { trace },
     };
+    // Prices follow what is given.
     let resource = environment.experiment.attributes.clone();
+    let container = if command.is_some() { Container::Workload } else { Container::Own };
+    detectors::add(&mut environment.experiment.attributes, container);
     let request = metering::request(&args.metering, environment.experiment);
     let executable = command.map(|(program, _)| child::executable_name(program));
     let executable = executable.or(request.executable);
@@ -183,7 +187,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);
-    let socket = optional.result(work_socket(args, clock))?.flatten();
+    let socket = optional
+        .result(WorkSocket::for_run(args.work_socket.as_deref(), command.is_some(), clock))?
+        .flatten();
     let path = socket.as_ref().and_then(|socket| socket.path().to_str());
     let socket_env = path.map(|path| (work_socket::VARIABLE, Some(path.to_owned())));
     let work = WorkIntake::new(socket);
@@ -350,24 +356,6 @@ fn resources(experiment: &mut Experiment, random: TraceId, is_command: bool) -> 
     let mut process = own("process");
     process.extend(telemetry::sdk_attributes());
     OwnResources { hardware: own("hardware"), process }
-}
-
-/// The socket for reports of the workload: as requested, else for a command, which runs without if it
-/// cannot be created.
-fn work_socket(args: &RunArgs, clock: Clock) -> Result<Option<WorkSocket>, CommandError> {
-    if args.work_socket.is_none() && args.command.is_empty() {
-        return Ok(None);
-    }
-    match WorkSocket::listen(args.work_socket.as_deref(), clock) {
-        Ok(socket) => Ok(Some(socket)),
-        Err(source) if args.work_socket.is_some() => {
-            Err(CommandError::System { what: "cannot listen at the work socket", source })
-        }
-        Err(error) => {
-            warn!("work is not reported: cannot create a socket: {error}");
-            Ok(None)
-        }
-    }
 }
 
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of

@@ -20,6 +20,9 @@ use phasemeter_otlp::unix_socket::listen_privately;
 use phasemeter_sources::clock::Clock;
 use phasemeter_workload::message::{LineBuffer, Message, MessageError};
 use phasemeter_workload::unit::Unit;
+use tracing::warn;
+
+use super::error::CommandError;
 
 /// The variable that names the socket to the command.
 pub(super) const VARIABLE: &str = "PHASEMETER_SOCKET";
@@ -117,6 +120,28 @@ struct Shared {
 }
 
 impl WorkSocket {
+    /// Creates the socket of a run: as requested, else for a command, which runs without if it cannot be
+    /// created.
+    pub(super) fn for_run(
+        path: Option<&Path>,
+        has_command: bool,
+        clock: Clock,
+    ) -> Result<Option<Self>, CommandError> {
+        if path.is_none() && !has_command {
+            return Ok(None);
+        }
+        match Self::listen(path, clock) {
+            Ok(socket) => Ok(Some(socket)),
+            Err(source) if path.is_some() => {
+                Err(CommandError::System { what: "cannot listen at the work socket", source })
+            }
+            Err(error) => {
+                warn!("work is not reported: cannot create a socket: {error}");
+                Ok(None)
+            }
+        }
+    }
+
     /// Listens at `path`, else in a new directory that no other user can enter.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ mod command_first;
 mod components;
 mod discovery;
 mod driver;
+mod environment;
 mod experiments;
 mod exports;
 mod faults;

@@ -16,11 +16,12 @@ use crate::mock_backend::Unreachable;
 use crate::{Rig, TIMEOUT, unless_stalled};
 
 /// Variables of the environment that would affect the binary.
-const INHERITED: [&str; 11] = [
+const INHERITED: [&str; 12] = [
     "TRACEPARENT",
     "TRACESTATE",
     "BAGGAGE",
     "CUDA_VISIBLE_DEVICES",
+    "KUBERNETES_SERVICE_HOST",
     "NVIDIA_VISIBLE_DEVICES",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_RESOURCE_ATTRIBUTES",
@@ -349,47 +350,6 @@ fn invalid_configuration_fails_before_the_command() {
     };
     assert_fails("--policy /nowhere/policy.wasm", 66);
     assert_fails("--duration 1", 2);
-}
-
-/// The environment is that of a cluster more often than that of a command.
-#[test]
-fn invalid_environment_is_a_warning_unless_strict() {
-    let rig = Rig::new("[[device]]");
-    for (variable, value) in [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://x"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://["),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier pigeon"),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem"),
-    ] {
-        let change = |command: &mut Command| {
-            command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:9").env(variable, value);
-        };
-        for (arguments, status) in [("", 0), ("--fail-on-undelivered", 74), ("--receive", 0)] {
-            let arguments = format!("{NO_POLICIES} {arguments}");
-            let mut command = with_command(&rig, &arguments, "echo ran");
-            change(&mut command);
-            let output = command.output().unwrap();
-            let log = stderr(&output);
-            assert_eq!(output.status.code(), Some(status), "{arguments}: {log}");
-            assert_eq!(output.stdout, b"ran\n", "{log}");
-            let is_followed = log.contains("; the default is used")
-                || log.contains("; what it is for is not exported");
-            assert!(log.contains(variable) && is_followed, "{log}");
-
-            let mut strict = with_command(&rig, &format!("{arguments} --strict"), "echo ran");
-            change(&mut strict);
-            let output = strict.output().unwrap();
-            assert_eq!((output.status.code(), &*output.stdout), (Some(78), &b""[..]));
-            let log = stderr(&output);
-            assert!(log.contains("--strict: ") && log.contains(variable), "{log}");
-        }
-        for (strict, status) in [("", 0), ("--strict", 78)] {
-            let mut alone = phasemeter(&rig, &format!("--duration 0.1 {NO_POLICIES} {strict}"));
-            change(&mut alone);
-            let output = alone.output().unwrap();
-            assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        }
-    }
 }
 
 /// The zone of hours of the week is in the report: that of `TZ`, unless an offset is given.
