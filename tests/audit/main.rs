@@ -61,6 +61,7 @@ mod risks_of_metrics;
 mod situations;
 mod time_zones;
 mod trace;
+mod trace_size;
 mod wire_registry;
 mod work_log;
 mod worked_examples;

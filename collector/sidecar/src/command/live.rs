@@ -24,10 +24,12 @@ use super::claims::Claims;
 use super::clock_notes::ClockNotes;
 use super::delivery::Delivery;
 use super::event_log::EventLog;
+use super::finished_run::FinishedRun;
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
+use super::long_trace::LongTrace;
 #[cfg(feature = "gateway")]
 use super::received::ReceivedTelemetry;
 use super::window_scheduler::WindowScheduler;
@@ -36,9 +38,9 @@ use super::work_kinds::WorkKinds;
 use crate::cli::CommandSignal;
 #[cfg(feature = "gateway")]
 use crate::gateway::{CounterIntake, Metered, SpanCosts};
-use crate::pipeline::{Finished, Pipeline, PipelineError};
+use crate::pipeline::{Pipeline, PipelineError};
 use crate::policies::PolicyManager;
-use crate::report::{Attribution, InterruptionLog, UnsavedWork, WorkByHour};
+use crate::report::UnsavedWork;
 use crate::sampler::Sampler;
 use crate::telemetry::Telemetry;
 
@@ -68,26 +70,9 @@ pub(super) struct Live<'a> {
     events: EventLog,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
-    /// GPUs that were added, each a sentence without its full stop.
+    long_trace: LongTrace,
+    /// GPUs that were added and a trace that is long, each a sentence without its full stop.
     notes: Vec<String>,
-}
-
-/// A live run that has ended.
-pub(super) struct FinishedRun {
-    /// What was metered.
-    pub(super) run: Finished,
-    /// The GPUs, as metered.
-    pub(super) gpus: Vec<GpuIdentity>,
-    /// Quality of sampling, each a sentence without its full stop.
-    pub(super) sampling: Vec<String>,
-    /// How the bill is divided among spans of the command, if it is.
-    pub(super) attribution: Option<Attribution>,
-    /// Limits of what policies evaluated, in the same form.
-    pub(super) assumptions: Vec<String>,
-    /// Work that the workload reported.
-    pub(super) work_by_hour: WorkByHour,
-    /// What the cloud announced.
-    pub(super) interruptions: InterruptionLog,
 }
 
 impl<'a> Live<'a> {
@@ -122,6 +107,7 @@ impl<'a> Live<'a> {
             observations,
             events: EventLog::default(),
             late,
+            long_trace: LongTrace::default(),
             notes: Vec::new(),
         }
     }
@@ -182,6 +168,11 @@ impl<'a> Live<'a> {
         self.kinds = kinds;
     }
 
+    /// Notices if its trace becomes long.
+    pub(super) fn watch_trace(&mut self, trace: LongTrace) {
+        self.long_trace = trace;
+    }
+
     /// Adds the sampler to internal telemetry.
     pub(super) fn observe(&self, telemetry: &Telemetry) {
         telemetry.watch_sampler(self.sampler.stats_handle(), Arc::clone(&self.late));
@@ -212,6 +203,10 @@ impl<'a> Live<'a> {
         }
         self.observations = observations;
         let now = self.clock.now();
+        if let Some(notice) = self.long_trace.step(now) {
+            warn!("{notice}");
+            self.notes.push(notice.to_owned());
+        }
         self.events.step(&mut self.pipeline, &self.gpus, now)?;
         self.pipeline.advance_experiments(now)
     }

@@ -26,6 +26,8 @@ mod event_log;
 #[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
 mod exit_status;
 mod files;
+#[cfg(feature = "live")]
+mod finished_run;
 #[cfg(feature = "gateway")]
 mod gateway;
 #[cfg(feature = "gateway")]
@@ -48,6 +50,8 @@ mod live_event;
 mod live_sink;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;
+#[cfg(feature = "live")]
+mod long_trace;
 #[cfg(feature = "gateway")]
 mod mappings;
 mod metering;

@@ -29,13 +29,15 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::files::{self, ReplacedFile};
+use super::finished_run::FinishedRun;
 use super::gpus::GpuArrivals;
 use super::interruptions::Interruptions;
-use super::live::{FinishedRun, Live};
+use super::live::Live;
 #[cfg(feature = "gateway")]
 use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
+use super::long_trace::LongTrace;
 use super::metering::{self, Provenance};
 use super::optional::Optional;
 use super::output_files::OutputFiles;
@@ -173,6 +175,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         work: metering::work(&args.metering),
         export: sink.map(|sink| (environment.export, sink)),
     };
+    let trace = LongTrace::watch(&experiment, settings.export.is_some());
     let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
     pipeline.set_host(&own.hardware);
     claims.iter().for_each(|claims| claims.resume(&mut pipeline));
@@ -201,6 +204,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let kinds = WorkKinds::start(&args.command, args.procfs.as_deref());
     let kinds = optional.result(kinds.map_err(failed("kinds of work are unknown")))?;
     live.set_kinds(kinds.unwrap_or_default());
+    live.watch_trace(trace);
     gpus.into_iter().for_each(|gpu| live.join(gpu));
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry =
