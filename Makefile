@@ -1,13 +1,18 @@
 # Every task of this repository. Needs rustup and a C compiler, and installs what else it needs:
 # compiled programs into the user's cache directory, so that every clone shares them.
 
+CARGO_AUDITABLE_VERSION := 0.7.7
+CARGO_CYCLONEDX_VERSION := 0.5.9
 CARGO_DENY_VERSION := 0.20.2
 CARGO_FUZZ_VERSION := 0.13.2
 CARGO_MUTANTS_VERSION := 27.1.0
+RUST_AUDIT_INFO_VERSION := 0.5.4
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
 # Length of the soak test.
 SOAK_SECONDS ?= 600
+# How the files of a release are built.
+RELEASE_FLAGS ?= --release
 # Parts of the benchmark; if empty, all.
 PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
@@ -20,6 +25,9 @@ DEMO_MINUTES := 2
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/phasemeter
+AUDITABLE := $(CACHE)/cargo-auditable-$(CARGO_AUDITABLE_VERSION)/bin/cargo-auditable
+AUDIT_INFO := $(CACHE)/rust-audit-info-$(RUST_AUDIT_INFO_VERSION)/bin/rust-audit-info
+CYCLONEDX := $(CACHE)/cargo-cyclonedx-$(CARGO_CYCLONEDX_VERSION)/bin/cargo-cyclonedx
 DENY := $(CACHE)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 FUZZ_BIN := $(CACHE)/cargo-fuzz-$(CARGO_FUZZ_VERSION)/bin/cargo-fuzz
 FUZZ := RUSTUP_TOOLCHAIN=nightly $(FUZZ_BIN)
@@ -39,13 +47,15 @@ MODULE = echo "$(POLICIES_BUILT)/$$(echo $$policy | tr - _).wasm"
 MAKE_ALSO = $(MAKE) --no-print-directory
 IN_POLICIES := cd wasm-rules &&
 CLIPPY := cargo clippy --locked
+CHECK_ADVISORIES = $(DENY) check --disable-fetch advisories && \
+    $(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check --disable-fetch advisories
 BUILT := $${CARGO_TARGET_DIR:-target}/demo/phasemeter
 UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint test-demo test-backends stress soak-live generate policies bench fuzz mutants advisories \
-    collector toolchain build-policies compare-policies deny peers
+    sbom release collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,7 +133,13 @@ mutants: toolchain $(MUTANTS_BIN) ## check that the tests of meter and policy ho
 advisories: $(DENY) ## check the dependencies for known vulnerabilities; needs the network
 	@$(DENY) fetch db || { \
 	    echo 'The advisory database cannot be reached. Nothing was checked.'; exit 1; }
-	$(DENY) check --disable-fetch advisories
+	@$(CHECK_ADVISORIES)
+
+sbom: toolchain $(CYCLONEDX) ## write the bill of materials of the binary (CycloneDX) to target/release-files
+	@.ci/release '' '' $(CYCLONEDX) --sbom
+
+release: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build binary, bill of materials, provenance and checksums into target/release-files
+	@.ci/release $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
 
 collector: ## build an OpenTelemetry Collector and print its path; needs Go
 	@$(COLLECTOR)
@@ -155,8 +171,9 @@ compare-policies: build-policies
 	    fi || status=1; \
 	done; exit $$status
 
-# Bans, licenses and sources of all dependencies. Skipped if cargo-deny cannot be installed; if CI
-# is set, that fails, and known vulnerabilities are checked if their database can be reached.
+# Bans, licenses, sources and known vulnerabilities of all dependencies. Skipped if cargo-deny cannot be
+# installed; if CI is set, that fails. Without the network, vulnerabilities cannot be checked: that is a
+# line of the summary, which .ci/steps repeats, and not a success.
 deny:
 	@if ! $(MAKE_ALSO) $(DENY); then \
 	    echo 'SKIPPED: dependencies (cargo-deny, which checks them, cannot be installed)'; \
@@ -164,9 +181,25 @@ deny:
 	fi; \
 	$(DENY) check bans licenses sources && \
 	$(DENY) --manifest-path wasm-rules/Cargo.toml --config deny.toml check bans licenses sources && \
-	if [ -z "$$CI" ]; then exit; fi && \
-	if timeout 60 $(DENY) fetch db; then $(DENY) check --disable-fetch advisories; \
-	else echo 'Advisories were not checked: their database cannot be reached.'; fi
+	if timeout 60 $(DENY) fetch db; then $(CHECK_ADVISORIES); \
+	else echo 'NOT CHECKED: known vulnerabilities of dependencies (their database cannot be reached); run make advisories with the network'; fi
+
+# That a release can be built, and that its files agree: the demo, which compiles fastest.
+check-release:
+	@if ! $(MAKE_ALSO) $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX); then \
+	    echo 'SKIPPED: release files (the tools that make them cannot be installed)'; \
+	    [ -z "$$CI" ]; exit; \
+	fi; \
+	$(MAKE_ALSO) release RELEASE_FLAGS='$(DEMO_FLAGS)'
+
+$(AUDITABLE):
+	cargo install cargo-auditable --locked --version $(CARGO_AUDITABLE_VERSION) --root $(@:/bin/cargo-auditable=)
+
+$(AUDIT_INFO):
+	cargo install rust-audit-info --locked --version $(RUST_AUDIT_INFO_VERSION) --root $(@:/bin/rust-audit-info=)
+
+$(CYCLONEDX):
+	cargo install cargo-cyclonedx --locked --version $(CARGO_CYCLONEDX_VERSION) --root $(@:/bin/cargo-cyclonedx=)
 
 $(DENY):
 	cargo install cargo-deny --locked --version $(CARGO_DENY_VERSION) --root $(@:/bin/cargo-deny=)

@@ -12,4 +12,5 @@ mod registry;
 mod registry_model;
 mod repository;
 mod simulator;
+mod supply_chain;
 mod wording;
