@@ -4,8 +4,8 @@
 //! Must not depend on the source of either.
 
 use crate::energy::{Energy, EnergyBasis, EnergyPart, PICOJOULES};
+use crate::energy_source::{EnergyCounter, PowerBasis};
 use crate::quantity::Quantity;
-use crate::reading::PowerBasis;
 use crate::rise::Rise;
 use crate::units::{Millijoules, Milliwatts, Nanos, Timestamp};
 
@@ -80,19 +80,20 @@ impl EnergyMeter {
         *self.since_counter.part_mut(EnergyBasis::Power(basis)) += EnergyPart { time, picojoules };
     }
 
-    /// Records the counter of a reading of a GPU with this power limit; `None` if the reading lacks it,
-    /// or the limit is unknown.
+    /// Records the counter of a reading of a GPU with this power limit, and its source; `None` if the reading
+    /// lacks it, or the limit is unknown.
     #[inline]
     pub fn record(
         &mut self,
         at: Timestamp,
         counter: Option<Millijoules>,
+        source: EnergyCounter,
         limit: Option<Milliwatts>,
     ) {
         let counter = counter.filter(|counter| self.is_readable(at, *counter, limit));
         self.is_counting = counter.is_some();
         if let Some(counter) = counter {
-            self.count(at, counter);
+            self.count(at, counter, source);
         }
     }
 
@@ -131,7 +132,7 @@ impl EnergyMeter {
         self.misread.is_none()
     }
 
-    fn count(&mut self, at: Timestamp, counter: Millijoules) {
+    fn count(&mut self, at: Timestamp, counter: Millijoules, source: EnergyCounter) {
         let since_counter = std::mem::take(&mut self.since_counter);
         let mut last = self.counter.replace((at, counter));
         let risen = self.risen;
@@ -146,7 +147,7 @@ impl EnergyMeter {
         if let Some((from, Rise::By(millijoules))) = rise {
             let picojoules = u128::from(millijoules) * PICOJOULES;
             let part = EnergyPart { time: at.since(from), picojoules };
-            *self.until_counter.part_mut(EnergyBasis::Counter) += part;
+            *self.until_counter.part_mut(EnergyBasis::Counter(source)) += part;
             self.before_fall.take_if(|_| millijoules > 0);
         } else {
             // The first value, or a reset: power covers the time before it.
@@ -182,6 +183,7 @@ impl EnergyMeter {
 mod tests {
     use super::*;
 
+    const COUNTER: EnergyBasis = EnergyBasis::Counter(EnergyCounter::Nvml);
     const DRAW: EnergyBasis = EnergyBasis::Power(PowerBasis::Draw);
 
     /// One reading every ten seconds: watts for the ten seconds before it, and the counter.
@@ -192,7 +194,12 @@ mod tests {
                 energy.add(power, PowerBasis::Draw, Nanos::from_secs(10));
             }
             let at = Timestamp::from_millis(second * 1_000).unwrap();
-            energy.record(at, counter.map(|joules| Millijoules(joules * 1_000)), None);
+            energy.record(
+                at,
+                counter.map(|joules| Millijoules(joules * 1_000)),
+                EnergyCounter::Nvml,
+                None,
+            );
         }
         energy
     }
@@ -206,7 +213,7 @@ mod tests {
             if second > 0 {
                 energy.add(Milliwatts::new(200_000).unwrap(), PowerBasis::Draw, Nanos::SECOND);
             }
-            energy.record(at, Some(Millijoules(counter * 1_000)), limit);
+            energy.record(at, Some(Millijoules(counter * 1_000)), EnergyCounter::Nvml, limit);
         }
         energy.finish();
         energy.total().joules().unwrap()
@@ -246,7 +253,7 @@ mod tests {
             let (mut energy, limit) = (EnergyMeter::default(), Milliwatts::new(300_000));
             for (second, counter) in (0..).zip(counters) {
                 let at = Timestamp::from_millis(second * 1_000).unwrap();
-                energy.record(at, Some(Millijoules(counter * 1_000)), limit);
+                energy.record(at, Some(Millijoules(counter * 1_000)), EnergyCounter::Nvml, limit);
             }
             let total = energy.total().joules().unwrap();
             assert!((total - expected).abs() < 1e-9, "{total}");
@@ -279,7 +286,7 @@ mod tests {
             (Some(300), Some(70_000)),
             (Some(1), Some(71_000)),
         ]);
-        assert_eq!(parts(&energy), [(EnergyBasis::Counter, 10, 1_000.0), (DRAW, 20, 6_000.0)]);
+        assert_eq!(parts(&energy), [(COUNTER, 10, 1_000.0), (DRAW, 20, 6_000.0)]);
         assert_eq!(energy.total().joules(), Some(7_000.0));
     }
 
@@ -288,16 +295,16 @@ mod tests {
         let mut readings =
             vec![(None, Some(5_000)), (Some(300), Some(6_000)), (Some(300), None), (None, None)];
         let until = measure(&readings);
-        assert_eq!(parts(&until), [(EnergyBasis::Counter, 10, 1_000.0), (DRAW, 10, 3_000.0)]);
+        assert_eq!(parts(&until), [(COUNTER, 10, 1_000.0), (DRAW, 10, 3_000.0)]);
         readings.push((Some(300), Some(7_500)));
-        assert_eq!(parts(&measure(&readings)), [(EnergyBasis::Counter, 40, 2_500.0)]);
+        assert_eq!(parts(&measure(&readings)), [(COUNTER, 40, 2_500.0)]);
     }
 
     #[test]
     fn reset_counter_covers_nothing_before_it() {
         let readings = [(None, Some(5_000)), (Some(300), Some(100)), (Some(300), Some(1_100))];
         let energy = measure(&readings);
-        assert_eq!(parts(&energy), [(EnergyBasis::Counter, 10, 1_000.0), (DRAW, 10, 3_000.0)]);
+        assert_eq!(parts(&energy), [(COUNTER, 10, 1_000.0), (DRAW, 10, 3_000.0)]);
     }
 
     /// The counter is misread once, and returns; energy never decreases.
@@ -309,10 +316,7 @@ mod tests {
             .map(|count| measure(&readings[..count]).total().joules().unwrap())
             .collect();
         assert_eq!(totals, [1_900.0, 1_900.0, 1_900.0, 3_400.0, 3_400.0, 3_900.0, 4_900.0]);
-        assert_eq!(
-            parts(&measure(&readings)),
-            [(EnergyBasis::Counter, 70, 4_000.0), (DRAW, 10, 900.0)]
-        );
+        assert_eq!(parts(&measure(&readings)), [(COUNTER, 70, 4_000.0), (DRAW, 10, 900.0)]);
     }
 
     #[test]

@@ -390,7 +390,8 @@ impl GpuMeter {
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
         }
-        self.energy.record(reading.at, reading.energy, self.power_limit);
+        let (energy, counter) = (reading.energy, reading.energy_counter);
+        self.energy.record(reading.at, energy, counter, self.power_limit);
         self.sensors.record(reading);
     }
 

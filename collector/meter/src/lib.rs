@@ -17,6 +17,7 @@ pub mod device_metric;
 pub mod device_state;
 pub mod device_totals;
 pub mod device_tracker;
+pub mod energy_source;
 pub mod instant;
 pub mod instrument;
 pub mod label_filter;

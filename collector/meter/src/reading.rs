@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::device_state::DeviceState;
+use crate::energy_source::{EnergyCounter, PowerBasis};
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
 
 /// One GPU's values at one instant. A missing value is `None`, never zero.
@@ -28,6 +29,8 @@ pub struct Reading {
     pub power_basis: PowerBasis,
     /// Energy counter since the driver was loaded (`nvmlDeviceGetTotalEnergyConsumption`).
     pub energy: Option<Millijoules>,
+    /// The source of `energy`.
+    pub energy_counter: EnergyCounter,
     /// Die temperature (`nvmlDeviceGetTemperature`, `temperature.gpu`).
     pub temperature: Option<Celsius>,
     /// SM clock (`nvmlDeviceGetClockInfo(SM)`, `clocks.sm`).
@@ -54,6 +57,7 @@ impl Reading {
             power: None,
             power_basis: PowerBasis::Draw,
             energy: None,
+            energy_counter: EnergyCounter::Log,
             temperature: None,
             sm_clock: None,
             memory_clock: None,
@@ -209,34 +213,6 @@ impl Basis {
             Self::DcgmGrEngine => "dcgm.gr_engine",
             Self::DcgmSm => "dcgm.sm",
             Self::HwGpu => "hw.gpu",
-        }
-    }
-}
-
-/// The source of a power value. The sources differ in their averaging window; a log may have several,
-/// of which each reading takes the first that it can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PowerBasis {
-    /// `power.draw` of `nvidia-smi`: the latest measurement, or the mean over one second on most
-    /// GPUs since Ampere.
-    Draw,
-    /// `power.draw.average`: the mean over one second.
-    Average,
-    /// `power.draw.instant`: the latest measurement.
-    Instant,
-    /// `nvmlDeviceGetPowerUsage`, which `nvidia-smi` prints as `power.draw`.
-    NvmlUsage,
-}
-
-impl PowerBasis {
-    /// The name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Draw => "power.draw",
-            Self::Average => "power.draw.average",
-            Self::Instant => "power.draw.instant",
-            Self::NvmlUsage => "nvml.power_usage",
         }
     }
 }

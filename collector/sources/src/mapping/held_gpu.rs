@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::energy_source::EnergyCounter;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
@@ -185,8 +186,9 @@ impl HeldGpu {
         let begins_instance = self.begins_instance(instant.instance.take());
         let mut reading =
             Reading { utilization, memory_used, allocation, begins_instance, ..instant.reading() };
-        if let Some((increase, start)) = instant.values().find_map(energy_increase) {
+        if let Some((increase, counter, start)) = instant.values().find_map(energy_increase) {
             reading.energy = self.energy.add(start, at, increase.0).map(Millijoules);
+            reading.energy_counter = counter;
         }
         let reported = instant.values().find_map(|value| match value {
             Value::Xid(code) => Some(code),
@@ -224,9 +226,9 @@ impl HeldGpu {
     }
 }
 
-const fn energy_increase(value: Value) -> Option<(Millijoules, Option<Timestamp>)> {
+const fn energy_increase(value: Value) -> Option<(Millijoules, EnergyCounter, Option<Timestamp>)> {
     match value {
-        Value::EnergyIncrease(increase, start) => Some((increase, start)),
+        Value::EnergyIncrease(increase, counter, start) => Some((increase, counter, start)),
         _ => None,
     }
 }

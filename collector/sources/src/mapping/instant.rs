@@ -142,8 +142,12 @@ impl Instant {
         let mut reading = Reading::at(self.at);
         for value in self.values() {
             match value {
-                Value::Power(power) => reading.power = Some(power),
-                Value::Energy(energy) => reading.energy = Some(energy),
+                Value::Power(power, basis) => {
+                    (reading.power, reading.power_basis) = (Some(power), basis);
+                }
+                Value::Energy(energy, counter) => {
+                    (reading.energy, reading.energy_counter) = (Some(energy), counter);
+                }
                 Value::Temperature(temperature) => reading.temperature = Some(temperature),
                 Value::SmClock(clock) => reading.sm_clock = Some(clock),
                 Value::MemoryClock(clock) => reading.memory_clock = Some(clock),

@@ -100,7 +100,7 @@ impl Rule {
         let value = match (is_missing, is_readable) {
             (true, _) => Err(MissingReason::NotSupported),
             (false, true) => {
-                let value = self.unit.value(quantity, self.basis, number);
+                let value = self.unit.value(quantity, self.basis, point.metric, number);
                 let value = value.map(|value| with_meaning(value, meaning, point.start));
                 value.ok_or(MissingReason::Unreadable)
             }
@@ -171,7 +171,9 @@ fn subject(point: &Point<'_>, gpu: &GpuLabels) -> String {
 /// A value, or the increase since `start` that its number means.
 const fn with_meaning(value: Value, meaning: Meaning, start: Option<Timestamp>) -> Value {
     match (meaning, value) {
-        (Meaning::Increase, Value::Energy(energy)) => Value::EnergyIncrease(energy, start),
+        (Meaning::Increase, Value::Energy(energy, counter)) => {
+            Value::EnergyIncrease(energy, counter, start)
+        }
         (Meaning::Increase | Meaning::Value, value) => value,
     }
 }

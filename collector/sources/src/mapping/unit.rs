@@ -4,6 +4,7 @@
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkDirection;
+use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
 use phasemeter_meter::quantity::{self, Quantity};
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
@@ -104,8 +105,14 @@ impl Unit {
         }
     }
 
-    /// The value of a number in this unit; `None` if it is out of the range of its quantity.
-    pub(super) fn value(self, quantity: Quantity, basis: Basis, number: f64) -> Option<Value> {
+    /// The value of a number in this unit, of this metric; `None` if it is out of the range of its quantity.
+    pub(super) fn value(
+        self,
+        quantity: Quantity,
+        basis: Basis,
+        metric: &str,
+        number: f64,
+    ) -> Option<Value> {
         let (_, factor) = self.scale();
         let number = number * factor;
         let share = |of: Quantity| of.admit_nearest(number).and_then(Utilization::from_ppm);
@@ -121,9 +128,12 @@ impl Unit {
             Quantity::MemoryTotal => bytes().map(Value::MemoryTotal),
             Quantity::Power => {
                 let power = quantity.admit_nearest(number).and_then(Milliwatts::new);
-                power.map(Value::Power)
+                power.map(|power| Value::Power(power, PowerBasis::of_metric(metric)))
             }
-            Quantity::Energy => Some(Value::Energy(Millijoules(quantity.admit_nearest(number)?))),
+            Quantity::Energy => {
+                let energy = Millijoules(quantity.admit_nearest(number)?);
+                Some(Value::Energy(energy, EnergyCounter::of_metric(metric)))
+            }
             Quantity::Temperature => {
                 Some(Value::Temperature(Celsius(quantity.admit_nearest(number)?)))
             }

@@ -2,6 +2,7 @@
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkDirection;
+use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
@@ -19,11 +20,11 @@ pub enum Value {
     /// Size of the memory.
     MemoryTotal(Bytes),
     /// Power draw.
-    Power(Milliwatts),
+    Power(Milliwatts, PowerBasis),
     /// Energy counter.
-    Energy(Millijoules),
+    Energy(Millijoules, EnergyCounter),
     /// By how much an energy counter increased, and since when, if that is known.
-    EnergyIncrease(Millijoules, Option<Timestamp>),
+    EnergyIncrease(Millijoules, EnergyCounter, Option<Timestamp>),
     /// Temperature.
     Temperature(Celsius),
     /// SM clock.

@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 
 use phasemeter_meter::device_state::{DeviceColumn, DeviceState};
+use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, PPM, Timestamp, Utilization,
 };

@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
+use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
 };

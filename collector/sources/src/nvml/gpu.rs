@@ -8,8 +8,9 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{MissingReason, PowerBasis, Reading};
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos};
 
 use super::gpm::{Gpm, Sampled};
@@ -129,6 +130,7 @@ impl<'d> Gpu<'d> {
             Metric::Energy => {
                 let energy = Quantity::Energy.admit(device.total_energy_consumption()?);
                 values.energy = energy.map(Millijoules);
+                values.energy_counter = EnergyCounter::Nvml;
             }
             Metric::Temperature => {
                 let degrees = device.temperature(TemperatureSensor::Gpu)?;

@@ -7,6 +7,7 @@ mod refusals;
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
@@ -42,7 +43,7 @@ fn utilization(uuid: &str, seconds: u64, basis: Basis, value: u32) -> GpuValue {
 }
 
 fn power(uuid: &str, at: Timestamp, watts: u32) -> GpuValue {
-    let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap()));
+    let value = Ok(Value::Power(Milliwatts::new(watts * 1_000).unwrap(), PowerBasis::Metric));
     GpuValue { gpu: labels(uuid), at, quantity: Some(Quantity::Power), rank: 0, basis: None, value }
 }
 
