@@ -26,6 +26,7 @@ impl Phasemeter {
     pub(crate) fn new(subcommand: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
         command.env_clear().env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).arg(subcommand);
+        command.env("PHASEMETER_METRICS", "all");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { command, input: Vec::new() }
     }

@@ -153,7 +153,10 @@ fn check_resources(captured: &Captured) {
             _ => panic!("unexpected resource: {resource:?}"),
         };
         for name in names {
-            let (owner, expected) = if name.starts_with("hw.") {
+            let measured = ["clock", "power", "sm", "tensor", "dram", "throttle"]
+                .map(|it| format!("phasemeter.gpu.{it}."));
+            let is_measured = measured.iter().any(|prefix| name.starts_with(prefix));
+            let (owner, expected) = if name.starts_with("hw.") || is_measured {
                 ("hardware", "phasemeter")
             } else if name.starts_with("phasemeter.gpu.") || !captured.named(name).is_empty() {
                 ("workload", "trainer")

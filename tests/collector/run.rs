@@ -49,7 +49,7 @@ impl Run {
         command.env_clear().envs(fake.environment()).env("PATH", "/usr/bin:/bin");
         command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
         command.env("TRACEPARENT", format!("00-{TRACE}-{PARENT}-01"));
-        command.env("OTEL_SERVICE_NAME", "trainer");
+        command.env("OTEL_SERVICE_NAME", "trainer").env("PHASEMETER_METRICS", "all");
         command.env("OTEL_RESOURCE_ATTRIBUTES", "team=vision");
         command.args(["run", PRICE, "--report"]).arg(&report);
         command.args(options).arg("--").args(program).stdin(Stdio::null());

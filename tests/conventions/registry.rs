@@ -134,15 +134,21 @@ fn page() -> String {
         let metrics: Vec<_> = own.metrics.iter().map(|it| &registry.metrics[&it.name]).collect();
         if !metrics.is_empty() {
             let title = if file == "internal.yaml" { "Internal metrics" } else { "Metrics" };
+            let has_sets = metrics.iter().any(|it| it.annotations.phasemeter.set.is_some());
+            let (set, line) = if has_sets { (" set |", "---|") } else { ("", "") };
             page += &format!(
-                "\n## {title}\n\n| metric | instrument | unit | attributes | |\n|---|---|---|---|---|\n"
+                "\n## {title}\n\n| metric | instrument | unit |{set} attributes | |\n|---|---|---|{line}---|---|\n"
             );
             for it in metrics {
                 let (name, instrument, unit) = (&it.name, &it.instrument, &it.unit);
                 let attributes = attributes(&it.resolved);
-                let brief = &it.brief;
-                writeln!(page, "| `{name}` | {instrument} | `{unit}` | {attributes} | {brief} |")
-                    .unwrap();
+                let (brief, set) = (&it.brief, it.annotations.phasemeter.set.as_ref());
+                let set = set.map(|set| format!(" `{set}` |")).unwrap_or_default();
+                writeln!(
+                    page,
+                    "| `{name}` | {instrument} | `{unit}` |{set} {attributes} | {brief} |"
+                )
+                .unwrap();
             }
         }
         if !own.spans.is_empty() {

@@ -134,6 +134,8 @@ pub(crate) struct CodeGeneration {
 pub(crate) struct Emission {
     /// The tests that must see it: `audit`, `run`, `gateway` or `internal`.
     pub(crate) emitted_by: Vec<String>,
+    /// The smallest set that has a metric of GPUs.
+    pub(crate) set: Option<String>,
 }
 
 /// The definition of a kind of spans.

@@ -12,6 +12,7 @@ mod silence;
 
 use std::collections::VecDeque;
 
+pub use self::queries::EffectivePart;
 pub use self::rolling::WindowTotals;
 use self::rolling::{RollingWindow, Snapshot};
 use crate::accounts::Charge;
@@ -84,6 +85,8 @@ pub struct GpuMeter {
     cycle_detector: CycleDetector,
     /// The polled utilization, and the other utilization feeds.
     polled: UtilizationFeed,
+    /// Σ utilization × time of the polled utilization where another feed was billed, in ppm·ns.
+    polled_beside: u128,
     feeds: Vec<UtilizationFeed>,
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
@@ -122,6 +125,7 @@ impl GpuMeter {
             ledger: Ledger::new(rate, &config),
             cycle_detector: CycleDetector::default(),
             polled: UtilizationFeed::new(config.polled_basis),
+            polled_beside: 0,
             feeds: Vec::new(),
             memory: MemoryDistribution::default(),
             memory_total,

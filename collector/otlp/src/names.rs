@@ -173,6 +173,9 @@ pub mod attribute {
     pub const USER: &str = "phasemeter.user";
     /// The source of a utilization.
     pub const UTILIZATION_BASIS: &str = "phasemeter.utilization.basis";
+    /// Whether the bill is by this source. If not, it is what another source measured of the same
+    /// time.
+    pub const UTILIZATION_BILLED: &str = "phasemeter.utilization.billed";
     /// Time-weighted mean utilization of the observed time of a span, 0 to 1.
     pub const UTILIZATION_MEAN: &str = "phasemeter.utilization.mean";
     /// Wasted dollars of a span.
@@ -226,7 +229,7 @@ pub mod metric {
     pub const GPU_COST: &str = "phasemeter.gpu.cost";
     /// Time-weighted mean memory bandwidth utilization since the last export.
     pub const GPU_DRAM_ACTIVITY: &str = "phasemeter.gpu.dram.activity";
-    /// Observed time × utilization.
+    /// Observed time × utilization. Its billed series sum to that of the bill.
     pub const GPU_EFFECTIVE_TIME: &str = "phasemeter.gpu.effective_time";
     /// Power limit in force.
     pub const GPU_POWER_LIMIT: &str = "phasemeter.gpu.power.limit";

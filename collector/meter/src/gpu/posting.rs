@@ -167,6 +167,9 @@ impl GpuMeter {
         let mut at = from;
         while at < to {
             let (value, until) = self.configured_feed().map_or((None, to), |feed| feed.at(at, to));
+            if let (Some(_), Ok(beside)) = (value, polled) {
+                self.polled_beside += u128::from(beside.ppm()) * u128::from(until.since(at).0);
+            }
             let utilization = value.map_or(polled, Ok);
             observed += self.post_part(at, until, utilization, reading, observer);
             at = until;

@@ -22,6 +22,17 @@ use crate::summary::{Summary, Unobserved};
 use crate::units::{Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 
+/// A part of the effective time of a GPU, all of it by one utilization feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectivePart {
+    /// The source.
+    pub basis: Basis,
+    /// Whether the bill is by it. If not, it is what another source measured of the same time.
+    pub is_billed: bool,
+    /// Σ utilization × time, in ppm·ns.
+    pub weighted: u128,
+}
+
 impl GpuMeter {
     /// The summary of the run so far. Reads every distribution: see [`Self::accounts`],
     /// [`Self::rate`] and [`Self::energy`] for what is read often.
@@ -141,6 +152,37 @@ impl GpuMeter {
     /// The utilization feeds, polled values first.
     pub fn feeds(&self) -> impl Iterator<Item = &UtilizationFeed> {
         std::iter::once(&self.polled).chain(&self.feeds)
+    }
+
+    /// Σ utilization × time of each feed, apart from what is not billed. The billed parts sum to that of the
+    /// accounts.
+    pub fn effective_parts(&self) -> impl Iterator<Item = EffectivePart> {
+        let billed = self.configured_feed().map(UtilizationFeed::basis);
+        let polled = [
+            (true, self.polled.weighted().saturating_sub(self.polled_beside)),
+            (false, self.polled_beside),
+        ];
+        // Where another feed is billed, the polled one is only where that has nothing.
+        let applies = move |(is_billed, weighted): &(bool, u128)| {
+            *weighted > 0 || *is_billed == billed.is_none()
+        };
+        let polled = polled.into_iter().filter(applies).map(|it| (&self.polled, it));
+        let others = self
+            .feeds
+            .iter()
+            .map(move |feed| (feed, (Some(feed.basis()) == billed, feed.weighted())));
+        let measured = polled.chain(others).filter(|(feed, _)| feed.is_measured());
+        measured.map(|(feed, (is_billed, weighted))| EffectivePart {
+            basis: feed.basis(),
+            is_billed,
+            weighted,
+        })
+    }
+
+    /// The basis that is billed wherever it has a value: the configured one, else the polled one.
+    #[must_use]
+    pub fn billed_basis(&self) -> Basis {
+        self.configured_feed().unwrap_or(&self.polled).basis()
     }
 
     /// Utilization, power and memory over time.

@@ -72,6 +72,38 @@ fn bill_uses_the_configured_basis() {
     assert!(!meter.push_interval(interval(Basis::GpmSm, 9_000, 9_500, 1)), "below the watermark");
 }
 
+/// Seconds of effective time: of each basis, and whether the bill is by it.
+fn effective(meter: &GpuMeter) -> Vec<(Basis, bool, u128)> {
+    let second = 1_000_000 * 1_000_000_000_u128;
+    let parts = meter.effective_parts();
+    parts.map(|part| (part.basis, part.is_billed, part.weighted / second)).collect()
+}
+
+#[test]
+fn billed_parts_of_effective_time_sum_to_that_of_the_accounts() {
+    let mut meter = meter(MeterConfig { basis: Basis::NvmlSamples, ..config() });
+    push(&mut meter, 0..=5, 100);
+    let mut polled = meter.clone();
+    polled.finish(&mut ());
+    assert_eq!(effective(&polled), [(Basis::NvmlGpu, true, 5)]);
+    assert_eq!(polled.billed_basis(), Basis::NvmlGpu);
+    assert!(meter.push_interval(interval(Basis::GpmSm, 5_000, 20_000, 20)));
+    assert!(meter.push_interval(interval(Basis::NvmlSamples, 8_000, 18_000, 50)));
+    push(&mut meter, 6..=20, 100);
+    meter.finish(&mut ());
+    let parts = [
+        (Basis::NvmlGpu, true, 5 + 3 + 2),
+        (Basis::NvmlGpu, false, 10),
+        (Basis::GpmSm, false, 3),
+        (Basis::NvmlSamples, true, 5),
+    ];
+    assert_eq!(effective(&meter), parts);
+    assert_eq!(meter.billed_basis(), Basis::NvmlSamples);
+    let billed: u128 =
+        meter.effective_parts().filter(|it| it.is_billed).map(|it| it.weighted).sum();
+    assert_eq!(billed, meter.accounts().observed().weighted);
+}
+
 #[test]
 fn basis_is_that_of_most_observed_time() {
     for (until, basis) in [(4_999, Basis::NvmlGpu), (5_000, Basis::NvmlSamples)] {

@@ -2,6 +2,7 @@
 //!
 //! Must not depend on how accounts are computed.
 
+use phasemeter_meter::gpu::EffectivePart;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
@@ -49,7 +50,6 @@ impl AccountPoints {
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
         let accounts = export.meter.accounts();
         let price = export.attributes.price().zip(export.meter.rate());
-        let numbers = &mut batch.workload;
         for LastPoint { account, is_exported, waste } in &mut self.points {
             let balance = accounts[*account];
             let applies = match account {
@@ -65,26 +65,28 @@ impl AccountPoints {
                 let attributes = export.attributes.own(attribute::PHASE, account.name());
                 double(export.start, attributes, value)
             };
-            numbers.add(&metrics::TIME, point(balance.time.as_secs_f64()));
+            batch.add_workload(&metrics::TIME, point(balance.time.as_secs_f64()));
             if price.is_none() {
                 continue;
             }
-            numbers.add(&metrics::COST, point(balance.cost.as_f64()));
+            batch.add_workload(&metrics::COST, point(balance.cost.as_f64()));
             if account.phase().is_some() {
                 // Cost and utilized cost are rounded down at different instants, so waste can
                 // appear to fall by a few nano-dollars; a sum must not fall.
                 *waste = balance.waste().max(*waste);
-                numbers.add(&metrics::WASTE, point(waste.as_f64()));
+                batch.add_workload(&metrics::WASTE, point(waste.as_f64()));
             }
         }
-        for feed in export.meter.feeds().filter(|feed| feed.is_measured()) {
-            let seconds = weighted_seconds(feed.weighted());
-            let attributes = export.attributes.basis(feed.basis());
-            numbers.add(&metrics::EFFECTIVE_TIME, double(export.start, attributes, seconds));
+        for EffectivePart { basis, is_billed, weighted } in export.meter.effective_parts() {
+            let streams =
+                if is_billed { &metrics::EFFECTIVE_TIME } else { &metrics::EFFECTIVE_TIME_BESIDE };
+            let attributes = export.attributes.basis(basis, is_billed);
+            let seconds = weighted_seconds(weighted);
+            batch.add_workload(streams, double(export.start, attributes, seconds));
         }
         if let Some((attributes, rate)) = price {
             let price = double(Start::NONE, attributes, rate.hourly().as_f64());
-            numbers.add(&metrics::PRICE, price);
+            batch.add_workload(&metrics::PRICE, price);
         }
     }
 }

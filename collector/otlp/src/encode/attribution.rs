@@ -57,11 +57,11 @@ impl AttributionPoints {
             |(state, cost): &(&str, NanoUsd)| *state != "unsampled" || *cost > NanoUsd::ZERO;
         for (state, cost) in states.into_iter().filter(is_sum) {
             let attributes = vec![text(attribute::ATTRIBUTION_STATE, state)];
-            batch.workload.add(&ATTRIBUTION_COST, double(start, attributes, cost.as_f64()));
+            batch.add_workload(&ATTRIBUTION_COST, double(start, attributes, cost.as_f64()));
         }
         if let Some(bill) = bill {
             let pending = bill - spans - unsampled - unattributed;
-            batch.workload.add(&ATTRIBUTION_PENDING, double(start, Vec::new(), pending.as_f64()));
+            batch.add_workload(&ATTRIBUTION_PENDING, double(start, Vec::new(), pending.as_f64()));
         }
         self.exported = Some((costs, bill));
     }

@@ -2,6 +2,8 @@
 //!
 //! Must not depend on where points come from.
 
+use std::collections::BTreeMap;
+
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -14,6 +16,7 @@ use phasemeter_meter::wall_time::WallTime;
 
 use super::delta::LastTotals;
 use super::instruments::{Instrument, Kind, UTILIZATION};
+use super::metric_selection::MetricSelection;
 use super::settings::TemporalityPreference;
 use super::values::{SCHEMA, scope};
 use crate::names::SCHEMA_URL;
@@ -24,11 +27,11 @@ pub(super) const MAX_POINTS: usize = 1_024;
 
 /// Number points by metric, in order of first appearance.
 #[derive(Debug, Default)]
-pub(super) struct Numbers(Vec<(&'static Instrument, Vec<NumberDataPoint>)>);
+struct Numbers(Vec<(&'static Instrument, Vec<NumberDataPoint>)>);
 
 impl Numbers {
     /// Adds a point of a metric.
-    pub(super) fn add(&mut self, instrument: &'static Instrument, point: NumberDataPoint) {
+    fn add(&mut self, instrument: &'static Instrument, point: NumberDataPoint) {
         match self.0.iter_mut().find(|(known, _)| known.name == instrument.name) {
             Some((_, points)) => points.push(point),
             None => self.0.push((instrument, vec![point])),
@@ -54,7 +57,7 @@ impl Numbers {
             };
             let cumulative = AggregationTemporality::Cumulative;
             let data = match instrument.kind {
-                Kind::Gauge => Data::Gauge(Gauge { data_points }),
+                Kind::Gauge | Kind::Histogram => Data::Gauge(Gauge { data_points }),
                 Kind::Counter => Data::Sum(sum(data_points, true, counters)),
                 Kind::UpDownCounter => Data::Sum(sum(data_points, false, cumulative)),
             };
@@ -66,10 +69,11 @@ impl Numbers {
 /// The points of several GPUs, at most one per stream.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Points of the hardware resource.
-    pub(super) hardware: Numbers,
+    metrics: MetricSelection,
+    /// Points of the resource of each host, by its number.
+    hosts: BTreeMap<usize, Numbers>,
     /// Points of the workload resource.
-    pub(super) workload: Numbers,
+    workload: Numbers,
     /// Utilization with explicit buckets.
     pub(super) explicit: Vec<HistogramDataPoint>,
     /// Utilization with exponential buckets.
@@ -77,15 +81,54 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// No points yet, of these metrics only.
+    pub(super) fn new(metrics: MetricSelection) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+
+    /// Takes all points.
+    pub(super) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.metrics))
+    }
+
+    /// Whether points of these streams are kept.
+    pub(super) fn has(&self, streams: &Instrument) -> bool {
+        self.metrics.has(streams)
+    }
+
+    /// Adds a point of the hardware of a host; of none, if another program exports it.
+    pub(super) fn add_hardware(
+        &mut self,
+        host: Option<usize>,
+        instrument: &'static Instrument,
+        point: NumberDataPoint,
+    ) {
+        if let Some(host) = host.filter(|_| self.has(instrument)) {
+            self.hosts.entry(host).or_default().add(instrument, point);
+        }
+    }
+
+    /// Adds a point of the workload.
+    pub(super) fn add_workload(&mut self, instrument: &'static Instrument, point: NumberDataPoint) {
+        if self.has(instrument) {
+            self.workload.add(instrument, point);
+        }
+    }
+
     /// The number of points.
     pub(super) fn len(&self) -> usize {
-        self.hardware.len() + self.workload.len() + self.explicit.len() + self.exponential.len()
+        let hardware: usize = self.hosts.values().map(Numbers::len).sum();
+        hardware + self.workload.len() + self.explicit.len() + self.exponential.len()
+    }
+
+    fn numbers(&mut self) -> impl Iterator<Item = &mut Numbers> {
+        self.hosts.values_mut().chain([&mut self.workload])
     }
 
     /// Converts totals to the preferred temporality.
     pub(super) fn convert(&mut self, temporality: TemporalityPreference, last: &mut LastTotals) {
         if temporality.counters() == AggregationTemporality::Delta {
-            for (metric, point) in self.hardware.counters().chain(self.workload.counters()) {
+            for (metric, point) in self.numbers().flat_map(Numbers::counters) {
                 last.convert_number(metric, point);
             }
         }
@@ -121,21 +164,23 @@ impl Batch {
                 })
             };
         }
-        let numbers = self.hardware.0.iter_mut().chain(&mut self.workload.0);
+        let numbers = self.hosts.values_mut().chain([&mut self.workload]);
+        let numbers = numbers.flat_map(|numbers| &mut numbers.0);
         let numbers = numbers.flat_map(|(_, points)| points);
         let histograms =
             times!(self.explicit.iter_mut()).chain(times!(self.exponential.iter_mut()));
         times!(numbers).chain(histograms)
     }
 
-    /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty.
+    /// Converts the batch, whose points have this temporality, to a request; `None` if it is empty. `hosts` are
+    /// the resources of hosts, by their numbers.
     pub(super) fn into_request(
         self,
-        hardware: &Resource,
+        hosts: &[Resource],
         workload: &Resource,
         temporality: TemporalityPreference,
     ) -> Option<ExportMetricsServiceRequest> {
-        let (name, unit, description) = UTILIZATION;
+        let Instrument { name, unit, description, .. } = UTILIZATION;
         let aggregation_temporality = temporality.histograms() as i32;
         let counters = temporality.counters();
         let explicit = (!self.explicit.is_empty()).then(|| {
@@ -148,26 +193,40 @@ impl Batch {
             metric(name, unit, description, Data::ExponentialHistogram(histogram))
         });
         let numbers = self.workload.into_metrics(counters);
-        let workload_metrics = explicit.into_iter().chain(exponential).chain(numbers).collect();
+        let of_workload: Vec<_> = explicit.into_iter().chain(exponential).chain(numbers).collect();
+        let mut resource_metrics = Vec::new();
+        for (host, numbers) in self.hosts {
+            let metrics = numbers.into_metrics(counters);
+            let (conventions, own): (Vec<_>, Vec<_>) =
+                metrics.partition(|metric| metric.name.starts_with("hw."));
+            let scopes = [(conventions, SCHEMA), (own, SCHEMA_URL)];
+            resource_metrics.extend(of_resource(hosts.get(host), SCHEMA, scopes));
+        }
         // The workload's attributes are as given, by any schema.
-        let resource_metrics: Vec<_> = [
-            (hardware, SCHEMA, SCHEMA, self.hardware.into_metrics(counters).collect()),
-            (workload, "", SCHEMA_URL, workload_metrics),
-        ]
-        .into_iter()
-        .filter(|(.., metrics): &(_, _, _, Vec<Metric>)| !metrics.is_empty())
-        .map(|(resource, resource_schema, schema, metrics)| ResourceMetrics {
-            resource: Some(resource.clone()),
-            schema_url: resource_schema.to_owned(),
-            scope_metrics: vec![ScopeMetrics {
-                scope: Some(scope()),
-                metrics,
-                schema_url: schema.to_owned(),
-            }],
-        })
-        .collect();
+        resource_metrics.extend(of_resource(Some(workload), "", [(of_workload, SCHEMA_URL)]));
         (!resource_metrics.is_empty()).then_some(ExportMetricsServiceRequest { resource_metrics })
     }
+}
+
+/// The metrics of a resource, in a scope per schema; `None` if there are none.
+fn of_resource<const N: usize>(
+    resource: Option<&Resource>,
+    resource_schema: &str,
+    scopes: [(Vec<Metric>, &str); N],
+) -> Option<ResourceMetrics> {
+    let scopes = scopes.into_iter().filter(|(metrics, _)| !metrics.is_empty());
+    let scope_metrics: Vec<_> = scopes
+        .map(|(metrics, schema)| ScopeMetrics {
+            scope: Some(scope()),
+            metrics,
+            schema_url: schema.to_owned(),
+        })
+        .collect();
+    (!scope_metrics.is_empty()).then(|| ResourceMetrics {
+        resource: resource.cloned(),
+        schema_url: resource_schema.to_owned(),
+        scope_metrics,
+    })
 }
 
 /// The times of a point, in nanoseconds.

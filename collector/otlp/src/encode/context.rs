@@ -13,6 +13,8 @@ use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 pub(super) struct GpuSnapshot<'a> {
     pub(super) attributes: &'a GpuAttributes,
     pub(super) meter: &'a GpuMeter,
+    /// The number of its host; `None` if another program exports its hardware.
+    pub(super) host: Option<usize>,
     /// The previous export; for the first export, the first reading.
     pub(super) since: Timestamp,
     /// The start of its sums.

@@ -152,11 +152,12 @@ impl DeviceMetrics {
         }
         if let Some(limit) = self.power_limit.filter(|_| export.responds()) {
             let point = double(Start::NONE, vec![export.attributes.id()], limit.watts());
-            batch.workload.add(&metrics::POWER_LIMIT, point);
+            batch.add_hardware(export.host, &metrics::POWER_LIMIT, point);
         }
         for (code, count) in &self.xids {
             let attributes = vec![export.attributes.id(), whole(attribute::GPU_XID_CODE, *code)];
-            batch.workload.add(&metrics::XID, integer(export.start, attributes, *count));
+            let point = integer(export.start, attributes, *count);
+            batch.add_hardware(export.host, &metrics::XID, point);
         }
         self.health.add_points(export, batch);
     }
@@ -174,18 +175,18 @@ fn add_activity(
         Component::Gpu => vec![export.attributes.id()],
         part => export.attributes.component(part),
     };
-    let (numbers, instrument, attributes) = match engine {
-        Engine::Sm => (&mut batch.workload, &metrics::SM_ACTIVITY, attributes),
-        Engine::Tensor => (&mut batch.workload, &metrics::TENSOR_ACTIVITY, attributes),
-        Engine::Dram => (&mut batch.workload, &metrics::DRAM_ACTIVITY, attributes),
+    let (streams, attributes) = match engine {
+        Engine::Sm => (&metrics::SM_ACTIVITY, attributes),
+        Engine::Tensor => (&metrics::TENSOR_ACTIVITY, attributes),
+        Engine::Dram => (&metrics::DRAM_ACTIVITY, attributes),
         Engine::Encoder | Engine::Decoder => {
             let task = if engine == Engine::Encoder { "encoder" } else { "decoder" };
             let mut attributes = export.attributes.gpu();
             attributes.push(text("hw.gpu.task", task));
-            (&mut batch.hardware, &metrics::HW_UTILIZATION, attributes)
+            (&metrics::HW_UTILIZATION_OF_VIDEO, attributes)
         }
     };
-    numbers.add(instrument, double(since, attributes, mean));
+    batch.add_hardware(export.host, streams, double(since, attributes, mean));
 }
 
 fn add_counter(
@@ -214,7 +215,8 @@ fn add_counter(
 fn add_throttling(reason: &str, nanos: u64, export: &GpuSnapshot, batch: &mut Batch) {
     let attributes = export.attributes.own(attribute::THROTTLE_REASON, reason);
     let seconds = nanos as f64 / NANOS_PER_SECOND as f64;
-    batch.workload.add(&metrics::THROTTLE_TIME, double(export.start, attributes, seconds));
+    let point = double(export.start, attributes, seconds);
+    batch.add_hardware(export.host, &metrics::THROTTLE_TIME, point);
 }
 
 /// Adds traffic of a link; that of the PCIe link is the GPU's.
@@ -230,7 +232,7 @@ fn add_traffic(
         link => (&metrics::HW_NETWORK_IO, export.attributes.component(link)),
     };
     attributes.push(text("network.io.direction", direction));
-    batch.hardware.add(instrument, integer(export.start, attributes, bytes));
+    batch.add_hardware(export.host, instrument, integer(export.start, attributes, bytes));
 }
 
 /// Adds errors of the GPU or of a link.
@@ -241,34 +243,53 @@ fn add_errors(
     export: &GpuSnapshot,
     batch: &mut Batch,
 ) {
-    let hardware = if component == Component::Gpu { "gpu" } else { "network" };
+    let (hardware, streams) = match component {
+        Component::Gpu => ("gpu", &metrics::HW_ERRORS),
+        _ => ("network", &metrics::HW_ERRORS_OF_LINKS),
+    };
     let mut attributes = export.attributes.component(component);
     attributes.extend([text("hw.type", hardware), text("error.type", kind)]);
-    batch.hardware.add(&metrics::HW_ERRORS, integer(export.start, attributes, count));
+    batch.add_hardware(export.host, streams, integer(export.start, attributes, count));
 }
 
 /// Adds the last value of a gauge.
 fn add_gauge(last: &LastGauge, export: &GpuSnapshot, batch: &mut Batch) {
     let mut attributes = export.attributes.component(last.component);
-    let numbers = &mut batch.hardware;
+    let host = export.host;
     match last.gauge {
         Gauge::MemoryTemperature(temperature) => {
             attributes.push(text("hw.sensor_location", "memory"));
             let celsius = f64::from(temperature.0);
-            numbers.add(&metrics::HW_TEMPERATURE, double(Start::NONE, attributes, celsius));
+            batch.add_hardware(
+                host,
+                &metrics::HW_TEMPERATURE_OF_MEMORY,
+                double(Start::NONE, attributes, celsius),
+            );
         }
         Gauge::FanSpeed(percent) => {
             let ratio = f64::from(percent) / 100.0;
-            numbers.add(&metrics::HW_FAN_SPEED, double(Start::NONE, attributes, ratio));
+            batch.add_hardware(
+                host,
+                &metrics::HW_FAN_SPEED,
+                double(Start::NONE, attributes, ratio),
+            );
         }
         Gauge::Memory { used, total } => {
             let sum = export.start;
             let [used, total] = [used, total].map(Bytes::get);
-            numbers.add(&metrics::HW_MEMORY_LIMIT, integer(sum, attributes.clone(), total));
-            numbers.add(&metrics::HW_MEMORY_USAGE, integer(sum, attributes.clone(), used));
+            batch.add_hardware(
+                host,
+                &metrics::HW_MEMORY_LIMIT,
+                integer(sum, attributes.clone(), total),
+            );
+            batch.add_hardware(
+                host,
+                &metrics::HW_MEMORY_USAGE,
+                integer(sum, attributes.clone(), used),
+            );
             if total > 0 {
                 let point = double(Start::NONE, attributes, used as f64 / total as f64);
-                numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
+                batch.add_hardware(host, &metrics::HW_MEMORY_UTILIZATION, point);
             }
         }
     }

@@ -61,12 +61,22 @@ pub struct GpuExport {
     exemplars: Exemplars,
     /// Its cost at the last export.
     cost: NanoUsd,
+    /// The number of its host.
+    host: usize,
+    /// Until when another program exports it as hardware.
+    hardware_after: Timestamp,
     /// Its number among the GPUs of the exporter.
     pub(super) index: usize,
 }
 
 impl GpuExport {
-    pub(super) fn new(index: usize, key: GpuKey, id: String, gpu: &GpuDescription) -> Self {
+    pub(super) fn new(
+        index: usize,
+        key: GpuKey,
+        id: String,
+        host: usize,
+        gpu: &GpuDescription,
+    ) -> Self {
         Self {
             key,
             identity_key: gpu.identity.key().to_owned(),
@@ -78,6 +88,8 @@ impl GpuExport {
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
             cost: NanoUsd::ZERO,
+            host,
+            hardware_after: Timestamp::EPOCH,
             index,
         }
     }
@@ -95,6 +107,12 @@ impl GpuExport {
     /// Leaves out the `hw.*` metrics of these quantities: another program sends them.
     pub fn leave_out(&mut self, received: &BTreeSet<Quantity>) {
         self.hardware.leave_out(received);
+    }
+
+    /// Exports the GPU as hardware after this time only; before, another program does. Sent twice, it would be
+    /// summed twice.
+    pub const fn export_hardware_after(&mut self, at: Timestamp) {
+        self.hardware_after = at;
     }
 
     /// Records that errors of the driver would have been reported.
@@ -218,7 +236,8 @@ impl GpuExport {
         let since = std::mem::replace(&mut last.at, at);
         self.attributes.reach(at);
         let start = Start::at(start);
-        let export = GpuSnapshot { attributes: &self.attributes, meter, since, start };
+        let host = Some(self.host).filter(|_| at > self.hardware_after);
+        let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, start };
         self.hardware.add_points(&export, batch);
         self.accounts.add_points(&export, batch);
         self.device_metrics.settle(at);

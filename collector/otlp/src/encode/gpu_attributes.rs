@@ -11,7 +11,7 @@ use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
 
-use super::values::text;
+use super::values::{flag, text};
 use crate::names::attribute;
 
 const VENDOR: &str = "hw.vendor";
@@ -137,9 +137,10 @@ impl GpuAttributes {
         vec![self.id.clone(), text(key, value)]
     }
 
-    /// Attributes of a `phasemeter.*` metric that depends on the basis.
-    pub(super) fn basis(&self, basis: Basis) -> Vec<KeyValue> {
-        vec![self.id.clone(), text(attribute::UTILIZATION_BASIS, basis.name())]
+    /// Attributes of a `phasemeter.*` metric that depends on the basis, and on whether the bill is by it.
+    pub(super) fn basis(&self, basis: Basis, is_billed: bool) -> Vec<KeyValue> {
+        let basis = text(attribute::UTILIZATION_BASIS, basis.name());
+        vec![self.id.clone(), basis, flag(attribute::UTILIZATION_BILLED, is_billed)]
     }
 
     /// Attributes of its price; `None` if it has none.

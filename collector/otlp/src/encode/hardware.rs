@@ -71,14 +71,14 @@ impl Hardware {
     fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total.filter(|_| self.sends(Quantity::MemoryTotal)) {
             let point = integer(export.start, export.attributes.gpu(), total.get());
-            batch.hardware.add(&metrics::HW_MEMORY_LIMIT, point);
+            batch.add_hardware(export.host, &metrics::HW_MEMORY_LIMIT, point);
         }
         for (kind, limit) in self.temperature_limits {
             if let Some(limit) = limit {
                 let mut attributes = export.attributes.hardware("hw.sensor_location", "gpu");
                 attributes.push(text("hw.limit_type", kind));
                 let point = double(Start::NONE, attributes, f64::from(limit.0));
-                batch.hardware.add(&metrics::HW_TEMPERATURE_LIMIT, point);
+                batch.add_hardware(export.host, &metrics::HW_TEMPERATURE_LIMIT, point);
             }
         }
     }
@@ -94,7 +94,11 @@ impl Hardware {
             let since = Start::at(export.since);
             let mut attributes = export.attributes.gpu();
             attributes.push(text("hw.gpu.task", "general"));
-            batch.hardware.add(&metrics::HW_UTILIZATION, double(since, attributes, mean));
+            batch.add_hardware(
+                export.host,
+                &metrics::HW_UTILIZATION,
+                double(since, attributes, mean),
+            );
         }
     }
 
@@ -108,39 +112,43 @@ impl Hardware {
             return;
         }
         let attributes = export.attributes.hardware("hw.type", "gpu");
-        batch.hardware.add(&metrics::HW_ENERGY, double(export.start, attributes, self.energy));
+        batch.add_hardware(
+            export.host,
+            &metrics::HW_ENERGY,
+            double(export.start, attributes, self.energy),
+        );
     }
 
     fn add_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
         let attributes = export.attributes;
-        let numbers = &mut batch.hardware;
+        let host = export.host;
         let gauge = Start::NONE;
         if let Some(used) = reading.memory_used {
             if self.sends(Quantity::MemoryUsed) {
                 let point = integer(export.start, attributes.gpu(), used.get());
-                numbers.add(&metrics::HW_MEMORY_USAGE, point);
+                batch.add_hardware(host, &metrics::HW_MEMORY_USAGE, point);
             }
             if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
                 let fraction = used.get() as f64 / total.get() as f64;
                 let point = double(gauge, attributes.gpu(), fraction);
-                numbers.add(&metrics::HW_MEMORY_UTILIZATION, point);
+                batch.add_hardware(host, &metrics::HW_MEMORY_UTILIZATION, point);
             }
         }
         if let Some(power) = reading.power.filter(|_| self.sends(Quantity::Power)) {
             let attributes = attributes.hardware("hw.type", "gpu");
-            numbers.add(&metrics::HW_POWER, double(gauge, attributes, power.watts()));
+            batch.add_hardware(host, &metrics::HW_POWER, double(gauge, attributes, power.watts()));
         }
         if let Some(temperature) = reading.temperature.filter(|_| self.sends(Quantity::Temperature))
         {
             let attributes = attributes.hardware("hw.sensor_location", "gpu");
             let celsius = f64::from(temperature.0);
-            numbers.add(&metrics::HW_TEMPERATURE, double(gauge, attributes, celsius));
+            batch.add_hardware(host, &metrics::HW_TEMPERATURE, double(gauge, attributes, celsius));
         }
         for (clock, frequency) in [("sm", reading.sm_clock), ("memory", reading.memory_clock)] {
             if let Some(frequency) = frequency {
                 let attributes = attributes.own(attribute::GPU_CLOCK_DOMAIN, clock);
                 let hertz = f64::from(frequency.0) * 1e6;
-                batch.workload.add(&metrics::CLOCK, double(gauge, attributes, hertz));
+                batch.add_hardware(host, &metrics::CLOCK, double(gauge, attributes, hertz));
             }
         }
     }

@@ -3,6 +3,7 @@
 //! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's. Must not
 //! depend on points.
 
+use super::metric_set::MetricSet;
 use crate::names::metric;
 
 /// How the points of a metric relate to each other.
@@ -14,59 +15,75 @@ pub(super) enum Kind {
     Counter,
     /// A sum that can fall.
     UpDownCounter,
+    /// A distribution.
+    Histogram,
 }
 
-/// A metric whose points are numbers.
+/// A metric, or those of its streams that are in one set.
 #[derive(Debug)]
 pub(super) struct Instrument {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     pub(super) kind: Kind,
     pub(super) description: &'static str,
+    /// The smallest set that has them.
+    pub(super) set: MetricSet,
 }
 
 pub(super) const HW_UTILIZATION: Instrument = Instrument {
     name: "hw.gpu.utilization",
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Time-weighted mean utilization since the last export.",
 };
 pub(super) const HW_MEMORY_LIMIT: Instrument = Instrument {
     name: "hw.gpu.memory.limit",
     unit: "By",
     kind: Kind::UpDownCounter,
+    set: MetricSet::Default,
     description: "Size of the GPU memory.",
 };
 pub(super) const HW_MEMORY_USAGE: Instrument = Instrument {
     name: "hw.gpu.memory.usage",
     unit: "By",
     kind: Kind::UpDownCounter,
+    set: MetricSet::Default,
     description: "GPU memory in use.",
 };
 pub(super) const HW_MEMORY_UTILIZATION: Instrument = Instrument {
     name: "hw.gpu.memory.utilization",
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Fraction of GPU memory in use.",
 };
 pub(super) const HW_ENERGY: Instrument = Instrument {
     name: "hw.energy",
     unit: "J",
     kind: Kind::Counter,
+    set: MetricSet::Default,
     description: "Energy consumed since the first reading.",
 };
-pub(super) const HW_POWER: Instrument =
-    Instrument { name: "hw.power", unit: "W", kind: Kind::Gauge, description: "Power draw." };
+pub(super) const HW_POWER: Instrument = Instrument {
+    name: "hw.power",
+    unit: "W",
+    kind: Kind::Gauge,
+    set: MetricSet::Default,
+    description: "Power draw.",
+};
 pub(super) const HW_TEMPERATURE: Instrument = Instrument {
     name: "hw.temperature",
     unit: "Cel",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Temperature of the die (gpu) or the memory.",
 };
 pub(super) const HW_TEMPERATURE_LIMIT: Instrument = Instrument {
     name: "hw.temperature.limit",
     unit: "Cel",
     kind: Kind::Gauge,
+    set: MetricSet::All,
     description: "Die temperature at which the hardware slows down (high.degraded) or shuts down \
                   (high.critical).",
 };
@@ -74,129 +91,202 @@ pub(super) const HW_FAN_SPEED: Instrument = Instrument {
     name: "hw.fan.speed_ratio",
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::All,
     description: "Fan speed as a fraction of its maximum.",
 };
 pub(super) const HW_IO: Instrument = Instrument {
     name: "hw.gpu.io",
     unit: "By",
     kind: Kind::Counter,
+    set: MetricSet::All,
     description: "PCIe traffic since the first reading.",
 };
 pub(super) const HW_NETWORK_IO: Instrument = Instrument {
     name: "hw.network.io",
     unit: "By",
     kind: Kind::Counter,
+    set: MetricSet::All,
     description: "NVLink traffic since the first reading, without protocol overhead.",
 };
 pub(super) const HW_ERRORS: Instrument = Instrument {
     name: "hw.errors",
     unit: "{error}",
     kind: Kind::Counter,
+    set: MetricSet::Default,
     description: "Errors of a GPU's memory and of its links since the first reading.",
 };
 pub(super) const HW_STATUS: Instrument = Instrument {
     name: "hw.status",
     unit: "1",
     kind: Kind::UpDownCounter,
+    set: MetricSet::Default,
     description: "1 for each state that holds, 0 for the others.",
 };
 pub(super) const TIME: Instrument = Instrument {
     name: metric::GPU_TIME,
     unit: "s",
     kind: Kind::Counter,
+    set: MetricSet::Minimal,
     description: "Time per phase; phases and unobserved sum to the total.",
 };
 pub(super) const EFFECTIVE_TIME: Instrument = Instrument {
     name: metric::GPU_EFFECTIVE_TIME,
     unit: "s",
     kind: Kind::Counter,
-    description: "Observed time × utilization.",
+    set: MetricSet::Minimal,
+    description: "Observed time × utilization. Its billed series sum to that of the bill.",
 };
 pub(super) const COST: Instrument = Instrument {
     name: metric::GPU_COST,
     unit: "{USD}",
     kind: Kind::Counter,
+    set: MetricSet::Minimal,
     description: "Cost per phase; phases and unobserved sum to the bill.",
 };
 pub(super) const WASTE: Instrument = Instrument {
     name: metric::GPU_WASTE,
     unit: "{USD}",
     kind: Kind::Counter,
+    set: MetricSet::Minimal,
     description: "Wasted cost per phase: cost × (1 − utilization).",
 };
 pub(super) const PRICE: Instrument = Instrument {
     name: metric::GPU_PRICE,
     unit: "{USD}/h",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Price of the GPU per hour.",
 };
 pub(super) const CLOCK: Instrument = Instrument {
     name: metric::GPU_CLOCK_FREQUENCY,
     unit: "Hz",
     kind: Kind::Gauge,
+    set: MetricSet::All,
     description: "Clock frequency.",
 };
 pub(super) const POWER_LIMIT: Instrument = Instrument {
     name: metric::GPU_POWER_LIMIT,
     unit: "W",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Power limit in force.",
 };
 pub(super) const SM_ACTIVITY: Instrument = Instrument {
     name: metric::GPU_SM_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Time-weighted mean SM activity since the last export.",
 };
 pub(super) const TENSOR_ACTIVITY: Instrument = Instrument {
     name: metric::GPU_TENSOR_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Time-weighted mean tensor core activity since the last export.",
 };
 pub(super) const DRAM_ACTIVITY: Instrument = Instrument {
     name: metric::GPU_DRAM_ACTIVITY,
     unit: "1",
     kind: Kind::Gauge,
+    set: MetricSet::Default,
     description: "Time-weighted mean memory bandwidth utilization since the last export.",
 };
 pub(super) const THROTTLE_TIME: Instrument = Instrument {
     name: metric::GPU_THROTTLE_TIME,
     unit: "s",
     kind: Kind::Counter,
+    set: MetricSet::Default,
     description: "Time with throttled clocks per reason; reasons can overlap.",
 };
 pub(super) const XID: Instrument = Instrument {
     name: metric::GPU_XID_ERRORS,
     unit: "{event}",
     kind: Kind::Counter,
+    set: MetricSet::Default,
     description: "XID errors per code.",
 };
 pub(super) const WORK: Instrument = Instrument {
     name: metric::WORK_DONE,
     unit: "{unit}",
     kind: Kind::Counter,
+    set: MetricSet::Minimal,
     description: "Work done, by unit.",
 };
 pub(super) const WORK_COST: Instrument = Instrument {
     name: metric::WORK_UNIT_COST,
     unit: "{USD}",
     kind: Kind::Gauge,
+    set: MetricSet::Minimal,
     description: "Cost of all GPUs per unit of work, since the last export with any.",
 };
 pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
     name: metric::ATTRIBUTION_COST,
     unit: "{USD}",
     kind: Kind::Counter,
+    set: MetricSet::Minimal,
     description: "Cost of GPU time that spans of the workload have, and that none will have.",
 };
 pub(super) const ATTRIBUTION_PENDING: Instrument = Instrument {
     name: metric::ATTRIBUTION_PENDING,
     unit: "{USD}",
     kind: Kind::UpDownCounter,
+    set: MetricSet::Minimal,
     description: "Cost of GPU time that is not divided yet. With phasemeter.attribution.cost it is the bill.",
 };
 
-/// The metric whose points are histograms.
-pub(super) const UTILIZATION: (&str, &str, &str) =
-    (metric::GPU_UTILIZATION, "1", "Distribution of utilization; each reading counts once.");
+pub(super) const UTILIZATION: Instrument = Instrument {
+    name: metric::GPU_UTILIZATION,
+    unit: "1",
+    kind: Kind::Histogram,
+    set: MetricSet::All,
+    description: "Distribution of utilization; each reading counts once.",
+};
+
+/// Utilization of the video engines.
+pub(super) const HW_UTILIZATION_OF_VIDEO: Instrument = in_all(HW_UTILIZATION);
+/// Temperature of the memory.
+pub(super) const HW_TEMPERATURE_OF_MEMORY: Instrument = in_all(HW_TEMPERATURE);
+/// Errors of links.
+pub(super) const HW_ERRORS_OF_LINKS: Instrument = in_all(HW_ERRORS);
+/// Effective time that is not billed.
+pub(super) const EFFECTIVE_TIME_BESIDE: Instrument = in_all(EFFECTIVE_TIME);
+
+/// Streams of a metric that only [`MetricSet::All`] has.
+const fn in_all(metric: Instrument) -> Instrument {
+    Instrument { set: MetricSet::All, ..metric }
+}
+
+/// All metrics.
+pub(super) const ALL: [&Instrument; 30] = [
+    &HW_UTILIZATION,
+    &HW_MEMORY_LIMIT,
+    &HW_MEMORY_USAGE,
+    &HW_MEMORY_UTILIZATION,
+    &HW_ENERGY,
+    &HW_POWER,
+    &HW_TEMPERATURE,
+    &HW_TEMPERATURE_LIMIT,
+    &HW_FAN_SPEED,
+    &HW_IO,
+    &HW_NETWORK_IO,
+    &HW_ERRORS,
+    &HW_STATUS,
+    &TIME,
+    &EFFECTIVE_TIME,
+    &COST,
+    &WASTE,
+    &PRICE,
+    &CLOCK,
+    &POWER_LIMIT,
+    &SM_ACTIVITY,
+    &TENSOR_ACTIVITY,
+    &DRAM_ACTIVITY,
+    &THROTTLE_TIME,
+    &XID,
+    &WORK,
+    &WORK_COST,
+    &ATTRIBUTION_COST,
+    &ATTRIBUTION_PENDING,
+    &UTILIZATION,
+];

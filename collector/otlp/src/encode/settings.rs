@@ -4,12 +4,15 @@ use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use phasemeter_meter::units::Nanos;
 
 use super::limits::Limits;
+use super::metric_selection::MetricSelection;
 
 /// Export settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportSettings {
     /// Metrics are exported at multiples of this, in whole seconds (`MeterConfig::boundary_every`).
     pub every: Nanos,
+    /// Which metrics of GPUs are exported.
+    pub metrics: MetricSelection,
     /// Aggregation of utilization.
     pub aggregation: Aggregation,
     /// Whether points are totals or increases.
@@ -25,6 +28,7 @@ impl Default for ExportSettings {
     fn default() -> Self {
         Self {
             every: Nanos::from_secs(60),
+            metrics: MetricSelection::default(),
             aggregation: Aggregation::Explicit,
             temporality: TemporalityPreference::Cumulative,
             exemplars: ExemplarFilter::TraceBased,

@@ -13,6 +13,7 @@ use phasemeter_meter::utilization_feed::UtilizationFeed;
 use super::batch::Batch;
 use super::context::{GpuSnapshot, TraceContext};
 use super::exemplars::Candidate;
+use super::instruments::UTILIZATION;
 use super::settings::Aggregation;
 use super::values::text;
 use crate::experiment::EXPERIMENT_ID;
@@ -24,6 +25,9 @@ pub(super) fn add_points(
     aggregation: Aggregation,
     batch: &mut Batch,
 ) {
+    if !batch.has(&UTILIZATION) {
+        return;
+    }
     let mut exemplars = Some(exemplars);
     for feed in export.meter.feeds() {
         let exemplars = exemplars.take().unwrap_or_default();
@@ -43,7 +47,8 @@ fn add_feed_points(
     if count == 0 {
         return;
     }
-    let attributes = export.attributes.basis(feed.basis());
+    let is_billed = feed.basis() == export.meter.billed_basis();
+    let attributes = export.attributes.basis(feed.basis(), is_billed);
     let sum = Some(sum_ppm as f64 / f64::from(PPM));
     let start_time_unix_nano = export.start.as_nanos();
     match aggregation {

@@ -84,14 +84,14 @@ impl WorkPoints {
         let start = Start::at(start);
         for (unit, total) in &mut self.totals {
             let attributes = vec![text(attribute::WORK_UNIT, *unit)];
-            batch.workload.add(&WORK, integer(start, attributes.clone(), total.count));
+            batch.add_workload(&WORK, integer(start, attributes.clone(), total.count));
             let done = total.count - total.exported;
             if done == 0 {
                 continue;
             }
             if let Some(cost) = cost {
                 let each = (cost - total.cost).as_f64() / done as f64;
-                batch.workload.add(&WORK_COST, double(Start::NONE, attributes, each));
+                batch.add_workload(&WORK_COST, double(Start::NONE, attributes, each));
                 total.cost = cost;
             }
             total.exported = total.count;
@@ -136,7 +136,7 @@ mod tests {
         let mut batch = Batch::default();
         work.add_points(at(boundary), cost.map(NanoUsd), &mut batch);
         let resource = Resource::default();
-        let request = batch.into_request(&resource, &resource, TemporalityPreference::Cumulative);
+        let request = batch.into_request(&[], &resource, TemporalityPreference::Cumulative);
         let metrics = request.into_iter().flat_map(|request| request.resource_metrics);
         let metrics = metrics.flat_map(|it| it.scope_metrics).flat_map(|it| it.metrics);
         let value = |metric: opentelemetry_proto::tonic::metrics::v1::Metric| {

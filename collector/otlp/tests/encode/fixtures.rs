@@ -8,7 +8,9 @@ use phasemeter_meter::price::{Plan, Price};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
-use phasemeter_otlp::encode::{Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport};
+use phasemeter_otlp::encode::{
+    Aggregation, ExportSettings, Exporter, GpuDescription, GpuExport, MetricSelection, MetricSet,
+};
 use phasemeter_otlp::experiment::{
     Attributes, Experiment, ExperimentKind, ExperimentRequest, TraceMode, gpu_id,
 };
@@ -128,8 +130,10 @@ pub(crate) fn run_as(
     Run { requests, summaries }
 }
 
+/// Settings that export all metrics.
 pub(crate) fn settings(seconds: u64, aggregation: Aggregation) -> ExportSettings {
-    ExportSettings { every: Nanos::from_secs(seconds), aggregation, ..ExportSettings::default() }
+    let (every, metrics) = (Nanos::from_secs(seconds), MetricSelection::of(MetricSet::All));
+    ExportSettings { every, metrics, aggregation, ..ExportSettings::default() }
 }
 
 impl Run {

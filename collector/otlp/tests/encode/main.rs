@@ -10,6 +10,7 @@
 mod file;
 mod fixtures;
 mod invariants;
+mod sets;
 mod size;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,7 @@ use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
-use phasemeter_otlp::encode::{Aggregation, ExportSettings, Exporter, GpuDescription};
+use phasemeter_otlp::encode::{Aggregation, Exporter, GpuDescription};
 use phasemeter_otlp::experiment::{Attributes, ExperimentKind, ExperimentRequest, TraceId};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -129,7 +130,8 @@ fn gpus_with_same_index_stay_separate() {
     let mut second = TestGpu::new(0, "2", steady(0, 20, 95).collect());
     second.identity.name = "other.csv 0".into();
     let first = TestGpu::new(0, "1", steady(0, 20, 95).collect());
-    let run = run(&[first, second], ExperimentRequest::default(), ExportSettings::default());
+    let run =
+        run(&[first, second], ExperimentRequest::default(), settings(60, Aggregation::Explicit));
     let streams = run.metrics();
     let rates = of(&streams, "phasemeter.gpu.price");
     let rates: Vec<_> =
@@ -142,7 +144,7 @@ fn gpus_with_same_index_stay_separate() {
 #[test]
 fn without_price_no_money_is_exported() {
     let gpu = TestGpu { price: None, ..TestGpu::new(0, "1", steady(0, 20, 50).collect()) };
-    let run = run(&[gpu], ExperimentRequest::default(), ExportSettings::default());
+    let run = run(&[gpu], ExperimentRequest::default(), settings(60, Aggregation::Explicit));
     for name in ["phasemeter.gpu.cost", "phasemeter.gpu.waste", "phasemeter.gpu.price"] {
         assert!(of(&run.metrics(), name).is_empty(), "{name}");
     }
@@ -255,7 +257,7 @@ fn no_readings_send_no_requests() {
     let run = run(
         &[TestGpu::new(0, "1", Vec::new())],
         ExperimentRequest::default(),
-        ExportSettings::default(),
+        settings(60, Aggregation::Explicit),
     );
     assert!(run.requests.is_empty());
 }
@@ -269,7 +271,7 @@ fn power_without_utilization_is_unobserved() {
     let run = run(
         &[TestGpu::new(0, "1", readings.collect())],
         ExperimentRequest::default(),
-        ExportSettings::default(),
+        settings(60, Aggregation::Explicit),
     );
     let streams = run.metrics();
     for name in

@@ -5,7 +5,7 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::encode::{Aggregation, ExportSettings};
+use phasemeter_otlp::encode::Aggregation;
 use phasemeter_otlp::experiment::ExperimentRequest;
 use proptest::prelude::*;
 
@@ -134,7 +134,7 @@ fn requests_with_long_attributes_are_within_limit() {
     let readings = [0, 1_000, 65_000, 125_000, 130_000].map(|millis| reading(millis, 80));
     let mut gpu = TestGpu::new(0, "2", readings.to_vec());
     gpu.identity.model = Some("x".repeat(MIB / 2));
-    let run = run(&[gpu], ExperimentRequest::default(), ExportSettings::default());
+    let run = run(&[gpu], ExperimentRequest::default(), settings(60, Aggregation::Explicit));
     check_fleet(1, &run);
 }
 
@@ -145,7 +145,7 @@ fn item_larger_than_limit_is_sent_alone() {
     let run = run(
         &[TestGpu::new(0, "2", readings)],
         ExperimentRequest::default(),
-        ExportSettings::default(),
+        settings(60, Aggregation::Explicit),
     );
     let Some(Request::Traces(mut spans)) =
         run.requests.into_iter().find(|it| matches!(it, Request::Traces(_)))

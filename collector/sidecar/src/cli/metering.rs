@@ -12,6 +12,7 @@ use phasemeter_meter::presence::MissingTime;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::encode::MetricSelection;
 use phasemeter_otlp::experiment::TraceParent;
 
 use super::alerts::AlertArgs;
@@ -156,6 +157,11 @@ pub struct ReportArgs {
     /// Also write all telemetry to this file, as OTLP JSON: one export request per line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,
+
+    /// Metrics to export: minimal, default or all, then keep:METRIC or drop:METRIC, separated by commas [env:
+    /// PHASEMETER_METRICS] [default: default].
+    #[arg(long, value_name = "SET")]
+    pub metrics: Option<MetricSelection>,
 }
 
 /// OTLP export of recorded or synthetic readings.

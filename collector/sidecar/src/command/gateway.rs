@@ -63,7 +63,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let failed = |what| move |source| CommandError::System { what, source };
     let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
-    let environment = metering::environment();
+    let environment = metering::environment(&args.metering);
     let report_path = args.report_file.as_deref();
     metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;
     let report_file = report_path.map(ReplacedFile::at).transpose()?;

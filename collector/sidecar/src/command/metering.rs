@@ -49,9 +49,10 @@ pub(super) struct Provenance {
     pub(super) timed: bool,
 }
 
-/// Reads the environment and logs its warnings.
-pub(super) fn environment() -> Environment {
-    let environment = Environment::read(|name| std::env::var(name).ok());
+/// Reads the environment and logs its warnings. Options take precedence.
+pub(super) fn environment(args: &MeteringArgs) -> Environment {
+    let mut environment = Environment::read(|name| std::env::var(name).ok());
+    environment.export.metrics = args.report.metrics.unwrap_or(environment.export.metrics);
     for warning in &environment.warnings {
         warn!("{warning}; {}", warning.consequence());
     }
@@ -87,7 +88,7 @@ pub(super) fn meter<S: Source>(
     step: impl FnMut(&S),
     work: impl FnOnce(Option<(Timestamp, Timestamp)>) -> Result<BTreeMap<String, u64>, CommandError>,
 ) -> Result<Finished, CommandError> {
-    let environment = environment();
+    let environment = environment(args);
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),

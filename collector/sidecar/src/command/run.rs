@@ -92,7 +92,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let optional = Optional(command.is_some());
     let signals = SignalListener::start(command.is_some());
     let signals = signals.map_err(failed("cannot listen for signals"))?;
-    let mut environment = metering::environment();
+    let mut environment = metering::environment(&args.metering);
     slurm::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
     let report_path = args.report_file.as_deref();
     metering::check_outputs(OutputFiles::default(), &args.metering, report_path)?;

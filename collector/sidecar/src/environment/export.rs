@@ -17,6 +17,12 @@ impl Reader<'_> {
             let millis = text.parse().ok().filter(|millis: &u64| *millis > 0)?;
             Some(Nanos::from_secs(millis.div_ceil(1_000)))
         });
+        let metrics = self.value(
+            "PHASEMETER_METRICS",
+            "minimal, default or all, then keep:METRIC or drop:METRIC, separated by commas",
+            "default",
+            |text| text.parse().ok(),
+        );
         let aggregation = self.value(
             "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION",
             "explicit_bucket_histogram or base2_exponential_bucket_histogram",
@@ -37,6 +43,7 @@ impl Reader<'_> {
         );
         ExportSettings {
             every: every.unwrap_or(default.every),
+            metrics: metrics.unwrap_or(default.metrics),
             aggregation: aggregation.unwrap_or(default.aggregation),
             temporality: temporality.unwrap_or(default.temporality),
             exemplars: exemplars.unwrap_or(default.exemplars),

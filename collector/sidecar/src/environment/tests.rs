@@ -2,7 +2,8 @@
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::{
-    Aggregation, AttributeLimits, ExemplarFilter, Limits, TemporalityPreference,
+    Aggregation, AttributeLimits, ExemplarFilter, Limits, MetricSelection, MetricSet,
+    TemporalityPreference,
 };
 use phasemeter_otlp::experiment::Root;
 
@@ -77,6 +78,7 @@ fn invalid_variable_is_ignored_with_one_warning() {
         ("OTEL_TRACES_EXPORTER", "zipkin", "\"zipkin\" is not supported"),
         ("OTEL_CONFIG_FILE", "otel.yaml", ": not supported"),
         ("OTEL_SDK_DISABLED", "1", "expected true or false"),
+        ("PHASEMETER_METRICS", "most", "expected minimal, default or all"),
     ] {
         let mut environment = read(&[(name, value)]);
         let warnings = std::mem::take(&mut environment.warnings);
@@ -98,6 +100,7 @@ fn keywords_are_read_in_any_case() {
         ),
         ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "LowMemory"),
         ("OTEL_METRICS_EXEMPLAR_FILTER", "Always_Off"),
+        ("PHASEMETER_METRICS", "All"),
         ("OTEL_PROPAGATORS", "TraceContext"),
         ("TRACEPARENT", PARENT),
         ("BAGGAGE", "user=ada"),
@@ -108,6 +111,7 @@ fn keywords_are_read_in_any_case() {
     assert_eq!(environment.warnings, []);
     let request = environment.experiment;
     assert_eq!(request.sampler.root, Root::TraceIdRatio(Ratio::new(0.5).unwrap()));
+    assert_eq!(environment.export.metrics, MetricSelection::of(MetricSet::All));
     assert_eq!(environment.export.aggregation, Aggregation::Exponential);
     assert_eq!(environment.export.temporality, TemporalityPreference::LowMemory);
     assert_eq!(environment.export.exemplars, ExemplarFilter::AlwaysOff);

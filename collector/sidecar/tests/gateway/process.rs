@@ -33,7 +33,7 @@ pub(crate) fn phasemeter(backend: &MockBackend) -> Command {
 fn phasemeter_to(backend: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
-    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").env("PHASEMETER_METRICS", "all");
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", backend);
     command
 }
@@ -48,7 +48,10 @@ impl Gateway {
     pub(crate) fn start_at(backend: &str, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut command = phasemeter_to(backend);
-        command.args(["gateway", "--listen", "127.0.0.1:0", "--price", "3.6"]);
+        command.args(["gateway", "--price", "3.6"]);
+        if !options.iter().any(|option| option.starts_with("--listen")) {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !options.contains(&"--hold") {
             command.args(["--hold", "3600"]);
         }

@@ -48,7 +48,7 @@ pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
         command.env_remove(variable);
     }
     command.envs(rig.fake.environment()).stdin(Stdio::null());
-    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).env("PHASEMETER_METRICS", "all");
     let extra = env::var(EXTRA_ENVIRONMENT).unwrap_or_default();
     command.envs(extra.split(';').filter_map(|pair| pair.split_once('=')));
     command

@@ -42,7 +42,10 @@ pub(crate) fn received(requests: &[ReceivedRequest]) -> Received {
                 let is_phasemeter =
                     text(about(&resource), "service.name").as_deref() == Some("phasemeter");
                 let metrics = resource.scope_metrics.iter().flat_map(|scope| &scope.metrics);
-                let is_hardware = metrics.clone().all(|metric| metric.name.starts_with("hw."));
+                let of_gpu = ["hw.", "phasemeter.gpu."];
+                let is_of_gpu = |name: &str| of_gpu.iter().any(|prefix| name.starts_with(prefix));
+                let is_hardware =
+                    is_phasemeter && metrics.clone().all(|metric| is_of_gpu(&metric.name));
                 if is_phasemeter && !is_hardware {
                     received.own.push(resource);
                     continue;

@@ -8,7 +8,10 @@ use phasemeter_meter::reading::INSTANCE;
 use super::point::{MAX_LABEL, PodLabels, Point};
 
 /// Attributes of the instance that a GPU is in.
-const OF_HOST: [&str; 2] = [INSTANCE, "host.type"];
+const OF_HOST: [&str; 4] = [INSTANCE, "host.type", NODE, "k8s.cluster.name"];
+
+/// The attribute with the name of a host in its cluster.
+const NODE: &str = "k8s.node.name";
 
 /// Attributes that name what started a pod.
 const OWNERS: [&str; 4] =
@@ -58,7 +61,8 @@ pub(super) fn details(
     let mut add = |name: &str, value: Option<&str>| {
         found.extend(value.map(|value| (name.to_owned(), value.to_owned())));
     };
-    if host.zip(text("host.name")).is_some_and(|(host, resource)| is_same_host(host, resource)) {
+    let is_host = |name| host.zip(text(name)).is_some_and(|(host, of)| is_same_host(host, of));
+    if is_host("host.name") || is_host(NODE) {
         OF_HOST.iter().for_each(|name| add(name, text(name)));
     }
     let Some(pod) = pod else { return found };
@@ -133,11 +137,16 @@ mod tests {
             ("host.name", "node-1.internal"),
             ("host.id", "i-1"),
             ("host.type", "p5.48xlarge"),
+            ("k8s.node.name", "node-1"),
+            ("k8s.cluster.name", "east"),
         ];
         let of_pod = "k8s.pod.label.notebook-name=ana k8s.statefulset.name=chat";
         assert_eq!(read(&labels, None, Some("chat-0")), of_pod);
         assert_eq!(read(&labels, None, Some("trainer-0")), "", "of the exporter");
-        assert_eq!(read(&labels, Some("Node-1"), None), "host.id=i-1 host.type=p5.48xlarge");
+        assert_eq!(
+            read(&labels, Some("Node-1"), None),
+            "host.id=i-1 host.type=p5.48xlarge k8s.node.name=node-1 k8s.cluster.name=east"
+        );
         assert_eq!(read(&labels, Some("node-2"), None), "", "of the Collector");
         let elsewhere = [("k8s.pod.name", "chat-0"), ("k8s.namespace.name", "audio")];
         let with_job = [elsewhere.as_slice(), &[("k8s.job.name", "nightly")]].concat();

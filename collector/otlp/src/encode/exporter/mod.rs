@@ -30,10 +30,11 @@ use super::events::Event;
 use super::experiments::PricedExperiment;
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
+use super::hosts::Hosts;
 use super::policies::ReportedRecommendations;
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
-use super::values::{number, resource, text, workload_resource};
+use super::values::{number, text, workload_resource};
 use super::work::WorkPoints;
 use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, gpu_id};
 use crate::names::attribute;
@@ -58,8 +59,8 @@ pub struct Exporter {
     /// The wall time of what is exported.
     wall: WallTime,
     last_totals: LastTotals,
-    /// The resource of `hw.*`.
-    hardware: Resource,
+    /// The resources of hardware.
+    hosts: Hosts,
     workload: Resource,
     /// Number of GPUs per ID so far.
     gpu_counts: BTreeMap<String, u64>,
@@ -85,16 +86,15 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts an experiment. `hardware` is the resource of `hw.*`: it describes the machine of the GPUs
-    /// as far as known.
+    /// Starts an experiment. `hardware` is the resource of the GPUs as hardware, of which no host is known.
     #[must_use]
     pub fn new(experiment: Experiment, hardware: &Attributes, settings: ExportSettings) -> Self {
         Self {
-            rounds: Rounds::new(settings.every),
+            rounds: Rounds::new(settings.every, settings.metrics),
             settings,
             wall: WallTime::default(),
             last_totals: LastTotals::default(),
-            hardware: resource(hardware),
+            hosts: Hosts::new(hardware),
             workload: workload_resource(&experiment.attributes),
             experiment,
             gpu_counts: BTreeMap::new(),
@@ -135,7 +135,8 @@ impl Exporter {
             .unwrap_or_else(|| identity.name.clone());
         self.taken.insert(wire_id.clone());
         self.wire_ids.push(wire_id.clone());
-        GpuExport::new(self.rounds.add_gpu(), key, wire_id, gpu)
+        let host = self.hosts.number(&identity.attributes);
+        GpuExport::new(self.rounds.add_gpu(), key, wire_id, host, gpu)
     }
 
     /// The observer of this GPU's meter.

@@ -104,7 +104,9 @@ impl Exporter {
         batch.convert(temporality, &mut self.last_totals);
         batch.label(&self.wall);
         let claims = (!claims.is_empty()).then_some((ClaimKind::Sums, claims));
-        if let Some(request) = batch.into_request(&self.hardware, &self.workload, temporality) {
+        if let Some(request) =
+            batch.into_request(self.hosts.resources(), &self.workload, temporality)
+        {
             self.push(Request::Metrics(request), claims);
         }
     }

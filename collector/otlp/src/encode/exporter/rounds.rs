@@ -11,6 +11,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::super::batch::{Batch, MAX_POINTS};
 use super::super::claim::Claim;
+use super::super::metric_selection::MetricSelection;
 
 /// The number of points that may wait for slower GPUs, about half a kibibyte each. Beyond it the oldest round
 /// leaves without them.
@@ -29,9 +30,22 @@ pub(super) struct Round {
     pub(super) cost: Option<NanoUsd>,
 }
 
+impl Round {
+    /// No points yet, of these metrics only.
+    fn new(metrics: MetricSelection) -> Self {
+        Self { batch: Batch::new(metrics), claims: Vec::new(), cost: Some(NanoUsd::ZERO) }
+    }
+
+    /// Takes all of it.
+    fn take(&mut self) -> Self {
+        let (claims, cost) = (std::mem::take(&mut self.claims), self.cost.replace(NanoUsd::ZERO));
+        Self { batch: self.batch.take(), claims, cost }
+    }
+}
+
 impl Default for Round {
     fn default() -> Self {
-        Self { batch: Batch::default(), claims: Vec::new(), cost: Some(NanoUsd::ZERO) }
+        Self::new(MetricSelection::default())
     }
 }
 
@@ -59,6 +73,7 @@ struct Progress {
 pub(super) struct Rounds {
     /// The time between two rounds.
     every: Nanos,
+    metrics: MetricSelection,
     gpus: Vec<Progress>,
     /// The newest time that any GPU has reached.
     now: Timestamp,
@@ -78,9 +93,9 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// No rounds yet; they are this far apart.
-    pub(super) fn new(every: Nanos) -> Self {
-        Self { every, ..Self::default() }
+    /// No rounds yet; they are this far apart, and have these metrics.
+    pub(super) fn new(every: Nanos, metrics: MetricSelection) -> Self {
+        Self { every, metrics, last: Round::new(metrics), ..Self::default() }
     }
 
     /// Adds a GPU, and returns its number.
@@ -133,7 +148,8 @@ impl Rounds {
         if self.open.first_key_value().is_some_and(|(oldest, _)| at < *oldest) {
             self.next = 0;
         }
-        Some(self.open.entry(at).or_default())
+        let metrics = self.metrics;
+        Some(self.open.entry(at).or_insert_with(|| Round::new(metrics)))
     }
 
     /// The last round.
@@ -198,7 +214,7 @@ impl Rounds {
             return None;
         }
         let oldest = self.open.first_entry()?;
-        let (at, round) = (*oldest.key(), std::mem::take(oldest.into_mut()));
+        let (at, round) = (*oldest.key(), oldest.into_mut().take());
         self.leave(at, &round.batch);
         Some((at, round))
     }
@@ -211,7 +227,7 @@ impl Rounds {
     /// Takes the last points, at the end: they are as new as the newest reading.
     pub(super) fn take_last(&mut self) -> (Timestamp, Round) {
         let at = self.left.map_or(self.now, |left| self.now.max(left + STEP));
-        let round = std::mem::take(&mut self.last);
+        let round = self.last.take();
         self.leave(at, &round.batch);
         (at, round)
     }
@@ -251,7 +267,7 @@ mod tests {
 
     /// Rounds of a minute, and GPUs with a reading every 15 s that is stale after 45 s.
     fn rounds(gpus: usize) -> Rounds {
-        let mut rounds = Rounds::new(Nanos::from_secs(60));
+        let mut rounds = Rounds::new(Nanos::from_secs(60), MetricSelection::default());
         for _ in 0..gpus {
             let gpu = rounds.add_gpu();
             rounds.begin(gpu, at(0));
@@ -350,7 +366,7 @@ mod tests {
         rounds.reach(0, at(61));
         let batch = &mut rounds.at_boundary(0, at(60), None).unwrap().batch;
         let point = || double(Start::NONE, Vec::new(), 1.0);
-        (0..MAX_POINTS).for_each(|_| batch.hardware.add(&HW_POWER, point()));
+        (0..MAX_POINTS).for_each(|_| batch.add_hardware(Some(0), &HW_POWER, point()));
         rounds.count(MAX_POINTS);
         assert_eq!(left(&mut rounds), None);
         assert_eq!(rounds.take_filled().map(|(time, _)| time), Some(at(60)));
