@@ -75,6 +75,7 @@ fn live_series_join_their_resource_and_survive_restart() {
     let script = Script::begin(&PLANS);
     let run = |command: &[&str]| {
         let run = Run::of(&script, &options, command);
+        let run = run.env("RUNTIME_DIRECTORY", dir.path().to_str().unwrap());
         let run = run.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &prometheus.otlp());
         let report = run.env("OTEL_METRIC_EXPORT_INTERVAL", "1000").report();
         let delivered = report.note("points sent");
@@ -119,6 +120,32 @@ fn live_series_join_their_resource_and_survive_restart() {
         let instances = format!(r#"count(count by (instance) ({{job="{job}"}}))"#);
         assert_eq!(prometheus.number(&instances, None), expected, "{job}");
     }
+}
+
+/// Scenario: three jobs of different names run on a machine, one after the other.
+/// Guarantee: they make no new series of hardware.
+#[test]
+fn jobs_continue_the_series_of_hardware() {
+    let Some(prometheus) = Prometheus::find() else { return };
+    let prometheus = prometheus.start();
+    let dir = tempfile::tempdir().unwrap();
+    let script = Script::begin(&PLANS);
+    let counts = ["a", "b", "c"].map(|job| {
+        let run =
+            Run::of(&script, &["--no-default-policies", "--experiment", job], &["sleep", "3"]);
+        let run = run.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &prometheus.otlp());
+        let run = run.env("RUNTIME_DIRECTORY", dir.path().to_str().unwrap());
+        let run = run.env("PHASEMETER_METRICS", "default").env("OTEL_SERVICE_NAME", job);
+        run.env("OTEL_METRIC_EXPORT_INTERVAL", "1000").report();
+        let series = |selector: &str| {
+            prometheus.number(&format!("count(last_over_time({{{selector}}}[1h]))"), None)
+        };
+        let cost = series(r#"__name__="phasemeter_gpu_cost_total""#);
+        (series(r#"__name__=~"hw_.+|phasemeter_gpu_throttle.+""#), cost)
+    });
+    let [(first, cost), (_, second), (last, _)] = counts;
+    assert_eq!(first, last, "{counts:?}");
+    assert!(second > cost, "the cost of each job is its own: {counts:?}");
 }
 
 #[test]

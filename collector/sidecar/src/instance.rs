@@ -51,17 +51,30 @@ pub fn workload_id(
     }
 }
 
-/// The instance ID of a part of Phasemeter in this place, beside a workload with an instance ID.
+/// The instance ID of a part of Phasemeter in this place: of a slot of the machine, whatever workload runs in
+/// it; in a pod, of the workload with an instance ID that it is beside, and so it is without a slot.
 #[must_use]
 pub fn phasemeter_id(
     workload: &Attributes,
     place: &Attributes,
     machine: &str,
+    slot: Option<&str>,
     part: &str,
 ) -> String {
+    let own = env!("CARGO_PKG_NAME");
     let [name, instance] = service(workload);
+    match (pod(place), slot) {
+        (None, Some(slot)) => uuid(&[own, part, machine, slot]),
+        (Some(pod), Some(slot)) => uuid(&[own, part, pod, name, instance, slot]),
+        (place, None) => uuid(&[own, part, place.unwrap_or(machine), name, instance]),
+    }
+}
+
+/// The instance ID of a gateway in this place that receives on these addresses.
+#[must_use]
+pub fn gateway_id(place: &Attributes, machine: &str, addresses: &[String]) -> String {
     let place = pod(place).unwrap_or(machine);
-    uuid(&[env!("CARGO_PKG_NAME"), part, place, name, instance])
+    uuid(&[env!("CARGO_PKG_NAME"), "gateway", place, &addresses.join(",")])
 }
 
 /// How much later than its data an instance sends: a part of at most a sixth of the export interval, which
@@ -131,7 +144,7 @@ mod tests {
     fn phasemeter_has_an_instance_per_part_workload_and_machine() {
         let of = |name, id, machine, part| {
             let workload = attributes([("service.name", name), ("service.instance.id", id)]);
-            phasemeter_id(&workload, &Attributes::new(), machine, part)
+            phasemeter_id(&workload, &Attributes::new(), machine, None, part)
         };
         let first = of("trainer", "0", "m1", "process");
         assert_eq!(first, of("trainer", "0", "m1", "process"));
@@ -140,6 +153,33 @@ mod tests {
             of("trainer", "1", "m1", "process"),
             of("trainer", "0", "m2", "process"),
             of("trainer", "0", "m1", "hardware"),
+        ];
+        assert!(others.iter().all(|other| *other != first), "{first} in {others:?}");
+    }
+
+    #[test]
+    fn slot_of_a_machine_is_the_same_for_all_workloads() {
+        let of = |name, machine, slot| {
+            let workload = attributes([("service.name", name)]);
+            phasemeter_id(&workload, &Attributes::new(), machine, Some(slot), "hardware")
+        };
+        assert_eq!(of("trainer", "m1", "0"), of("server", "m1", "0"));
+        assert_ne!(of("trainer", "m1", "0"), of("trainer", "m1", "1"));
+        assert_ne!(of("trainer", "m1", "0"), of("trainer", "m2", "0"));
+    }
+
+    #[test]
+    fn gateway_is_its_place_and_its_addresses() {
+        let of = |place: &Attributes, machine, address: &str| {
+            gateway_id(place, machine, &[address.to_owned()])
+        };
+        let (none, pod) = (Attributes::new(), attributes([("k8s.pod.uid", "5f1d")]));
+        let first = of(&none, "m1", "127.0.0.1:4317");
+        assert_eq!(first, of(&none, "m1", "127.0.0.1:4317"));
+        let others = [
+            of(&none, "m2", "127.0.0.1:4317"),
+            of(&none, "m1", "127.0.0.1:4318"),
+            of(&pod, "m1", "127.0.0.1:4317"),
         ];
         assert!(others.iter().all(|other| *other != first), "{first} in {others:?}");
     }

@@ -37,6 +37,8 @@ pub mod resource;
 #[cfg(feature = "live")]
 pub mod sampler;
 #[cfg(feature = "live")]
+pub mod slot;
+#[cfg(feature = "live")]
 pub mod slurm;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;

@@ -70,12 +70,14 @@ impl Fake {
         self.dir.join("script.toml")
     }
 
-    /// The environment with which a program loads this driver and no other.
+    /// The environment with which a program loads this driver and no other, and shares its GPUs with no program of
+    /// another driver.
     #[must_use]
-    pub fn environment(&self) -> [(&'static str, OsString); 2] {
+    pub fn environment(&self) -> [(&'static str, OsString); 3] {
         [
             ("LD_LIBRARY_PATH", self.dir.clone().into_os_string()),
             (SCRIPT_VARIABLE, self.script().into_os_string()),
+            ("RUNTIME_DIRECTORY", self.dir.clone().into_os_string()),
         ]
     }
 

@@ -11,9 +11,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::delivery::Destination;
-use phasemeter_otlp::experiment::{
-    Attributes, Experiment, ExperimentKind, SERVICE_INSTANCE_ID, TraceId,
-};
+use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
 use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_workload::held::{HeldWork, WorkDone};
@@ -27,6 +25,7 @@ use super::delivery_report::DeliveryReport;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
+use super::gateway_identity::identify;
 use super::gateway_notes::{self, Dropped};
 use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
@@ -91,7 +90,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let request = metering::request(&args.metering, environment.experiment);
     let mut experiment =
         request.open(clock.now(), ExperimentKind::Sidecar { trace: TraceId::random() });
-    let own_instance = identify(&mut experiment, args.replica.as_deref());
+    let own_instance =
+        identify(&mut experiment, args.replica.as_deref(), claims.as_mut(), &receiving.addresses());
     let hardware = resource::for_log(&experiment);
     let manager = policies::open(&args.metering.policies, policies::Evaluations::Periodic)?;
     manager.iter().for_each(|manager| manager.wait());
@@ -393,14 +393,4 @@ impl Gateway<'_> {
         let work_by_hour = by_hour(&ledger);
         Ok(Metering { run, billing, spans, work_by_hour, dropped, notes })
     }
-}
-
-/// Identifies what the gateway sends: by its name among replicas, unless the environment does.
-fn identify(experiment: &mut Experiment, replica: Option<&str>) -> String {
-    let id = experiment.id.clone();
-    let workload: &mut Attributes = &mut experiment.attributes;
-    if let Some(replica) = replica {
-        workload.insert(SERVICE_INSTANCE_ID.to_owned(), replica.to_owned());
-    }
-    workload.entry(SERVICE_INSTANCE_ID.to_owned()).or_insert(id).clone()
 }

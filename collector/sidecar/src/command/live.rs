@@ -26,6 +26,7 @@ use super::delivery::Delivery;
 use super::event_log::EventLog;
 use super::finished_run::FinishedRun;
 use super::gpus::{ArrivedGpu, BilledFrom};
+use super::hardware_export::HardwareExport;
 use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
@@ -63,6 +64,8 @@ pub(super) struct Live<'a> {
     #[cfg(feature = "gateway")]
     received: Option<ReceivedTelemetry>,
     kinds: WorkKinds,
+    /// Which GPUs are exported as hardware.
+    pub(super) hardware: HardwareExport,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -102,6 +105,7 @@ impl<'a> Live<'a> {
             #[cfg(feature = "gateway")]
             received: None,
             kinds: WorkKinds::default(),
+            hardware: HardwareExport::default(),
             loading,
             start,
             observations,
@@ -120,6 +124,7 @@ impl<'a> Live<'a> {
             BilledFrom::Now => self.clock.now(),
         };
         self.pipeline.add(&identity, start);
+        self.hardware.join(self.gpus.len(), &identity, &mut self.pipeline);
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&identity, true);
@@ -182,6 +187,7 @@ impl<'a> Live<'a> {
     /// being loaded, which may price them, they wait in the sampler.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
         self.work.take(&mut self.pipeline);
+        self.hardware.step(&self.gpus, self.clock.now(), &mut self.pipeline);
         // Also before there are prices: what is received waits in a short queue.
         #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {

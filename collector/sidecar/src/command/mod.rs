@@ -31,11 +31,15 @@ mod finished_run;
 #[cfg(feature = "gateway")]
 mod gateway;
 #[cfg(feature = "gateway")]
+mod gateway_identity;
+#[cfg(feature = "gateway")]
 mod gateway_notes;
 #[cfg(feature = "live")]
 mod gpus;
 #[cfg(feature = "live")]
 mod group_probe;
+#[cfg(feature = "live")]
+mod hardware_export;
 #[cfg(feature = "live")]
 mod interruption_log;
 #[cfg(feature = "live")]
@@ -59,6 +63,8 @@ mod metering;
 mod optional;
 mod output_files;
 mod output_place;
+#[cfg(feature = "live")]
+mod own_resources;
 #[cfg(feature = "plan")]
 mod plan;
 mod policies;

@@ -63,7 +63,7 @@ fn process(experiment: &Experiment) -> Attributes {
     let workload = &experiment.attributes;
     let place = resource::place(workload, host::attributes());
     let machine = instance::machine(&place, || host::boot_id().unwrap_or_default());
-    let id = instance::phasemeter_id(workload, &place, &machine, "process");
+    let id = instance::phasemeter_id(workload, &place, &machine, None, "process");
     let mut process = resource::own(place, id);
     process.extend(telemetry::sdk_attributes());
     process

@@ -111,6 +111,11 @@ impl Receiving {
         is_priced.then(|| SpanCosts::new(spans.limits(), unplaced, sender(), instance))
     }
 
+    /// The addresses that it receives on.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.receiver.addresses().iter().map(ToString::to_string).collect()
+    }
+
     /// Its counts, for internal telemetry.
     pub(super) fn stats(&self) -> Arc<ReceiverStats> {
         self.receiver.stats_handle()

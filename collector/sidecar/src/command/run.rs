@@ -12,7 +12,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
-    Attributes, Experiment, ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
+    ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
 #[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
@@ -31,6 +31,7 @@ use super::exit_status::EX_IOERR;
 use super::files::{self, ReplacedFile};
 use super::finished_run::FinishedRun;
 use super::gpus::GpuArrivals;
+use super::hardware_export::HardwareExport;
 use super::interruptions::Interruptions;
 use super::live::Live;
 #[cfg(feature = "gateway")]
@@ -41,6 +42,7 @@ use super::long_trace::LongTrace;
 use super::metering::{self, Provenance};
 use super::optional::Optional;
 use super::output_files::OutputFiles;
+use super::own_resources::OwnResources;
 use super::policies;
 #[cfg(feature = "gateway")]
 use super::receive::{self, Receiving};
@@ -58,7 +60,7 @@ use crate::pipeline::{Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
 use crate::pricing::GpuOfModel;
 use crate::sampler::{Sampler, SamplerConfig};
-use crate::{host, instance, resource, slurm, telemetry};
+use crate::slurm;
 
 /// Interval of draining observations and detecting hung calls.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -138,7 +140,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let clock = Clock::start();
     let clock_note = claims.as_mut().and_then(|claims| claims.begin(clock));
     let mut experiment = request.open(clock.now(), kind);
-    let own = resources(&mut experiment, trace, command.is_some());
+    let own = OwnResources::new(&mut experiment, trace, command.is_some());
     if let (Some(delivery), Some(id)) = (&delivery, own.hardware.get(SERVICE_INSTANCE_ID)) {
         delivery.spread(id, environment.export.every);
     }
@@ -205,6 +207,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let kinds = optional.result(kinds.map_err(failed("kinds of work are unknown")))?;
     live.set_kinds(kinds.unwrap_or_default());
     live.watch_trace(trace);
+    live.hardware = HardwareExport::new(own.slot);
     gpus.into_iter().for_each(|gpu| live.join(gpu));
     let metrics = delivery.as_ref().filter(|_| !environment.sdk_disabled);
     let telemetry =
@@ -330,36 +333,6 @@ fn listen(args: &RunArgs) -> Result<Option<Option<ListenAddress>>, LiveError> {
         return Err(LiveError::NoSpans);
     }
     Ok(args.receive.clone().or_else(|| prices_spans.then_some(None)))
-}
-
-/// The resources of Phasemeter.
-struct OwnResources {
-    /// Of `hw.*`.
-    hardware: Attributes,
-    /// Of internal telemetry.
-    process: Attributes,
-}
-
-/// Identifies the workload's instance, unless it is given, and returns the resources of Phasemeter.
-fn resources(experiment: &mut Experiment, random: TraceId, is_command: bool) -> OwnResources {
-    let workload = &mut experiment.attributes;
-    let place = resource::place(workload, host::attributes());
-    let machine = instance::machine(&place, || host::boot_id().unwrap_or_default());
-    // A command is an experiment of its own. A sidecar without an experiment is the same after a
-    // restart.
-    let is_named = experiment.id != random.to_string();
-    let id = if is_named || is_command { experiment.id.as_str() } else { "" };
-    if !workload.contains_key(SERVICE_INSTANCE_ID) {
-        let instance = instance::workload_id(workload, &place, &machine, id);
-        workload.insert(SERVICE_INSTANCE_ID.to_owned(), instance);
-    }
-    let own = |part| {
-        let id = instance::phasemeter_id(workload, &place, &machine, part);
-        resource::own(place.clone(), id)
-    };
-    let mut process = own("process");
-    process.extend(telemetry::sdk_attributes());
-    OwnResources { hardware: own("hardware"), process }
 }
 
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of

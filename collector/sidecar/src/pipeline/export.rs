@@ -55,6 +55,13 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Exports a GPU as hardware after this time only; before, another program does.
+    pub fn export_hardware_after(&mut self, gpu: usize, at: Timestamp) {
+        if let Some(export) = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut()) {
+            export.export_hardware_after(at);
+        }
+    }
+
     /// Counts XID errors of a GPU. Their events may follow later.
     pub fn count_xids(&mut self, gpu: usize, at: Timestamp, code: u64, count: u64) {
         if let Some(gpu) = self.gpus.get_mut(gpu) {

@@ -1,5 +1,7 @@
 //! GPUs without a UUID: an ID is unique on its host only.
 
+use std::collections::BTreeSet;
+
 use crate::dcgm::{START, cost_of, hardware_of, page_of_host, usd};
 use crate::mock_backend::MockBackend;
 use crate::process::{Gateway, client};
@@ -30,6 +32,62 @@ fn id_is_a_gpu_of_its_host_and_so_is_what_an_agent_bills() {
     for id in ["node-1:0", "node-3:0"] {
         assert!(!captured.last("phasemeter.gpu.cost", id).is_empty(), "{id}");
     }
+}
+
+/// The instance ID of a gateway with these options, which has received nothing.
+fn instance(backend: &MockBackend, options: &[&str]) -> String {
+    let options = [options, &["--duration", "0.1"]].concat();
+    let (status, report, log) = Gateway::start(backend, &options).end();
+    assert!(status.success(), "{log}");
+    report["experiment"]["attributes"]["service.instance.id"].as_str().unwrap().to_owned()
+}
+
+/// Scenario: gateways start and start again, with the same addresses, with others, and with a file of `--state`.
+/// Guarantee: one that starts again is the same instance: by its file, wherever it listens, else by its addresses.
+#[test]
+fn gateway_is_the_same_instance_after_a_restart() {
+    let backend = MockBackend::start([]);
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let listen = |name: &str| format!("--listen=unix:{}", at(name));
+    let [a, b] = ["a", "b"].map(listen);
+    let first = instance(&backend, &[&a]);
+    assert_eq!(instance(&backend, &[&a]), first);
+    assert_ne!(instance(&backend, &[&b]), first);
+    let state = format!("--state={}", at("state"));
+    let kept = instance(&backend, &[&a, &state]);
+    assert_ne!(kept, first);
+    assert_eq!(instance(&backend, &[&b, &state]), kept, "it has moved");
+    assert_ne!(instance(&backend, &[&a, &format!("--state={}", at("other"))]), kept);
+}
+
+/// Scenario: GPUs of two hosts, and one of no known host.
+/// Guarantee: the hardware of each host has one resource, with its name and an instance ID of its own.
+#[test]
+fn hardware_of_each_host_has_one_resource() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &[]);
+    let client = client(&gateway.endpoint());
+    for (host, gpu) in
+        [("node-1", "GPU-a"), ("node-1", "GPU-b"), ("node-2", "GPU-c"), ("", "GPU-d")]
+    {
+        for at in (START..=START + 120).step_by(15) {
+            client.enqueue(page_of_host(gpu, host, at, 50.0));
+        }
+    }
+    assert!(client.flush(SOON).all_sent());
+    let (status, _) = gateway.stop();
+    assert!(status.success());
+    let captured = crate::metered(&backend);
+    let is_hardware = |names: &[String]| names.iter().any(|name| name.starts_with("hw."));
+    let hardware = captured.resources.iter().filter(|(_, names)| is_hardware(names));
+    let hardware: BTreeSet<_> = hardware
+        .map(|(it, _)| (it.get("host.name").map_or("", String::as_str), &it["service.instance.id"]))
+        .collect();
+    let hosts: Vec<_> = hardware.iter().map(|(host, _)| *host).collect();
+    assert_eq!(hosts, ["", "node-1", "node-2"], "{hardware:?}");
+    let instances: BTreeSet<_> = hardware.iter().map(|(_, id)| id).collect();
+    assert_eq!(instances.len(), 3);
 }
 
 /// Scenario: a second GPU has the UUID of a first one for half of the time, from another host; two Collectors send

@@ -112,8 +112,13 @@ impl Gateway {
     }
 
     /// Stops it; returns its log too.
-    pub(crate) fn stop_with_log(mut self) -> (ExitStatus, Value, String) {
+    pub(crate) fn stop_with_log(self) -> (ExitStatus, Value, String) {
         phasemeter_process::send(self.child.id(), TERM).unwrap();
+        self.end()
+    }
+
+    /// Waits until it has ended by itself; returns its log too.
+    pub(crate) fn end(mut self) -> (ExitStatus, Value, String) {
         let status = self.child.wait().unwrap();
         let log = self.log.join().unwrap();
         let report = std::fs::read(self.directory.path().join("report.json"));

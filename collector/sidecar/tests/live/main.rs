@@ -49,6 +49,7 @@ mod prng;
 mod python;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod resources;
 mod restart;
 mod run;
 mod sensors;

@@ -14,6 +14,7 @@ use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::{Claim, ClaimKind};
+use phasemeter_otlp::experiment::{TraceId, uuid};
 use phasemeter_otlp::{EncodedRequest, Signal};
 use phasemeter_sources::clock::Clock;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ pub(super) struct StateFile {
     /// What it was written from.
     written: Option<State>,
     has_failed: bool,
+    /// The instance ID of all runs with this file, if they have one.
+    instance: Option<String>,
 }
 
 /// Until when GPUs are claimed, the open claims, when the first run began, and wall time.
@@ -57,6 +60,9 @@ pub(super) enum Left {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Content {
     schema: String,
+    /// The instance ID of all runs, if they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     /// The boot in which times since boot are valid.
     boot_id: Option<String>,
     /// When the first run began, until it has found a GPU.
@@ -133,8 +139,18 @@ impl StateFile {
                 return Err(CommandError::System { what, source });
             }
         };
+        let instance = match &left {
+            Left::Content(content) => content.instance.clone(),
+            Left::Nothing | Left::Unreadable => None,
+        };
         let path = path.to_owned();
-        Ok((Self { path, file, written: None, has_failed: false }, left))
+        Ok((Self { path, file, written: None, has_failed: false, instance }, left))
+    }
+
+    /// The instance ID, which is kept from now on.
+    pub(super) fn instance(&mut self) -> String {
+        let random = || uuid(*TraceId::random().as_bytes(), 4);
+        self.instance.get_or_insert_with(random).clone()
     }
 
     /// Keeps what is left under another name, since it has this time, which has not come.
@@ -158,6 +174,7 @@ impl StateFile {
         let mark = |at: Timestamp| marks.mark(at, wall);
         let content = Content {
             schema: SCHEMA.to_owned(),
+            instance: self.instance.clone(),
             boot_id: marks.boot_id.clone(),
             began: began.map(mark),
             claimed_until: ledger.until.iter().map(|(gpu, at)| (gpu.clone(), mark(*at))).collect(),

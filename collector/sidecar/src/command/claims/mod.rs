@@ -100,6 +100,11 @@ impl Claims {
         (by >= MIN_STEP).then_some(note).inspect(|note| warn!("{note}"))
     }
 
+    /// The instance ID of all runs with this file: a new one, unless it has one.
+    pub(super) fn instance(&mut self) -> String {
+        self.file.instance()
+    }
+
     /// Until when earlier runs have billed GPUs, by their keys.
     pub(super) const fn billed(&self) -> &BilledUntil {
         &self.ledger.until

@@ -1,0 +1,32 @@
+//! What identifies a gateway in all that it sends.
+//!
+//! Must not depend on what it sends.
+
+use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID};
+
+use super::claims::Claims;
+use crate::{host, instance, resource};
+
+/// Identifies what the gateway sends: by its name among replicas, else as the environment does, else by the file of
+/// `--state`, which moves with it, else by its host and addresses. So its series continue after a restart.
+pub(super) fn identify(
+    experiment: &mut Experiment,
+    replica: Option<&str>,
+    claims: Option<&mut Claims>,
+    addresses: &[String],
+) -> String {
+    let workload: &mut Attributes = &mut experiment.attributes;
+    if let Some(replica) = replica {
+        workload.insert(SERVICE_INSTANCE_ID.to_owned(), replica.to_owned());
+    }
+    if let Some(given) = workload.get(SERVICE_INSTANCE_ID) {
+        return given.clone();
+    }
+    let id = claims.map(Claims::instance).unwrap_or_else(|| {
+        let place = resource::place(workload, host::attributes());
+        let machine = instance::machine(&place, || host::boot_id().unwrap_or_default());
+        instance::gateway_id(&place, &machine, addresses)
+    });
+    workload.insert(SERVICE_INSTANCE_ID.to_owned(), id.clone());
+    id
+}
