@@ -4,24 +4,20 @@
 //! machine, so all arithmetic is on integers. Must not depend on phases, prices or patterns, which
 //! metering has to find.
 
-use std::iter::{Cycle, repeat_n};
-use std::slice::Iter;
+mod gpu;
+mod prng;
+mod workloads;
 
-use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
-use phasemeter_meter::units::{
-    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Timestamp, Utilization,
-};
+use std::iter::repeat_n;
 
+use phasemeter_meter::reading::{GpuIdentity, Reading};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos};
+
+use self::gpu::{DemoGpu, STEP_MILLIS, STEPS_PER_SECOND};
+use self::prng::Prng;
+use self::workloads::{WORKLOADS, Workload};
 use super::{Source, SourceError};
 
-/// The first reading, 2026-07-27T00:00:00Z, in milliseconds since the epoch.
-const START_MILLIS: u64 = 1_785_110_400_000;
-/// Time between two readings of a GPU: 10 Hz.
-const STEP_MILLIS: u64 = 100;
-/// Time between two utilization measurements of the driver; the value is constant in between.
-const DRIVER_WINDOW_MILLIS: u64 = 167;
-/// Steps per second.
-const STEPS_PER_SECOND: u32 = 10;
 /// Steps in two hours.
 const STEPS: u32 = 7_200 * STEPS_PER_SECOND;
 
@@ -32,102 +28,6 @@ const MEMORY_TOTAL: u64 = 81_559;
 const POWER_LIMIT: u32 = 700_000;
 /// PCI buses of the eight slots.
 const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
-
-/// A cycle of stages that some GPUs, in order of index, repeat.
-struct Workload {
-    /// Values of `service.name` and `phasemeter.workload`.
-    service: &'static str,
-    kind: &'static str,
-    gpus: usize,
-    cycle: &'static [Stage],
-}
-
-/// A period of constant behavior.
-#[derive(Clone, Copy)]
-struct Stage {
-    /// Minimum and maximum duration in seconds, at least 1.
-    seconds: (u32, u32),
-    /// Minimum and maximum utilization in percent.
-    percent: (u32, u32),
-    /// Memory used by a process in MiB; zero without a process.
-    memory: u64,
-    state: DemoState,
-}
-
-/// The response to a query.
-#[derive(Clone, Copy)]
-enum DemoState {
-    Responding,
-    Lost,
-    /// The GPU is not queried.
-    Unpolled,
-}
-
-const fn working(seconds: (u32, u32), percent: (u32, u32), memory: u64) -> Stage {
-    Stage { seconds, percent, memory, state: DemoState::Responding }
-}
-
-const fn away(seconds: u32, state: DemoState) -> Stage {
-    Stage { seconds: (seconds, seconds), percent: (0, 0), memory: 0, state }
-}
-
-const WORKLOADS: [Workload; 6] = [
-    // Training that waits for its data loader: a few batches, then no work.
-    Workload {
-        service: "vision",
-        kind: "training",
-        gpus: 2,
-        cycle: &[working((19, 25), (86, 98), 61_442), working((15, 21), (0, 2), 61_442)],
-    },
-    // Nearly the same mean, but steady: batches too small for the GPU.
-    Workload {
-        service: "speech",
-        kind: "training",
-        gpus: 1,
-        cycle: &[working((7_200, 7_200), (45, 57), 33_218)],
-    },
-    // Inference at one third, following the load of the day.
-    Workload {
-        service: "chat",
-        kind: "serving",
-        gpus: 1,
-        cycle: &[
-            working((1_200, 1_200), (20, 28), 44_870),
-            working((1_200, 1_200), (26, 36), 44_870),
-            working((1_200, 1_200), (34, 43), 44_870),
-            working((1_200, 1_200), (37, 45), 44_870),
-            working((1_200, 1_200), (32, 42), 44_870),
-            working((1_200, 1_200), (24, 34), 44_870),
-        ],
-    },
-    // Compute-bound training with occasional checkpoints.
-    Workload {
-        service: "pretraining",
-        kind: "training",
-        gpus: 2,
-        cycle: &[working((560, 620), (96, 100), 72_306), working((5, 9), (3, 12), 72_306)],
-    },
-    // An open, idle notebook.
-    Workload {
-        service: "notebook",
-        kind: "interactive",
-        gpus: 1,
-        cycle: &[working((280, 520), (0, 0), 30_720), working((3, 9), (30, 85), 30_720)],
-    },
-    // Training on a GPU that falls off the bus, is repaired while unobserved, and continues.
-    Workload {
-        service: "ranking",
-        kind: "training",
-        gpus: 1,
-        cycle: &[
-            working((2_760, 2_760), (74, 88), 66_194),
-            away(150, DemoState::Lost),
-            away(540, DemoState::Unpolled),
-            working((210, 210), (0, 0), 0),
-            working((3_540, 3_540), (74, 88), 66_194),
-        ],
-    },
-];
 
 /// The demo fleet. Returns its readings in time order.
 pub struct Demo {
@@ -210,114 +110,12 @@ fn identity(index: u32, bus: &str, workload: &Workload, prng: &mut Prng) -> GpuI
     }
 }
 
-/// The state of one GPU.
-struct DemoGpu {
-    stages: Cycle<Iter<'static, Stage>>,
-    stage: Stage,
-    /// The step at which the stage ends.
-    stage_end: u32,
-    /// Determines the duration of stages. All GPUs use the same seed, so that those of one workload
-    /// wait and work together.
-    schedule: Prng,
-    /// Determines the measured values. Every GPU has its own seed.
-    noise: Prng,
-    /// The last measured utilization, in percent.
-    percent: u32,
-    /// In milliwatts.
-    power: u32,
-    /// In thousandths of a degree Celsius.
-    temperature: u32,
-    /// In microjoules, since the driver was loaded some weeks ago.
-    energy: u64,
-}
-
-impl DemoGpu {
-    fn new(seed: u64, number: u64, cycle: &'static [Stage]) -> Self {
-        let mut noise = Prng(seed ^ (number << 32));
-        Self {
-            stages: cycle.iter().cycle(),
-            stage: away(1, DemoState::Unpolled),
-            stage_end: 0,
-            schedule: Prng(seed),
-            percent: 0,
-            power: 72_000,
-            temperature: 30_000,
-            energy: u64::from(noise.within((1_000, 4_000))) * 1_000_000_000_000,
-            noise,
-        }
-    }
-
-    /// Advances to this step and returns its reading, if any.
-    fn read(&mut self, step: u32) -> Option<Reading> {
-        if step == self.stage_end {
-            self.stage = *self.stages.next()?;
-            self.stage_end += self.schedule.within(self.stage.seconds) * STEPS_PER_SECOND;
-        }
-        let millis = u64::from(step) * STEP_MILLIS;
-        self.advance(millis);
-        let reading = Reading::at(Timestamp::default() + Nanos::from_millis(START_MILLIS + millis));
-        match self.stage.state {
-            DemoState::Responding => Some(self.with_values(reading)),
-            DemoState::Lost => Some(Reading { utilization: Err(MissingReason::Lost), ..reading }),
-            DemoState::Unpolled => None,
-        }
-    }
-
-    /// Updates the values by one step: power follows utilization within about a second, as the
-    /// driver's own average does; temperature follows power within about half a minute.
-    fn advance(&mut self, millis: u64) {
-        if millis % DRIVER_WINDOW_MILLIS < STEP_MILLIS {
-            self.percent = self.noise.within(self.stage.percent);
-        }
-        let context = if self.has_process() { 43_000 } else { 0 };
-        let target = 72_000 + context + 5_450 * self.percent + self.noise.within((0, 4_000));
-        self.power = (7 * self.power + target) / 8;
-        self.temperature = (255 * self.temperature + 26_000 + self.power / 18) / 256;
-        self.energy += u64::from(self.power) * STEP_MILLIS;
-    }
-
-    fn has_process(&self) -> bool {
-        self.stage.memory > 0
-    }
-
-    fn with_values(&self, reading: Reading) -> Reading {
-        // The clock is at its maximum while a process exists, and drops near the power limit.
-        let above = self.power.saturating_sub(600_000) / 10_000;
-        let sm_clock = if self.has_process() { 1_980 - 15 * above } else { 345 };
-        Reading {
-            utilization: Utilization::from_percent(self.percent).ok_or(MissingReason::Unreadable),
-            memory_used: Bytes::from_mebibytes(self.stage.memory),
-            compute_processes: Some(self.has_process().into()),
-            power: Milliwatts::new(self.power),
-            energy: Some(Millijoules(self.energy / 1_000)),
-            temperature: i16::try_from(self.temperature / 1_000).ok().map(Celsius),
-            sm_clock: Some(Megahertz(sm_clock)),
-            memory_clock: Some(Megahertz(2_619)),
-            ..reading
-        }
-    }
-}
-
-/// Deterministic pseudorandom numbers: splitmix64, whose whole state is its seed.
-struct Prng(u64);
-
-impl Prng {
-    fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniformly distributed in an inclusive range.
-    fn within(&mut self, (low, high): (u32, u32)) -> u32 {
-        let span = u64::from(high.saturating_sub(low)) + 1;
-        low + (((self.next_u64() >> 32) * span) >> 32) as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use phasemeter_meter::reading::MissingReason;
+    use phasemeter_meter::units::{Celsius, Timestamp};
+
+    use super::gpu::{DRIVER_WINDOW_MILLIS, START_MILLIS};
     use super::*;
 
     const SEED: u64 = 7;
