@@ -162,6 +162,8 @@ fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
         wall: run.wall,
         gpus: gpus.collect(),
         work: vec![("samples".to_owned(), 3)],
+        work_by_group: BTreeMap::new(),
+        served: Vec::new(),
         has_unit_costs: true,
         work_by_hour: BTreeMap::new(),
         experiments: None,

@@ -27,6 +27,7 @@ pub mod reading;
 pub mod rise;
 pub mod units;
 pub mod wall_time;
+pub mod work_group;
 
 // The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;

@@ -192,6 +192,11 @@ pub mod attribute {
     pub const WORK_COST_PER_TOKENS: &str = "phasemeter.work.cost_per.tokens";
     /// Work of an experiment in epochs.
     pub const WORK_EPOCHS: &str = "phasemeter.work.epochs";
+    /// What a GPU does that serves groups of work.
+    pub const WORK_GPU_STATE: &str = "phasemeter.work.gpu_state";
+    /// The beginning of the key. A label of a group of work that its mapping names, like
+    /// model_name.
+    pub const WORK_LABEL: &str = "phasemeter.work.label";
     /// Work of an experiment in requests.
     pub const WORK_REQUESTS: &str = "phasemeter.work.requests";
     /// Work of an experiment in samples.
@@ -275,9 +280,15 @@ pub mod metric {
     pub const SAMPLER_OBSERVATION_DROPPED: &str = "phasemeter.sampler.observation.dropped";
     /// Ticks skipped because the previous one took too long.
     pub const SAMPLER_TICK_MISSED: &str = "phasemeter.sampler.tick.missed";
-    /// Work done, by unit.
+    /// Work done, by unit, and by the labels that its mapping names. Groups beyond the first 256
+    /// are one, with otel.metric.overflow.
     pub const WORK_DONE: &str = "phasemeter.work.done";
-    /// Cost of all GPUs per unit of work, since the last export with any. Absent without work.
+    /// Cost of GPUs that do the work of a group, by group; and once, without labels, that of GPUs
+    /// while they do the work of several.
+    pub const WORK_GPU_COST: &str = "phasemeter.work.gpu_cost";
+    /// Cost of all GPUs per unit of work, since the last export with any; with labels, of the GPUs
+    /// that do the work of this group only. Absent without work, or if GPUs do the work of several
+    /// groups.
     pub const WORK_UNIT_COST: &str = "phasemeter.work.unit_cost";
 }
 

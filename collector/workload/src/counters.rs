@@ -139,6 +139,12 @@ impl WorkCounters {
         if is_counted { increase } else { 0 }
     }
 
+    /// Whether the work of these streams is that of each part: none counts the work of another.
+    #[must_use]
+    pub fn counts_parts(&self, streams: &StreamId) -> bool {
+        self.nested.get(streams).is_none_or(|nested| !nested.has_shared)
+    }
+
     /// Number of points that were dropped: there are too many streams.
     #[must_use]
     pub const fn dropped(&self) -> u64 {

@@ -5,29 +5,32 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::work_group::WorkGroup;
 
 use crate::unit::Unit;
 
-/// Seconds of work that are held; beyond it the oldest leave early.
-const MAX_HELD: usize = 4_096;
+/// Seconds of work of a group that are held; beyond it the oldest leave early.
+const MAX_HELD: usize = 16_384;
 
 /// Work that was done at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkDone {
     /// The start of its second.
     pub at: Timestamp,
     /// The unit.
     pub unit: Unit,
+    /// The group that it is of.
+    pub group: WorkGroup,
     /// Its number.
     pub count: u64,
 }
 
-/// Holds work by second and unit.
+/// Holds work by second, unit and group.
 #[derive(Clone, Debug)]
 pub struct HeldWork {
     hold: Nanos,
     /// With the first arrival.
-    held: BTreeMap<(Timestamp, Unit), (Nanos, u64)>,
+    held: BTreeMap<(Timestamp, Unit, WorkGroup), (Nanos, u64)>,
 }
 
 impl HeldWork {
@@ -38,8 +41,9 @@ impl HeldWork {
     }
 
     /// Adds work that arrived at this time.
-    pub fn add(&mut self, at: Timestamp, unit: Unit, count: u64, arrived: Nanos) {
-        let key = (at.floor_second(), unit);
+    pub fn add(&mut self, done: WorkDone, arrived: Nanos) {
+        let WorkDone { at, unit, group, count } = done;
+        let key = (at.floor_second(), unit, group);
         let (_, sum) = self.held.entry(key).or_insert((arrived, 0));
         *sum = sum.saturating_add(count);
     }
@@ -62,8 +66,10 @@ impl HeldWork {
     }
 }
 
-fn work_done(((at, unit), (_, count)): ((Timestamp, Unit), (Nanos, u64))) -> WorkDone {
-    WorkDone { at, unit, count }
+fn work_done(
+    ((at, unit, group), (_, count)): ((Timestamp, Unit, WorkGroup), (Nanos, u64)),
+) -> WorkDone {
+    WorkDone { at, unit, group, count }
 }
 
 #[cfg(test)]
@@ -74,26 +80,29 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
+    fn work(millis: u64, unit: Unit, count: u64) -> WorkDone {
+        WorkDone { at: at(millis), unit, group: WorkGroup::default(), count }
+    }
+
     #[test]
     fn work_is_held_by_second_and_unit() {
         let mut held = HeldWork::new(Nanos::from_secs(90));
-        held.add(at(5_200), Unit::Tokens, 3, Nanos::from_secs(10));
-        held.add(at(5_900), Unit::Tokens, 4, Nanos::from_secs(11));
-        held.add(at(4_000), Unit::Steps, 1, Nanos::from_secs(12));
+        held.add(work(5_200, Unit::Tokens, 3), Nanos::from_secs(10));
+        held.add(work(5_900, Unit::Tokens, 4), Nanos::from_secs(11));
+        held.add(work(4_000, Unit::Steps, 1), Nanos::from_secs(12));
         assert_eq!(held.release(Nanos::from_secs(99)), []);
-        let tokens = WorkDone { at: at(5_000), unit: Unit::Tokens, count: 7 };
-        assert_eq!(held.release(Nanos::from_secs(100)), [tokens]);
-        assert_eq!(held.release_all(), [WorkDone { at: at(4_000), unit: Unit::Steps, count: 1 }]);
+        assert_eq!(held.release(Nanos::from_secs(100)), [work(5_000, Unit::Tokens, 7)]);
+        assert_eq!(held.release_all(), [work(4_000, Unit::Steps, 1)]);
     }
 
     #[test]
     fn oldest_work_leaves_early_if_there_is_too_much() {
         let mut held = HeldWork::new(Nanos::from_secs(90));
-        for second in 0..5_000 {
-            held.add(at(second * 1_000), Unit::Steps, 1, Nanos::ZERO);
+        for second in 0..20_000 {
+            held.add(work(second * 1_000, Unit::Steps, 1), Nanos::ZERO);
         }
         let released = held.release(Nanos::ZERO);
-        assert_eq!((released.len(), released[0].at), (5_000 - MAX_HELD, at(0)));
+        assert_eq!((released.len(), released[0].at), (20_000 - MAX_HELD, at(0)));
         assert_eq!(held.release_all().len(), MAX_HELD);
     }
 }

@@ -3,6 +3,7 @@
 //! Must not depend on how points arrive.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::label_filter::LabelFilter;
@@ -18,6 +19,9 @@ const BUILT_IN: [&str; 5] = [
     include_str!("../../../otel-config/mappings/work/tgi.toml"),
     include_str!("../../../otel-config/mappings/work/gen-ai.toml"),
 ];
+
+/// Maximum number of labels by which work is grouped.
+const MAX_LABELS: usize = 8;
 
 /// The suffix of a counter, which depends on the receiver.
 const TOTAL: &str = "_total";
@@ -72,6 +76,8 @@ pub struct CounterRule {
     pub counter: MappedCounter,
     /// Whether its streams may count the same work.
     pub nesting: Option<Nesting>,
+    /// The labels by which its work is grouped.
+    pub by: Arc<[String]>,
     filter: LabelFilter,
 }
 
@@ -105,12 +111,19 @@ pub enum WorkMappingError {
         /// The counter.
         counter: String,
     },
+    /// Work cannot be grouped by these labels.
+    #[error(
+        "by: expected at most {MAX_LABELS} different labels, like [\"model_name\", \"engine\"]"
+    )]
+    By,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     reported_by: Reporter,
+    #[serde(default)]
+    by: Vec<String>,
     #[serde(default)]
     counter: Vec<CounterTable>,
 }
@@ -155,7 +168,15 @@ impl WorkMappings {
             let text = error.to_string();
             WorkMappingError::Syntax(text.split_whitespace().collect::<Vec<_>>().join(" "))
         };
-        let File { reported_by, counter } = toml::from_str(text).map_err(one_line)?;
+        let File { reported_by, by, counter } = toml::from_str(text).map_err(one_line)?;
+        let is_repeated = |(index, label): (usize, &String)| by[..index].contains(label);
+        if by.len() > MAX_LABELS
+            || by.iter().any(String::is_empty)
+            || by.iter().enumerate().any(is_repeated)
+        {
+            return Err(WorkMappingError::By);
+        }
+        let by: Arc<[String]> = by.into();
         let mut mappings = Self::default();
         for CounterTable { name, unit, instrument, required, without, nesting } in counter {
             let Some(unit) = Unit::from_name(&unit) else {
@@ -165,7 +186,7 @@ impl WorkMappings {
             let counter = MappedCounter { unit, is_histogram, reported_by };
             let filter = LabelFilter::new(required, &without);
             let rules = mappings.0.entry(base(&name).to_owned()).or_default();
-            rules.push(CounterRule { counter, nesting, filter });
+            rules.push(CounterRule { counter, nesting, by: Arc::clone(&by), filter });
         }
         Ok(mappings)
     }
@@ -278,6 +299,10 @@ mod tests {
         for text in ["", "reported_by = \"someone\"", "reported_by = \"server\"\nx = 1"] {
             let error = error(text);
             assert!(error.starts_with("invalid mapping: ") && !error.contains('\n'), "{error}");
+        }
+        for by in ["[\"a\", \"a\"]", "[\"\"]"] {
+            let error = error(&format!("reported_by = \"server\"\nby = {by}\n"));
+            assert!(error.starts_with("by: expected at most 8 different labels"), "{error}");
         }
         let error = error("reported_by = \"server\"\n[[counter]]\nname = \"a\"\nunit = \"cats\"\n");
         assert!(error.starts_with("a: unknown unit; expected samples"), "{error}");

@@ -23,6 +23,7 @@ use super::device_metrics::DeviceMetrics;
 use super::exemplars::Exemplars;
 use super::gpu_attributes::{GpuAttributes, GpuDescription};
 use super::hardware::Hardware;
+use super::served_cost::ServedCost;
 use super::settings::{Aggregation, ExemplarFilter};
 use super::spans::SpanTotals;
 use super::utilization;
@@ -61,6 +62,8 @@ pub struct GpuExport {
     exemplars: Exemplars,
     /// Its cost at the last export.
     cost: NanoUsd,
+    /// What its time costs by group of work, since the last export.
+    pub(super) served: ServedCost,
     /// The number of its host.
     host: usize,
     /// Until when another program exports it as hardware.
@@ -88,6 +91,7 @@ impl GpuExport {
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
             cost: NanoUsd::ZERO,
+            served: ServedCost::default(),
             host,
             hardware_after: Timestamp::EPOCH,
             index,

@@ -218,7 +218,14 @@ pub(super) const WORK_COST: Instrument = Instrument {
     unit: "{USD}",
     kind: Kind::Gauge,
     set: MetricSet::Minimal,
-    description: "Cost of all GPUs per unit of work, since the last export with any.",
+    description: "Cost per unit of work, since the last export with any: of all GPUs, or of those of a group.",
+};
+pub(super) const WORK_GPU_COST: Instrument = Instrument {
+    name: metric::WORK_GPU_COST,
+    unit: "{USD}",
+    kind: Kind::Counter,
+    set: MetricSet::Minimal,
+    description: "Cost of GPUs that do the work of a group, by group.",
 };
 pub(super) const ATTRIBUTION_COST: Instrument = Instrument {
     name: metric::ATTRIBUTION_COST,

@@ -13,7 +13,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::delivery::Destination;
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
 use phasemeter_sources::clock::{Clock, wall_time};
-use phasemeter_sources::mapping::ReadingBuffer;
+use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use phasemeter_workload::held::{HeldWork, WorkDone};
 use phasemeter_workload::ledger::WorkLedger;
 use tracing::warn;
@@ -42,10 +42,11 @@ use super::signals::{SignalEvent, SignalListener};
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
+use super::work_serving::WorkServing;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
     CounterIntake, DropCounts, Exclusions, FarFromClock, GatewayBilling, GatewayStatus, Intake,
-    Metered, Replicas, SeenPod, SpanSummary, Unplaced,
+    Metered, Replicas, SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -146,6 +147,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         counters: CounterIntake::new(work_mappings, clock.now(), args.max_age, replicas),
         work: HeldWork::new(args.hold),
         ledger: WorkLedger::default(),
+        serving: WorkServing::default(),
         buffer,
         billing: GatewayBilling::default(),
         pipeline,
@@ -208,6 +210,7 @@ struct Gateway<'a> {
     counters: CounterIntake,
     work: HeldWork,
     ledger: WorkLedger,
+    serving: WorkServing,
     buffer: ReadingBuffer,
     billing: GatewayBilling,
     pipeline: Pipeline<'a>,
@@ -296,14 +299,14 @@ impl Gateway<'_> {
                 self.intake.take(&request, now, arrived, &mut self.buffer);
                 let (pods, meters) = (self.intake.take_pods(), self.intake.take_meters());
                 if let Some(pricing) = &mut self.spans {
-                    meters.iter().for_each(|meter| pricing.costs().see_meter(meter));
-                    pricing.costs().add_gpus(self.buffer.identities());
-                    for SeenPod { gpu, at, pod } in pods {
-                        pricing.costs().see_pod(gpu, at, pod.as_ref());
-                    }
+                    let costs = pricing.costs();
+                    meters.iter().for_each(|meter| costs.see_meter(meter));
+                    costs.add_gpus(self.buffer.identities());
+                    pods.iter().for_each(|it| costs.see_pod(it.gpu, it.at, it.pod.as_ref()));
                 }
-                for WorkDone { at, unit, count } in self.counters.take(&request, now) {
-                    self.work.add(at, unit, count, arrived);
+                WorkServing::see(&mut self.counters, &self.buffer, &pods);
+                for done in self.counters.take(&request, now) {
+                    self.work.add(done, arrived);
                 }
             }
             Metered::Spans(spans) => {
@@ -316,8 +319,8 @@ impl Gateway<'_> {
     }
 
     fn record(&mut self, work: Vec<WorkDone>) {
-        for WorkDone { at, unit, count } in work {
-            self.pipeline.record_work(at, unit.name(), count);
+        for WorkDone { at, unit, group, count } in work {
+            self.pipeline.record_work(at, unit.name(), &group, count);
             self.ledger.add(at, unit, count);
         }
     }
@@ -354,12 +357,12 @@ impl Gateway<'_> {
         Ok(())
     }
 
-    fn meter(
-        &mut self,
-        released: &[phasemeter_sources::mapping::HeldReading],
-    ) -> Result<(), CommandError> {
+    fn meter(&mut self, released: &[HeldReading]) -> Result<(), CommandError> {
+        let newest = released.iter().map(|held| held.reading.at).max();
+        self.serving.find(&mut self.counters, newest);
         for held in released {
             if let Some(identity) = self.buffer.identities().get(held.gpu) {
+                self.serving.pass(held.gpu, &self.billing, &mut self.pipeline);
                 self.billing.meter(&mut self.pipeline, held, identity)?;
             }
         }
@@ -372,7 +375,9 @@ impl Gateway<'_> {
         let work = self.work.release_all();
         self.record(work);
         let released = self.buffer.release_all();
+        self.serving.find(&mut self.counters, Some(Timestamp::LAST));
         self.meter(&released)?;
+        self.serving.pass_all(&self.billing, &mut self.pipeline);
         let far_from_clock = self.far_from_clock();
         let Self {
             mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
@@ -390,7 +395,6 @@ impl Gateway<'_> {
         let dropped = Dropped { late, far_from_clock, excess };
         let mut notes = mappings::notes(buffer.added_up(), buffer.refused());
         notes.extend(gateway_notes::covered_by(intake.covered_by()));
-        let work_by_hour = by_hour(&ledger);
-        Ok(Metering { run, billing, spans, work_by_hour, dropped, notes })
+        Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped, notes })
     }
 }

@@ -167,6 +167,8 @@ pub(super) fn input<'a>(
         wall: run.wall,
         gpus: gpus(identities, run),
         work: run.work.clone().into_iter().collect(),
+        work_by_group: run.work_by_group.clone(),
+        served: run.gpus.iter().map(|gpu| gpu.serving.total()).collect(),
         has_unit_costs: run.has_unit_costs,
         work_by_hour: provenance.work_by_hour,
         experiments: run.experiments.as_ref(),

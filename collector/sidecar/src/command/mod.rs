@@ -106,6 +106,8 @@ mod work_intake;
 #[cfg(feature = "live")]
 mod work_kinds;
 mod work_log;
+#[cfg(feature = "gateway")]
+mod work_serving;
 #[cfg(feature = "live")]
 mod work_socket;
 

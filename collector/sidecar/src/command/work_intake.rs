@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::experiment::TraceParentError;
 #[cfg(feature = "gateway")]
 use phasemeter_workload::held::WorkDone;
@@ -46,7 +47,7 @@ impl WorkIntake {
                 Message::Work { unit, count } => {
                     self.ledger.add(at, unit, count);
                     if count > 0 {
-                        pipeline.record_work(at, unit.name(), count);
+                        pipeline.record_work(at, unit.name(), &WorkGroup::default(), count);
                     }
                 }
                 Message::Checkpoint => self.ledger.checkpoint(at),
@@ -102,9 +103,9 @@ impl WorkIntake {
     /// Records work that was counted.
     #[cfg(feature = "gateway")]
     pub(super) fn record(&mut self, pipeline: &mut Pipeline<'_>, done: &WorkDone) {
-        let WorkDone { at, unit, count } = *done;
-        self.ledger.add(at, unit, count);
-        pipeline.record_work(at, unit.name(), count);
+        let WorkDone { at, unit, group, count } = done;
+        self.ledger.add(*at, *unit, *count);
+        pipeline.record_work(*at, unit.name(), group, *count);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Receiver ─Received→ Forwarder ─EncodedRequest→ Client → backend
-//!                         ├─Metrics→ CounterIntake ─WorkDone→ Pipeline
+//!                         ├─Metrics→ CounterIntake ─WorkDone, ServedTime→ Pipeline
 //!                         ├─Metrics→ Intake ─GpuValue→ ReadingBuffer → Pipeline ─CostSlice─┐
 //!                         └─Spans──────────────────────────────────────────→ SpanCosts ←───┘
 //!                                                             with their cost └→ Client → backend
@@ -30,6 +30,7 @@ mod span_releases;
 mod span_summary;
 mod status;
 mod work_intake;
+mod work_servers;
 
 pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::clock_check::FarFromClock;
@@ -43,3 +44,4 @@ pub use self::span_filter::{ReceivedSpans, SpanFilter};
 pub use self::span_summary::SpanSummary;
 pub use self::status::{DropCounts, GatewayStatus};
 pub use self::work_intake::CounterIntake;
+pub use self::work_servers::{ServedTime, WorkServers};

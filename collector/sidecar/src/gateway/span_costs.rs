@@ -23,7 +23,7 @@ use super::span_releases::{Releases, WaitingSpan};
 use super::span_summary::SpanSummary;
 
 /// The attribute of a GPU with its host.
-const HOST: &str = "host.name";
+pub(super) const HOST: &str = "host.name";
 
 /// Prices spans.
 #[derive(Debug)]

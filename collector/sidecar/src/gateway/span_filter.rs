@@ -96,6 +96,11 @@ impl OwnedIdentity {
         }
     }
 
+    /// A GPU, a pod or a host, as far as they are named.
+    pub(super) fn named(hw_id: Option<String>, pod: Pod, host: Option<String>) -> Self {
+        Self { hw_id, pod, host, ..Self::default() }
+    }
+
     /// The attributes.
     #[must_use]
     pub fn as_ref(&self) -> ResourceIdentity<'_> {

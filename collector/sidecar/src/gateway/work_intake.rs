@@ -6,23 +6,28 @@ use std::collections::BTreeSet;
 
 use phasemeter_meter::instrument::Temporality;
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::work_group::{WorkGroup, WorkGroups};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::receiver::{CounterView, counter_points};
 use phasemeter_sources::mapping::sender_name;
 use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
 use phasemeter_workload::counters::{CounterPoint, NestedStream, WorkCounters};
 use phasemeter_workload::held::WorkDone;
-use phasemeter_workload::mapping::{CounterRule, WorkMappings};
+use phasemeter_workload::mapping::{CounterRule, Reporter, WorkMappings};
 use tracing::warn;
 
 use super::clock_check::{ClockCheck, FarFromClock};
 use super::replicas::Replicas;
+use super::work_servers::WorkServers;
 
 /// Counts work.
 #[derive(Debug)]
 pub struct CounterIntake {
     mappings: WorkMappings,
     counters: WorkCounters,
+    groups: WorkGroups,
+    /// Which GPUs do the work; `None` for a command, which has those of the run.
+    servers: Option<WorkServers>,
     clock: ClockCheck,
     /// The gateways among which senders are divided.
     replicas: Replicas,
@@ -36,30 +41,34 @@ impl CounterIntake {
     #[must_use]
     pub fn new(mappings: WorkMappings, run: Timestamp, max_age: Nanos, replicas: Replicas) -> Self {
         let (counters, clock) = (WorkCounters::new(run), ClockCheck::new(max_age));
-        Self { mappings, counters, clock, replicas, refused: BTreeSet::new() }
+        let (groups, servers) = (WorkGroups::default(), Some(WorkServers::default()));
+        Self { mappings, counters, groups, servers, clock, replicas, refused: BTreeSet::new() }
+    }
+
+    /// The servers whose GPUs are looked up.
+    pub const fn servers(&mut self) -> Option<&mut WorkServers> {
+        self.servers.as_mut()
     }
 
     /// Counts the work of a command that begins at this instant, by points of at most a day.
     #[must_use]
     pub fn for_command(mappings: WorkMappings, run: Timestamp) -> Self {
-        Self::new(mappings, run, Nanos::from_secs(24 * 3_600), Replicas::default())
+        let max_age = Nanos::from_secs(24 * 3_600);
+        Self { servers: None, ..Self::new(mappings, run, max_age, Replicas::default()) }
     }
 
     /// The work by which the counters of a request increase, which arrived `now` by the wall clock.
     pub fn take(&mut self, request: &Request, now: Timestamp) -> Vec<WorkDone> {
         let Request::Metrics(request) = request else { return Vec::new() };
-        let Self { mappings, counters, clock, replicas, refused } = self;
+        let Self { mappings, counters, groups, servers, clock, replicas, refused } = self;
         let mut done = Vec::new();
         counter_points(
             request,
             |metric| mappings.has(metric),
             |view| {
                 let CounterView { metric, instrument, start, at, value, .. } = view;
-                if !replicas.passes_on(&view.resource()) {
-                    return;
-                }
                 let label = |name: &str| view.label(name);
-                let Some(CounterRule { counter, nesting, .. }) = mappings.find(metric, label)
+                let Some(CounterRule { counter, nesting, by, .. }) = mappings.find(metric, label)
                 else {
                     return;
                 };
@@ -91,6 +100,23 @@ impl CounterIntake {
                     part: view.label(&it.largest_of).unwrap_or_default(),
                     is_apart: view.label(&it.unless_each_has).is_some(),
                 });
+                // What a model of an ensemble counts is the work of all.
+                let shared = nesting.as_ref().filter(|_| {
+                    nested.is_some_and(|nested| !counters.counts_parts(&nested.streams))
+                });
+                let label = |name: &str| {
+                    let is_part = shared.is_some_and(|nesting| nesting.largest_of == name);
+                    view.label(name).filter(|_| !is_part)
+                };
+                let group = groups.admit(WorkGroup::by(by, label));
+                if let Some(servers) =
+                    servers.as_mut().filter(|_| counter.reported_by == Reporter::Server)
+                {
+                    servers.see(&view, &group);
+                }
+                if !replicas.passes_on(&view.resource()) {
+                    return;
+                }
                 let falls = counters.falls();
                 let count = counters.add(*counter, view.stream(), nested, point);
                 if falls == 0 && counters.falls() > 0 {
@@ -100,7 +126,7 @@ impl CounterIntake {
                     );
                 }
                 if count > 0 {
-                    done.push(WorkDone { at, unit: counter.unit, count });
+                    done.push(WorkDone { at, unit: counter.unit, group, count });
                 }
             },
         );

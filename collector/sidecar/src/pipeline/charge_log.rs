@@ -1,4 +1,4 @@
-//! Keeps what the time of a GPU cost, until it is taken.
+//! Keeps what the time of a GPU cost, until it is taken, and passes it to the groups of work.
 //!
 //! Must not depend on what the cost is divided among.
 
@@ -9,6 +9,8 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Milliwatts, Timestamp};
 use phasemeter_otlp::encode::GpuObserver;
+
+use super::serving::Serving;
 
 /// Charges of a GPU, in time order.
 #[derive(Debug, Default)]
@@ -30,6 +32,16 @@ impl ChargeLog {
 pub(super) struct Observers<'a> {
     pub(super) export: Option<GpuObserver<'a>>,
     pub(super) charges: Option<&'a mut ChargeLog>,
+    pub(super) serving: &'a mut Serving,
+}
+
+impl Observers<'_> {
+    /// Passes what time costs by group to the export, which is about to have a boundary.
+    fn pass_served(&mut self) {
+        if let Some(export) = &mut self.export {
+            export.add_served(&self.serving.take());
+        }
+    }
 }
 
 impl Observer for Observers<'_> {
@@ -55,18 +67,21 @@ impl Observer for Observers<'_> {
     }
 
     fn charge(&mut self, charge: &Charge) {
+        self.serving.charge(charge);
         if let Some(charges) = &mut self.charges {
             charges.charges.push((*charge, charges.power));
         }
     }
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.pass_served();
         if let Some(export) = &mut self.export {
             export.boundary(at, gpu);
         }
     }
 
     fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
+        self.pass_served();
         if let Some(export) = &mut self.export {
             export.end(at, gpu);
         }

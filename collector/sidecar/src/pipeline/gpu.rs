@@ -15,6 +15,7 @@ use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 use phasemeter_rules::workload::Workload;
 
 use super::charge_log::{ChargeLog, Observers};
+use super::serving::Serving;
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
 
 /// Time of a GPU that is not billed, since it was not there.
@@ -83,6 +84,8 @@ pub struct MeteredGpu {
     pub(super) export: Option<GpuExport>,
     /// What its time cost, if experiments begin during the run.
     pub(super) charges: Option<ChargeLog>,
+    /// The groups of work that it does.
+    pub serving: Serving,
 }
 
 impl MeteredGpu {
@@ -117,6 +120,7 @@ impl MeteredGpu {
             tracker: None,
             export: None,
             charges: None,
+            serving: Serving::default(),
         }
     }
 
@@ -157,6 +161,7 @@ impl MeteredGpu {
         self.price_until = until.max(charged);
         self.price = price.and_then(|price| {
             self.meter.price_from_start(price.rate).map_err(|_| too_late())?;
+            self.serving.price(price.rate);
             Ok(price)
         });
         if let (Some(export), Ok(price)) = (&mut self.export, &self.price) {
@@ -240,25 +245,29 @@ impl MeteredGpu {
             reading.device = reading.device.or(&tracker.state(reading.at));
         }
         self.vanished = Nanos::ZERO;
-        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        let mut observers =
+            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
         self.meter.push(reading, &mut observers)
     }
 
     /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.
     pub(super) fn release(&mut self, keep: usize, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        let mut observers =
+            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
         self.meter.release(keep, &mut observers);
     }
 
     /// At the end of the input, meters the buffered readings before `until`.
     pub(super) fn drain(&mut self, until: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        let mut observers =
+            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
         self.meter.drain(until, &mut observers);
     }
 
     /// Begins the span, before the first reading.
     pub(super) fn begin_at(&mut self, start: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        let mut observers =
+            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
         self.meter.begin_at(start, &mut observers);
     }
 
@@ -270,7 +279,8 @@ impl MeteredGpu {
         exporter: Option<&mut Exporter>,
     ) {
         self.vanished = vanished;
-        let mut observers = observers(exporter, &mut self.export, &mut self.charges);
+        let mut observers =
+            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
         self.meter.advance_silent(to, &mut observers);
     }
 
@@ -278,7 +288,8 @@ impl MeteredGpu {
     pub(super) fn finish(&mut self, end: SpanEnd, exporter: Option<&mut Exporter>) {
         let mut exporter = exporter;
         let charges = &mut self.charges;
-        let mut observers = observers(exporter.as_deref_mut(), &mut self.export, charges);
+        let serving = &mut self.serving;
+        let mut observers = observers(exporter.as_deref_mut(), &mut self.export, charges, serving);
         match end {
             SpanEnd::Run(end) => self.meter.finish_at(end, &mut observers),
             SpanEnd::Log(end) => self.meter.finish_unlisted_at(end, &mut observers),
@@ -304,9 +315,10 @@ fn observers<'a>(
     exporter: Option<&'a mut Exporter>,
     export: &'a mut Option<GpuExport>,
     charges: &'a mut Option<ChargeLog>,
+    serving: &'a mut Serving,
 ) -> Observers<'a> {
     let export = exporter.zip(export.as_mut()).map(|(exporter, export)| exporter.observe(export));
-    Observers { export, charges: charges.as_mut() }
+    Observers { export, charges: charges.as_mut(), serving }
 }
 
 /// GPUs in the order of their nodes and of their indices there if each has one; else in order of appearance.

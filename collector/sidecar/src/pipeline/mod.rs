@@ -20,6 +20,7 @@ mod opening;
 mod presence;
 mod prices;
 mod resumption;
+mod serving;
 mod wall_clock;
 mod work;
 
@@ -47,6 +48,8 @@ use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::{Counts, Source, SourceError};
 pub use resumption::{BilledUntil, EarlierRuns, RunGap};
+pub use serving::Serving;
+pub use work::WorkByGroup;
 
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
@@ -103,6 +106,8 @@ pub struct Finished {
     pub wall: WallOffset,
     /// Work done, by unit.
     pub work: BTreeMap<String, u64>,
+    /// The same by group, as far as it is counted.
+    pub work_by_group: WorkByGroup,
     /// Whether the bill is that of all GPUs that do the work.
     pub has_unit_costs: bool,
     /// Time between an earlier run and this one.
@@ -117,6 +122,7 @@ pub struct Pipeline<'a> {
     pricing: Pricing,
     alerts: AlertRules,
     work: BTreeMap<String, u64>,
+    work_by_group: WorkByGroup,
     experiment: ExperimentState,
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
@@ -177,6 +183,7 @@ impl<'a> Pipeline<'a> {
             pricing: settings.pricing,
             alerts: settings.alerts,
             work: settings.work,
+            work_by_group: WorkByGroup::new(),
             experiment,
             export: settings.export,
             exporter: None,
@@ -284,15 +291,6 @@ impl<'a> Pipeline<'a> {
         self.wall.offset()
     }
 
-    /// The first and the last instant that are metered so far, in wall time.
-    #[must_use]
-    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
-        let spans = || self.gpus.iter().filter_map(|gpu| gpu.meter.span());
-        let (from, to) = (spans().map(|(from, _)| from).min()?, spans().map(|(_, to)| to).max()?);
-        let wall = self.wall.offset();
-        Some((wall.wall(from), wall.wall(to)))
-    }
-
     /// Sets the end of the run, until which every GPU is billed. Later readings are ignored, except for
     /// those of the last poll.
     pub const fn end_at(&mut self, end: Timestamp) {
@@ -339,7 +337,9 @@ impl<'a> Pipeline<'a> {
         if let (Some(exporter), Some((_, sink))) = (self.exporter, &mut self.export) {
             exporter.finish().try_for_each(sink).map_err(PipelineError::Export)?;
         }
-        let Self { gpus, pricing, alerts, work, has_unit_costs, gaps, ended, .. } = self;
+        let Self {
+            gpus, pricing, alerts, work, work_by_group, has_unit_costs, gaps, ended, ..
+        } = self;
         let (wall, experiments) = (self.wall.offset(), ended);
         Ok(Finished {
             experiment,
@@ -349,6 +349,7 @@ impl<'a> Pipeline<'a> {
             results,
             wall,
             work,
+            work_by_group,
             has_unit_costs,
             gaps,
             experiments,

@@ -11,6 +11,15 @@ use super::gpu::{Absence, SpanEnd};
 use super::{MeteredGpu, Pipeline, PipelineError};
 
 impl Pipeline<'_> {
+    /// The first and the last instant that are metered so far, in wall time.
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let spans = || self.gpus.iter().filter_map(|gpu| gpu.meter.span());
+        let (from, to) = (spans().map(|(from, _)| from).min()?, spans().map(|(_, to)| to).max()?);
+        let wall = self.wall.offset();
+        Some((wall.wall(from), wall.wall(to)))
+    }
+
     /// Whether time without readings before this one is billed.
     #[must_use]
     pub fn bills_pause(&self, before: &Reading) -> bool {

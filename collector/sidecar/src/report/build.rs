@@ -26,6 +26,7 @@ use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::sums::Sums;
 use super::text;
 use super::value::{Seconds, Usd, Utc};
+use super::work_groups::{Work, WorkGroups};
 
 impl Report {
     /// Builds the report.
@@ -67,6 +68,10 @@ impl Report {
                 phases: sums.phases(),
             },
             work: work(input, &cost),
+            work_groups: WorkGroups::build(
+                input,
+                cost.total_usd.filter(|_| cost.unpriced_reason.is_none()),
+            ),
             work_by_hour: work_by_hour(input),
             experiments: Experiments::build(input),
             interruptions: Interruptions::build(input),

@@ -9,13 +9,14 @@ use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_otlp::encode::ServedCost;
 
 use super::attribution::Attribution;
 use super::experiment::Experiment;
 use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
 use crate::alert_rules::AlertRules;
-use crate::pipeline::{Absence, ExperimentLog};
+use crate::pipeline::{Absence, ExperimentLog, WorkByGroup};
 use crate::policies::{PolicyResults, PricerStats};
 use crate::pricing::EarlierPrices;
 
@@ -37,6 +38,10 @@ pub struct Input<'a> {
     pub gpus: Vec<GpuInput<'a>>,
     /// Work done, by unit: `("samples", 200_000)`. The last entry of a unit wins.
     pub work: Vec<(String, u64)>,
+    /// Work by group, as far as it is counted.
+    pub work_by_group: WorkByGroup,
+    /// What each GPU costs by group.
+    pub served: Vec<&'a ServedCost>,
     /// Whether the bill is that of all GPUs that do the work.
     pub has_unit_costs: bool,
     /// Work done by UTC hour and unit, if known.

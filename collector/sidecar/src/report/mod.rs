@@ -27,6 +27,7 @@ mod test_fleet;
 mod tests;
 pub mod text;
 mod value;
+mod work_groups;
 
 pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
 pub use attribution::Attribution;
@@ -44,3 +45,4 @@ pub use policies::{
 pub use price_tag::{EarlierPrice, EstimateTag, PriceTag};
 pub use rejected_row::RejectedRow;
 pub use value::{Seconds, Usd, Utc};
+pub use work_groups::{Group, Work, WorkGroups};

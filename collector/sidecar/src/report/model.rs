@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::percent::Percent;
-use phasemeter_meter::projection::UnitCost;
 use serde::{Serialize, Serializer};
 
 use super::alerts::Alerts;
@@ -21,6 +20,7 @@ use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
 use super::price_tag::{EarlierPrice, PriceTag};
 use super::rejected_row::RejectedRow;
 use super::value::{Seconds, Usd, Utc};
+use super::work_groups::{Work, WorkGroups};
 
 /// The value of `schema`; changes with the meaning of any field.
 pub const SCHEMA: &str = "phasemeter.report/0.1";
@@ -51,6 +51,9 @@ pub struct Report {
     pub cost: Cost,
     /// Work done, by unit.
     pub work: BTreeMap<String, Work>,
+    /// Work by group; `None` if none has labels, and no GPUs are known that do it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work_groups: Option<WorkGroups>,
     /// Work done by UTC hour; empty if unknown.
     pub work_by_hour: Vec<WorkHour>,
     /// Experiments that ended during the run; `None` if none began.
@@ -350,16 +353,6 @@ pub struct WasteUsd {
     pub underload: Option<Usd>,
 }
 
-/// Work done in one unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Work {
-    /// Number of units.
-    pub count: u64,
-    /// Bill ÷ count, to 18 decimals; `None` unless every GPU has a price, or if other meters bill a part of them.
-    #[serde(serialize_with = "unit_cost")]
-    pub cost_each_usd: Option<UnitCost>,
-}
-
 /// Work done in one UTC hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkHour {
@@ -375,8 +368,4 @@ fn optional_rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S:
 
 fn percent<S: Serializer>(percent: &Option<Percent>, serializer: S) -> Result<S::Ok, S::Error> {
     percent.map(Percent::as_f64).serialize(serializer)
-}
-
-fn unit_cost<S: Serializer>(cost: &Option<UnitCost>, serializer: S) -> Result<S::Ok, S::Error> {
-    cost.map(|cost| cost.to_string()).serialize(serializer)
 }

@@ -89,6 +89,8 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             })
             .collect(),
         work: Vec::new(),
+        work_by_group: std::collections::BTreeMap::new(),
+        served: Vec::new(),
         has_unit_costs: true,
         attribution: None,
         work_by_hour: std::collections::BTreeMap::new(),

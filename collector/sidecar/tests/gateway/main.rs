@@ -39,6 +39,7 @@ mod vanished;
 mod windows;
 mod wire_registry;
 mod work;
+mod work_groups;
 
 use std::collections::BTreeMap;
 use std::fs;

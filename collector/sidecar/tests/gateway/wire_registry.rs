@@ -8,17 +8,17 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use phasemeter_otlp::Signal;
 use prost::Message;
 
-use crate::dcgm::full_page;
+use crate::dcgm::{START, full_page};
 use crate::mock_backend::{MockBackend, ReceivedRequest};
 use crate::process::{Gateway, client};
 use crate::registry::model::Registry;
 use crate::registry::wire::WireCheck;
 use crate::span_requests::{received_spans, span, traces};
 use crate::spans::base;
-use crate::work::{CUMULATIVE, counter};
+use crate::work::labeled;
 use crate::{GPU, NANOS, SOON, body, metered_requests};
 
-/// Scenario: GPU metrics with a pause, tokens of a server, a span that is priced, and one for which memory does not suffice.
+/// Scenario: GPU metrics with a pause, tokens of a server that names its GPU and model, a span that is priced, and one for which memory does not suffice.
 /// Guarantee: what Phasemeter adds and sends is defined as it is sent, and what is defined is sent.
 #[test]
 fn gateway_sends_what_the_registry_defines() {
@@ -35,9 +35,10 @@ fn gateway_sends_what_the_registry_defines() {
     };
     let client = client(&gateway.endpoint());
     (0..2).for_each(|number| client.enqueue(traces(&[], &[large(number)])));
+    let labels = [("model_name", "llama"), ("gpu_uuid", GPU)];
     for (at, tokens) in [(0, 100.0), (10, 700.0)] {
-        let name = "vllm:generation_tokens_total";
-        client.enqueue(counter("vllm", name, CUMULATIVE, None, at, tokens));
+        let at = base - START + at;
+        client.enqueue(labeled("vllm", "vllm:generation_tokens_total", &labels, at, tokens));
     }
     for second in (0..30).chain(50..60) {
         client.enqueue(full_page(GPU, base + second, 60.0));

@@ -55,7 +55,7 @@ pub(crate) fn counter(
 }
 
 /// A point of a cumulative counter from Prometheus with these labels.
-fn labeled(
+pub(crate) fn labeled(
     instance: &str,
     name: &str,
     labels: &[(&str, &str)],

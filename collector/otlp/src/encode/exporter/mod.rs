@@ -20,6 +20,7 @@ use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallTime;
+use phasemeter_meter::work_group::WorkGroup;
 
 use self::rounds::Rounds;
 use super::attribution::{AttributionPoints, DividedCost};
@@ -32,6 +33,7 @@ use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
 use super::hosts::Hosts;
 use super::policies::ReportedRecommendations;
+use super::served_cost::ServedCost;
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
 use super::values::{number, text, workload_resource};
@@ -163,9 +165,15 @@ impl Exporter {
         self.work.leave_out_unit_costs();
     }
 
-    /// Records work that was done at this instant, in units that no other work has.
-    pub fn record_work(&mut self, at: Timestamp, unit: &'static str, count: u64) {
-        self.work.record(at, unit, count);
+    /// Records work of a group that was done at this instant.
+    pub fn record_work(
+        &mut self,
+        at: Timestamp,
+        unit: &'static str,
+        group: &WorkGroup,
+        count: u64,
+    ) {
+        self.work.record(at, unit, group, count);
     }
 
     /// Exports an experiment that began and ended during the run.
@@ -287,6 +295,13 @@ impl Exporter {
 pub struct GpuObserver<'a> {
     exporter: &'a mut Exporter,
     gpu: &'a mut GpuExport,
+}
+
+impl GpuObserver<'_> {
+    /// Adds what its time costs by group of work, before the boundary up to which it is.
+    pub fn add_served(&mut self, cost: &ServedCost) {
+        self.gpu.served += cost;
+    }
 }
 
 impl Observer for GpuObserver<'_> {

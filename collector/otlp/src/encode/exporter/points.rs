@@ -92,6 +92,7 @@ impl Exporter {
     }
 
     fn add_cost(&mut self, round: &Round) {
+        self.work.add_served(&round.served);
         self.cost = self.cost.zip(round.cost).map(|(sum, cost)| sum + cost);
     }
 
@@ -126,5 +127,6 @@ fn add(
     gpu.add_points(at, meter, experiment, settings.aggregation, &mut round.batch);
     let cost = gpu.cost_since_last_export(meter);
     round.cost = round.cost.zip(cost).map(|(sum, cost)| sum + cost);
+    round.served += &std::mem::take(&mut gpu.served);
     round.batch.len() - before
 }

@@ -12,6 +12,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::super::batch::{Batch, MAX_POINTS};
 use super::super::claim::Claim;
 use super::super::metric_selection::MetricSelection;
+use super::super::served_cost::ServedCost;
 
 /// The number of points that may wait for slower GPUs, about half a kibibyte each. Beyond it the oldest round
 /// leaves without them.
@@ -28,18 +29,22 @@ pub(super) struct Round {
     pub(super) claims: Vec<Claim>,
     /// The cost of its GPUs since their last exports; `None` if any is unpriced.
     pub(super) cost: Option<NanoUsd>,
+    /// What they cost by group of work.
+    pub(super) served: ServedCost,
 }
 
 impl Round {
     /// No points yet, of these metrics only.
     fn new(metrics: MetricSelection) -> Self {
-        Self { batch: Batch::new(metrics), claims: Vec::new(), cost: Some(NanoUsd::ZERO) }
+        let (batch, served) = (Batch::new(metrics), ServedCost::default());
+        Self { batch, claims: Vec::new(), cost: Some(NanoUsd::ZERO), served }
     }
 
     /// Takes all of it.
     fn take(&mut self) -> Self {
         let (claims, cost) = (std::mem::take(&mut self.claims), self.cost.replace(NanoUsd::ZERO));
-        Self { batch: self.batch.take(), claims, cost }
+        let served = std::mem::take(&mut self.served);
+        Self { batch: self.batch.take(), claims, cost, served }
     }
 }
 

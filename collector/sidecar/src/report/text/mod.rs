@@ -25,6 +25,7 @@ mod recommendations;
 mod savings;
 #[cfg(test)]
 mod sums_tests;
+mod work_groups;
 
 use std::ffi::OsStr;
 

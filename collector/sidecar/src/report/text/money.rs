@@ -12,7 +12,7 @@ use crate::report::value::Usd;
 use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::layout::{Page, SEPARATOR};
-use super::model;
+use super::{model, work_groups};
 
 pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
     let cost = &report.cost;
@@ -36,6 +36,7 @@ pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
             std::iter::once(count).chain(each).collect()
         }),
     );
+    work_groups::write(page, report, parts);
     projection(page, cost);
     page.facts("Price", prices(report));
     if let Some(reason) = &cost.unpriced_reason {
