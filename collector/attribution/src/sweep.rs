@@ -311,12 +311,10 @@ impl<'a> Sweep<'a> {
         for place in 0..self.leaves.len() {
             self.count(self.leaves[place], u128::wrapping_add);
         }
-        let mut costs = vec![SpanCost::default(); self.candidates.len()];
         let of_any = |it: &Progress| it.exact.iter().any(|exact| *exact > 0);
         let indices: Vec<usize> =
-            (0..costs.len()).filter(|&index| of_any(&self.progress[index])).collect();
+            (0..self.progress.len()).filter(|&index| of_any(&self.progress[index])).collect();
         let others = |index: &usize| self.candidates[*index].units() - Candidate::UNITS;
-        let mut found = vec![Amounts::default(); indices.len()];
         let mut unsampled = Amounts::default();
         for (amount, total) in amounts(&charged).into_iter().enumerate() {
             let exact = indices.iter().map(|&index| self.progress[index].exact[amount]);
@@ -332,15 +330,13 @@ impl<'a> Sweep<'a> {
             let parts: Vec<u64> =
                 exact.map(|exact| u64::try_from(exact >> excess).unwrap_or_default()).collect();
             let shares = apportion(total, &parts);
-            unsampled[amount] = shares.get(found.len()).copied().unwrap_or_default();
-            for (found, share) in found.iter_mut().zip(shares) {
-                found[amount] = share;
+            unsampled[amount] = shares.get(indices.len()).copied().unwrap_or_default();
+            // In place: there may be as many candidates as fit into memory.
+            for (&index, share) in indices.iter().zip(shares) {
+                self.progress[index].exact[amount] = share;
             }
         }
-        for (&index, amounts) in indices.iter().zip(found) {
-            costs[index] = span_cost(amounts);
-        }
-        (costs, span_cost(unsampled))
+        (self.progress.iter().map(|it| span_cost(it.exact)).collect(), span_cost(unsampled))
     }
 }
 
