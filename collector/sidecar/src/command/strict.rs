@@ -46,7 +46,8 @@ fn destination(command: &Command) -> Destination<'_> {
     }
 }
 
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
+#[cfg(feature = "live")]
 mod tests {
     use clap::Parser;
 

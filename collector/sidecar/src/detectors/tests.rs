@@ -9,7 +9,7 @@ const OTHER_ID: &str = "0a1b3c5d7e9a0b2c4d6e8f0a1b2c3d4e5f60718293a4b5c6d7e8f9a0
 const UID: &str = "5f1d0c2e-7b1a-4c3d-9e8f-0a1b2c3d4e5f";
 
 /// A pod of containerd: its control group is a namespace of its own.
-fn pod<'a>(mounts: &'a str) -> [(&'a str, &'a str); 4] {
+fn pod(mounts: &str) -> [(&str, &str); 4] {
     [
         ("/proc/self/mountinfo", mounts),
         ("/proc/self/cgroup", "0::/\n"),
