@@ -2,8 +2,8 @@
 //!
 //! A policy written in an interpreted language takes seconds and hundreds of megabytes to compile,
 //! and a hostile one may attack the compiler. The sidecar therefore starts itself again with a
-//! hidden command, whose body is [`child_main`]: it limits its own memory and time before reading
-//! anything, reads a policy from standard input, checks its imports and writes machine code to
+//! hidden command, whose body is [`child_main`]: it limits its own memory and time and confines itself
+//! before reading anything, reads a policy from standard input, checks its imports and writes machine code to
 //! standard output, or a reason to standard error. Must not depend on where either comes from or goes
 //! to.
 
@@ -14,7 +14,8 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::codegen;
+use crate::confinement::{ConfinementError, confine};
 use crate::contract::{self, Stubs};
 use crate::engine::{Layout, unpooled};
 use crate::error::{CompileError, ForbiddenImports, LoadError, MAX_GUEST_TEXT};
@@ -124,7 +126,12 @@ impl CompilerProcess {
         let out = self.run(policy, layout, stubs, memory).map_err(CompileError::Run)?;
         let code = out.status.code().and_then(|code| u8::try_from(code).ok());
         match code {
-            Some(0) => Ok(out.stdout),
+            Some(0) => {
+                if !out.stderr.is_empty() {
+                    let _ = UNCONFINED.set(error_message(&out.stderr));
+                }
+                Ok(out.stdout)
+            }
             Some(EX_DATAERR) => Err(match serde_json::from_slice::<Reject>(&out.stderr) {
                 Ok(reject) => reject.into(),
                 Err(_) => LoadError::Unreadable(error_message(&out.stderr)),
@@ -186,6 +193,17 @@ pub fn is_running(pid: u32) -> bool {
     running().contains(&pid)
 }
 
+/// Why a child was not confined.
+static UNCONFINED: OnceLock<String> = OnceLock::new();
+
+/// Why the system call filter of the compiling child is missing, once if it is.
+#[must_use]
+pub fn take_unconfined() -> Option<&'static str> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    let reason = UNCONFINED.get()?;
+    (!TAKEN.swap(true, Ordering::Relaxed)).then_some(reason)
+}
+
 /// The child's error message, sanitized.
 fn error_message(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
@@ -231,7 +249,10 @@ pub fn child_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return EX_USAGE.into();
     };
     let (code, message) = match compile_stdin(layout, stubs, memory, seconds) {
-        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Ok(confined)) => match confined {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(error) => (0, error.to_string()),
+        },
         Ok(Err(error)) => match Reject::of(&error).map(|it| serde_json::to_string(&it)) {
             Some(Ok(reject)) => (EX_DATAERR, reject),
             Some(Err(_)) | None => (EX_SOFTWARE, error.to_string()),
@@ -249,17 +270,19 @@ fn compile_stdin(
     stubs: Stubs,
     memory: u64,
     seconds: u64,
-) -> io::Result<Result<(), LoadError>> {
+) -> io::Result<Result<Result<(), ConfinementError>, LoadError>> {
     limit_this_process(memory, seconds)?;
     // If memory runs out, the kernel ends this process, not the one that meters.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     // If the parent ends, nothing waits for the result.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // The compiler has limits without it, too.
+    let confined = confine();
     let mut policy = Vec::new();
     io::stdin().lock().read_to_end(&mut policy)?;
     match compile(&policy, layout, stubs) {
-        Ok(code) => io::stdout().lock().write_all(&code).map(Ok),
+        Ok(code) => io::stdout().lock().write_all(&code).map(|()| Ok(confined)),
         Err(error) => Ok(Err(error)),
     }
 }
@@ -291,6 +314,17 @@ mod tests {
     #[test]
     fn compiler_process_returns_its_standard_output() {
         assert_eq!(compile("cat").unwrap(), b"policy");
+    }
+
+    /// Scenario: the kernel refuses the filter of the child.
+    /// Guarantee: what it compiled is used, and the reason is reported once.
+    #[test]
+    fn unconfined_child_is_reported_once() {
+        for _ in 0..2 {
+            assert_eq!(compile("echo refused >&2; cat").unwrap(), b"policy");
+        }
+        assert_eq!(take_unconfined(), Some("refused"));
+        assert_eq!(take_unconfined(), None);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod cgroup;
 #[cfg_attr(not(feature = "compiler"), path = "codegen/absent.rs")]
 mod codegen;
 pub mod compile;
+pub mod confinement;
 pub mod digest;
 mod embedded;
 pub mod host;

@@ -14,23 +14,29 @@
 mod support;
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread;
 use std::time::Duration;
 
 use ed25519_dalek::{Signer, SigningKey};
 use hmac::{Hmac, Mac};
 use phasemeter_rules::artifact::{CacheStats, SignedArtifact};
 use phasemeter_rules::compile::{Compiler, CompilerProcess, child_main};
+use phasemeter_rules::confinement::confine;
 use phasemeter_rules::host::{Approval, Candidate, Host, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sha2::Sha256;
 use support::{hostile, patient};
 
-const TESTS: [(&str, fn()); 7] = [
+const TESTS: [(&str, fn()); 9] = [
     ("child_output_runs", child_output_runs),
+    ("confined_process_reaches_nothing", confined_process_reaches_nothing),
+    ("default_policies_are_compiled_in_confinement", default_policies_are_compiled_in_confinement),
     ("child_is_limited", child_is_limited),
     ("cache_hits_second_load", cache_hits_second_load),
     ("corrupt_artifact_is_recompiled", corrupt_artifact_is_recompiled),
@@ -45,6 +51,13 @@ fn main() -> ExitCode {
         Some(command) if command == "compile-policy" => return child_main(args),
         Some(command) if command == "run-narrow" => {
             run_narrow();
+            return ExitCode::SUCCESS;
+        }
+        Some(command) if command == "try-confined" || command == "try-unconfined" => {
+            if command == "try-confined" {
+                confine().unwrap();
+            }
+            attempts(Path::new(&args.next().unwrap()));
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -81,6 +94,57 @@ fn assert_works(host: &Host, candidate: Candidate) {
 /// Guarantee: code compiled by the child runs in this process.
 fn child_output_runs() {
     assert_works(&host(Compiler::Subprocess(child()), None), candidate());
+}
+
+/// What a compiler never needs: prints what of it is possible.
+fn attempts(dir: &Path) {
+    let file = dir.join("file");
+    let attempts = [
+        ("network", UdpSocket::bind("127.0.0.1:0").is_ok()),
+        ("socket", UnixStream::pair().is_ok()),
+        ("process", Command::new("/bin/sh").args(["-c", "exit"]).status().is_ok()),
+        ("thread", thread::Builder::new().spawn(|| {}).is_ok()),
+        ("signal", rustix::process::test_kill_process(rustix::process::getpid()).is_ok()),
+        ("create", fs::write(dir.join("new"), "").is_ok()),
+        ("write", OpenOptions::new().write(true).open(&file).is_ok()),
+        ("read", fs::File::open(&file).is_ok()),
+        ("remove", fs::remove_file(&file).is_ok()),
+    ];
+    let possible = attempts.into_iter().filter(|(_, possible)| *possible);
+    println!("{}", possible.map(|(name, _)| name).collect::<Vec<_>>().join(" "));
+}
+
+/// Guarantee: a confined process opens no socket and no file, and starts nothing; one that is not can.
+fn confined_process_reaches_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let attempt = |command| {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        let out = program.arg(command).arg(dir.path()).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert_eq!(attempt("try-confined"), "\n");
+    let all = "network socket process thread signal create write read remove\n";
+    assert_eq!(attempt("try-unconfined"), all);
+}
+
+/// Guarantee: the filter of the child refuses nothing that compiling needs.
+fn default_policies_are_compiled_in_confinement() {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wasm-rules/dist");
+    let files = fs::read_dir(dist).unwrap().map(|entry| entry.unwrap().path());
+    let policies: Vec<_> =
+        files.filter(|it| it.extension().is_some_and(|it| it == "wasm")).collect();
+    assert!(policies.len() > 10, "{policies:?}");
+    for policy in policies {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["compile-policy", "wide", "no-stubs", "536870912", "60"]);
+        let out = program.stdin(fs::File::open(&policy).unwrap()).output().unwrap();
+        // A reason there would be one for missing confinement.
+        let reason = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success() && reason.is_empty(), "{}: {reason}", policy.display());
+        assert!(!out.stdout.is_empty());
+    }
 }
 
 /// Guarantee: a child that exceeds its memory or time limit fails with an error of its own, and so

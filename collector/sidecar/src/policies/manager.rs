@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_files::read_file;
+use phasemeter_rules::compile::take_unconfined;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
 use phasemeter_rules::policy_dir::MAX_FILE_BYTES;
@@ -183,6 +184,9 @@ impl PolicyManager {
             Ok(candidates) => {
                 *lock(&self.unreadable) = None;
                 self.generations.reload(candidates);
+                if let Some(reason) = take_unconfined() {
+                    warn!("policies are compiled without a filter of system calls: {reason}");
+                }
                 self.activate()
             }
             Err(rejection) => {
