@@ -24,7 +24,7 @@ use super::live_error::LiveError;
 use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
-use crate::cli::{ReceiveArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs};
+use crate::cli::{ReceiveArgs, RequestSizeArgs, RunArgs, SpanArgs, WorkMappingArgs};
 use crate::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -202,6 +202,16 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
         mappings.replace(WorkMappings::parse(&text).map_err(invalid(path))?);
     }
     Ok(mappings)
+}
+
+/// The address to receive the telemetry of the command on, if it is received; the inner one if it is
+/// given.
+pub(super) fn requested(args: &RunArgs) -> Result<Option<Option<ListenAddress>>, LiveError> {
+    let prices_spans = !args.spans.price_spans.is_empty();
+    if prices_spans && args.command.is_empty() {
+        return Err(LiveError::NoSpans);
+    }
+    Ok(args.receive.clone().or_else(|| prices_spans.then_some(None)))
 }
 
 /// Receives the telemetry of a command: on a free port of the loopback address, where only a client with the

@@ -14,8 +14,6 @@ use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
     ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
-#[cfg(feature = "gateway")]
-use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
@@ -34,8 +32,6 @@ use super::gpus::GpuArrivals;
 use super::hardware_export::HardwareExport;
 use super::interruptions::Interruptions;
 use super::live::Live;
-#[cfg(feature = "gateway")]
-use super::live_error::LiveError;
 use super::live_sink::{live_sink, stop_file};
 use super::local_zone::LocalZone;
 use super::long_trace::LongTrace;
@@ -62,8 +58,12 @@ use crate::pricing::GpuOfModel;
 use crate::sampler::{Sampler, SamplerConfig};
 use crate::slurm;
 
-/// Interval of draining observations and detecting hung calls.
-const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The same if telemetry is received, which waits in a short queue.
+#[cfg(feature = "gateway")]
+const RECEIVE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Deadline of the final flush.
 const GRACE: Duration = Duration::from_secs(5);
@@ -110,7 +110,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "gateway")]
     let work_mappings = receive::work_mappings(&args.work_mappings)?;
     #[cfg(feature = "gateway")]
-    let receiving = match listen(args)? {
+    let receiving = match receive::requested(args)? {
         Some(listen) => {
             let (listen, size) = (listen.as_ref(), args.request_size);
             optional.result(receive::for_command(listen, size, &args.spans, optional))?
@@ -237,6 +237,9 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         (child, _) => child?,
     };
     let supervision = Supervision::start(child, signals);
+    let interval = DRAIN_INTERVAL;
+    #[cfg(feature = "gateway")]
+    let interval = receiving.as_ref().map_or(interval, |_| RECEIVE_INTERVAL);
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
         let attended = command.map(|_| &supervision);
@@ -246,7 +249,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
             let mut notices = interruptions.iter_mut();
             notices.try_for_each(|notices| notices.take(live, attended))
         };
-        let exit = meter(&mut live, &mut arrivals, &supervision, until, step)?;
+        let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;
         let is_cut = supervision.cut();
         let watched = interruptions.take().is_some();
         #[cfg(feature = "gateway")]
@@ -324,24 +327,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// The address to receive the telemetry of the command on, if it is received; the inner one if it is
-/// given.
-#[cfg(feature = "gateway")]
-fn listen(args: &RunArgs) -> Result<Option<Option<ListenAddress>>, LiveError> {
-    let prices_spans = !args.spans.price_spans.is_empty();
-    if prices_spans && args.command.is_empty() {
-        return Err(LiveError::NoSpans);
-    }
-    Ok(args.receive.clone().or_else(|| prices_spans.then_some(None)))
-}
-
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of
-/// the duration. `step` is called a few times per second.
+/// the duration. `step` is called after each `interval`.
 fn meter(
     live: &mut Live<'_>,
     arrivals: &mut GpuArrivals,
     supervision: &Supervision,
     until: Option<Instant>,
+    interval: Duration,
     mut step: impl FnMut(&mut Live<'_>) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
     loop {
@@ -349,7 +342,7 @@ fn meter(
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
-        let wait = left.map_or(DRAIN_INTERVAL, |left| left.min(DRAIN_INTERVAL));
+        let wait = left.map_or(interval, |left| left.min(interval));
         let happened = supervision.next(wait)?;
         arrivals.poll()?.into_iter().try_for_each(|gpu| live.join_late(gpu))?;
         live.drain()?;

@@ -1,40 +1,37 @@
-//! Samples GPUs on one thread per GPU, with absolute deadlines.
+//! Samples GPUs at ticks with absolute deadlines.
 //!
-//! NVML calls block and sometimes hang. One thread per GPU keeps a slow GPU from delaying the others;
-//! NVML may be called from many threads. The GPUs are staggered within a tick, which avoids most of the
-//! lock contention.
+//! NVML calls block and sometimes hang. GPUs take turns on one thread while none does; the others go on
+//! without one that does, on another thread, as NVML may be called from many.
 //!
-//! Each thread sends to a bounded channel without blocking. The thread that drains them also detects
-//! hung calls.
+//! Each GPU has a limited queue of observations. The thread that drains them also detects hung calls.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Nanos;
 
 mod backoff;
+mod queue;
 #[cfg(test)]
 mod simulation;
 mod stats;
 mod ticker;
+mod turns;
 mod worker;
 mod worker_stats;
 
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::nvml::{Discovery, Driver, Event, Nvml, Observation, Observed};
+use queue::Queue;
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
+use ticker::Ticker;
+use turns::Turns;
 use worker::Worker;
 pub use worker_stats::StatsHandle;
 use worker_stats::{Call, WorkerStats};
-
-/// The offset between the ticks of two GPUs: longer than the usual calls of one, to avoid contention
-/// for the driver's lock; short enough to keep the processor's caches warm, which halves the cost of a
-/// tick.
-const STAGGER: Nanos = Nanos(200_000);
 
 /// Observations are queued for this long before any is dropped: the allowed lateness, after which
 /// they would be rejected anyway.
@@ -52,7 +49,7 @@ const EXTRA_MESSAGES: u64 = 256 + 14 * 15 + 2 * 110;
 /// observed time.
 const HUNG_AFTER: Nanos = Nanos::SECOND;
 
-/// How often ending threads are polled.
+/// How often it is checked whether sampling has ended.
 const JOIN_POLL: Duration = Duration::from_millis(5);
 
 /// Configuration of a sampler.
@@ -79,18 +76,19 @@ pub struct Sampler {
     config: SamplerConfig,
     /// When the first tick is due, in time awake.
     start: Nanos,
-    threads: Vec<Thread>,
+    gpus: Vec<Sampled>,
+    turns: Arc<Turns>,
     stats: StatsHandle,
     stop: Arc<AtomicBool>,
     clock: Clock,
+    /// For draining.
+    buffer: Vec<Observation>,
 }
 
+/// A GPU that is sampled.
 #[derive(Debug)]
-struct Thread {
-    /// What is to be started, if no thread could be.
-    waiting: Option<(Worker, Arc<Nvml>)>,
-    handle: Option<JoinHandle<()>>,
-    observations: Receiver<Observation>,
+struct Sampled {
+    queue: Arc<Queue>,
     stats: Arc<WorkerStats>,
     /// The call that was reported as hung.
     hung: Option<Call>,
@@ -101,14 +99,18 @@ impl Sampler {
     #[must_use]
     pub fn new(driver: Driver, config: SamplerConfig, clock: Clock) -> Self {
         let config = SamplerConfig { tick: config.tick.max(SamplerConfig::MIN_TICK), ..config };
+        let (start, stop) = (clock.awake(), Arc::default());
+        let turns = Turns::new(Ticker::new(start, config.tick), clock, Arc::clone(&stop));
         Self {
             driver,
             config,
-            start: clock.awake(),
-            threads: Vec::new(),
+            start,
+            gpus: Vec::new(),
+            turns: Arc::new(turns),
             stats: StatsHandle::default(),
-            stop: Arc::default(),
+            stop,
             clock,
+            buffer: Vec::new(),
         }
     }
 
@@ -140,54 +142,43 @@ impl Sampler {
     /// Returns an error if no thread can be started. Each call of [`Sampler::drain`] tries again.
     pub fn add(&mut self, uuid: String, nvml: Arc<Nvml>) -> io::Result<()> {
         let SamplerConfig { tick, stale_after } = self.config;
-        let gpu = self.threads.len();
-        let (sender, observations) = mpsc::sync_channel(capacity(tick));
+        let queue = Arc::new(Queue::new(capacity(tick)));
         let stats = Arc::new(WorkerStats::new());
         let worker = Worker {
-            gpu,
+            gpu: self.gpus.len(),
             uuid,
             driver: self.driver.clone(),
             tick,
             stale_after,
-            start: self.first_tick(gpu),
+            start: self.first_tick(),
             clock: self.clock,
-            sender,
+            queue: Arc::clone(&queue),
             stats: Arc::clone(&stats),
             stop: Arc::clone(&self.stop),
         };
         self.stats.add(Arc::clone(&stats));
-        let waiting = Some((worker, nvml));
-        let mut thread = Thread { waiting, handle: None, observations, stats, hung: None };
-        let started = thread.start();
-        self.threads.push(thread);
-        started
+        self.gpus.push(Sampled { queue, stats, hung: None });
+        self.turns.add(worker.sample_from(nvml));
+        self.turns.staff()
     }
 
-    /// When the first tick of a GPU is due, offset from those of others: now, or if it is added late, at
-    /// the next tick.
-    fn first_tick(&self, gpu: usize) -> Nanos {
+    /// When the first tick of a GPU is due: now, or if it is added late, at the next tick.
+    fn first_tick(&self) -> Nanos {
         let tick = self.config.tick;
-        let turn = u64::try_from(gpu).unwrap_or(u64::MAX);
-        let offset = STAGGER.saturating_mul(turn).0.checked_rem(tick.0).unwrap_or(0);
         let passed = (self.clock.awake() - self.start).0.checked_div(tick.0).unwrap_or(0);
         let ticks = if passed == 0 { 0 } else { passed + 1 };
-        self.start + tick.saturating_mul(ticks) + Nanos(offset)
+        self.start + tick.saturating_mul(ticks)
     }
 
     /// Returns all observations since the last call, without blocking. They are in order for each GPU.
     /// Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
+        // All remain unobserved until a thread can be started.
+        let _ = self.turns.staff();
         let now = self.clock.awake();
-        for gpu in 0..self.threads.len() {
-            let start = self.first_tick(gpu);
-            let Some(thread) = self.threads.get_mut(gpu) else { continue };
-            if let Some((worker, _)) = &mut thread.waiting {
-                worker.start = start;
-                // It remains unobserved until a thread can be started.
-                let _ = thread.start();
-            }
-            thread.observations.try_iter().for_each(&mut take);
-            for event in thread.watch(now).into_iter().flatten() {
+        for (gpu, sampled) in self.gpus.iter_mut().enumerate() {
+            sampled.queue.drain(&mut self.buffer, &mut take);
+            for event in sampled.watch(now).into_iter().flatten() {
                 take(Observation { gpu, observed: Observed::Event(event) });
             }
         }
@@ -205,17 +196,14 @@ impl Sampler {
         self.stats.clone()
     }
 
-    /// Stops sampling after a last poll of each GPU. Threads that have not ended after `grace` hang in
-    /// the driver; they are detached, and the indices of their GPUs returned. Drain once more to get
-    /// the last observations.
+    /// Stops sampling after a last poll of each GPU. GPUs whose sampling has not ended after `grace` hang in
+    /// the driver; their threads are detached, and their indices returned. Drain once more to get the last
+    /// observations.
     pub fn stop(&mut self, grace: Duration) -> Vec<usize> {
         self.end();
         let began = Instant::now();
-        let running = |(gpu, thread): (usize, &Thread)| {
-            (!thread.handle.as_ref()?.is_finished()).then_some(gpu)
-        };
         loop {
-            let left: Vec<_> = self.threads.iter().enumerate().filter_map(running).collect();
+            let left = self.turns.unfinished();
             if left.is_empty() || began.elapsed() >= grace {
                 return left;
             }
@@ -225,8 +213,7 @@ impl Sampler {
 
     fn end(&self) {
         self.stop.store(true, Ordering::Release);
-        let handles = self.threads.iter().filter_map(|thread| thread.handle.as_ref());
-        handles.for_each(|handle| handle.thread().unpark());
+        self.turns.wake();
     }
 }
 
@@ -237,16 +224,7 @@ impl Drop for Sampler {
     }
 }
 
-impl Thread {
-    /// Starts what waits.
-    fn start(&mut self) -> io::Result<()> {
-        let Some((worker, nvml)) = self.waiting.clone() else { return Ok(()) };
-        let thread = thread::Builder::new().name(format!("gpu-{}", worker.gpu));
-        self.handle = Some(thread.spawn(move || worker.run(nvml))?);
-        self.waiting = None;
-        Ok(())
-    }
-
+impl Sampled {
     /// Events if its call has hung or recovered since the last time.
     fn watch(&mut self, now: Nanos) -> [Option<Event>; 2] {
         let call = self.stats.call(now);
@@ -263,7 +241,7 @@ impl Thread {
     }
 }
 
-/// The capacity of a GPU's queue in observations: 100 KiB at 10 Hz.
+/// The capacity of a GPU's queue in observations.
 fn capacity(tick: Nanos) -> usize {
     let ticks = BUFFER_TIME.0.checked_div(tick.0).unwrap_or(0) + 1;
     usize::try_from(ticks * MESSAGES_PER_TICK + EXTRA_MESSAGES).unwrap_or(usize::MAX)

@@ -1,8 +1,9 @@
 //! Ticks at absolute deadlines: tick n is due n periods after the start, regardless of the duration of
 //! earlier ticks.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::task::Poll;
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::clock::Clock;
@@ -33,25 +34,28 @@ impl Ticker {
         Self { start, period, next: 0 }
     }
 
-    /// Waits for the next tick; `None` once `stop` is set. The thread must be unparked after setting it.
-    pub(crate) fn wait(&mut self, clock: &Clock, stop: &AtomicBool) -> Option<Tick> {
-        loop {
+    /// The next tick, once it is due; `None` once `stop` is set. It is polled when it may be due.
+    pub(crate) async fn wait(&mut self, clock: &Clock, stop: &AtomicBool) -> Option<Tick> {
+        poll_fn(|_| {
             if stop.load(Ordering::Acquire) {
-                return None;
+                return Poll::Ready(None);
             }
-            match self.tick_at(clock.awake()) {
-                Ok(tick) => return Some(tick),
-                Err(early) => clock.wait(Duration::from_nanos(early.0)),
-            }
-        }
+            self.tick_at(clock.awake()).map_or(Poll::Pending, |tick| Poll::Ready(Some(tick)))
+        })
+        .await
+    }
+
+    /// When the next tick is due.
+    pub(crate) fn next_due(&self) -> Nanos {
+        self.start + self.period.saturating_mul(self.next)
     }
 
     /// The tick that is due, or the time until the next one. Deadlines more than a period ago are
     /// missed.
-    fn tick_at(&mut self, now: Nanos) -> Result<Tick, Nanos> {
+    pub(crate) fn tick_at(&mut self, now: Nanos) -> Result<Tick, Nanos> {
         let since = now - self.start;
         let deadline = self.period.saturating_mul(self.next);
-        let early = self.start + deadline - now;
+        let early = self.next_due() - now;
         if early > Nanos::ZERO {
             return Err(early);
         }

@@ -1,8 +1,7 @@
-//! The thread of one GPU: polls due metrics at each tick, and reopens the GPU after a loss.
+//! Sampling of one GPU: polls due metrics at each tick, and reopens the GPU after a loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -13,7 +12,9 @@ use phasemeter_sources::nvml::{
 };
 
 use super::backoff::{MAX_PERIOD, PeriodLimits, PollBackoff};
+use super::queue::Queue;
 use super::ticker::Ticker;
+use super::turns::Sampling;
 use super::worker_stats::WorkerStats;
 
 /// The first retry after the loss of a GPU; the delay doubles each time.
@@ -37,8 +38,8 @@ const MAX_DRAIN: Nanos = Nanos::from_millis(100);
 /// GPU is lost, whatever the errors.
 const UNANSWERED_TICKS: u32 = 3;
 
-/// The parameters of a GPU's thread.
-#[derive(Clone, Debug)]
+/// The parameters of a GPU's sampling.
+#[derive(Debug)]
 pub(super) struct Worker {
     pub(super) gpu: usize,
     pub(super) uuid: String,
@@ -48,12 +49,12 @@ pub(super) struct Worker {
     /// When tick 0 is due, in time awake.
     pub(super) start: Nanos,
     pub(super) clock: Clock,
-    pub(super) sender: SyncSender<Observation>,
+    pub(super) queue: Arc<Queue>,
     pub(super) stats: Arc<WorkerStats>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
-/// The state of the thread, which survives the loss of the GPU.
+/// The state of sampling, which survives the loss of the GPU.
 struct State {
     ticker: Ticker,
     values: Reading,
@@ -77,12 +78,16 @@ struct MetricState {
 }
 
 impl Worker {
-    /// Samples until stopped. `nvml` is the open driver; after a loss it is reopened.
-    pub(super) fn run(&self, nvml: Arc<Nvml>) {
+    /// Samples until stopped, one tick at each poll. `nvml` is the open driver; after a loss it is reopened.
+    pub(super) fn sample_from(self, nvml: Arc<Nvml>) -> Sampling {
+        Box::pin(async move { self.run(nvml).await })
+    }
+
+    async fn run(&self, nvml: Arc<Nvml>) {
         let mut state = State::new(self);
         let mut open = Some(nvml);
         while !self.stop.load(Ordering::Acquire) {
-            let Some(loss) = self.generation(open.take(), &mut state) else { return };
+            let Some(loss) = self.generation(open.take(), &mut state).await else { return };
             let retry = match state.retry {
                 Some(retry) => retry.saturating_mul(2).min(RETRY_MAX),
                 None => {
@@ -91,17 +96,17 @@ impl Worker {
                 }
             };
             state.retry = Some(retry);
-            self.wait_for_retry(&mut state, retry);
+            self.wait_for_retry(&mut state, retry).await;
         }
     }
 
     /// Samples with one driver instance until the driver or the GPU is lost. The driver is closed
     /// afterwards: holding it would block a GPU reset or driver update.
-    fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
+    async fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
         self.stats.begin(DriverCall::Search, self.clock.awake());
         let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
         let loss = match &open {
-            Ok(nvml) => self.find_and_sample(nvml, state),
+            Ok(nvml) => self.find_and_sample(nvml, state).await,
             Err(_) => Some(LossReason::Driver),
         };
         self.stats.begin(DriverCall::Close, self.clock.awake());
@@ -110,7 +115,7 @@ impl Worker {
         loss
     }
 
-    fn find_and_sample(&self, nvml: &Nvml, state: &mut State) -> Option<LossReason> {
+    async fn find_and_sample(&self, nvml: &Nvml, state: &mut State) -> Option<LossReason> {
         let found = Gpu::find(nvml, &self.uuid, self.stale_after);
         self.stats.end();
         match found {
@@ -118,7 +123,7 @@ impl Worker {
                 if state.retry.take().is_some() {
                     self.emit(Observed::Event(Event::Recovered));
                 }
-                self.sample(gpu, state)
+                self.sample(gpu, state).await
             }
             Err(QueryError::Lost(loss)) => Some(loss),
             Err(QueryError::Unsupported(_) | QueryError::Failed) => Some(LossReason::Unanswered),
@@ -126,8 +131,8 @@ impl Worker {
     }
 
     /// Polls the GPU at each tick, and a last time when stopped. Returns the loss of the GPU, if any.
-    fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
-        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop) {
+    async fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
+        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop).await {
             self.stats.tick(tick);
             let due = |metric: &MetricState| metric.backoff.due(tick.number);
             if let Err(loss) = self.poll(&mut gpu, state, due, tick.number) {
@@ -165,10 +170,10 @@ impl Worker {
     }
 
     /// Emits a reading of a lost GPU at each tick until the retry delay has passed.
-    fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
+    async fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
         let began = self.clock.awake();
         state.reset();
-        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop) {
+        while let Some(tick) = state.ticker.wait(&self.clock, &self.stop).await {
             self.stats.tick(tick);
             state.values.at = self.clock.now();
             self.emit(Observed::Reading(state.values));
@@ -191,7 +196,7 @@ impl Worker {
         // Slow queries of other metrics give way to the next reading.
         let has_time = || self.clock.now().since(now) < Nanos(self.max_gap().0 / 2);
         // The reading is emitted after the process list: otherwise a GPU held by a small process would
-        // count as free until the next reading. A hung list blocks this thread anyway.
+        // count as free until the next reading. A hung list blocks this GPU anyway.
         let mut read_at = None;
         let (mut answered, mut failed) = (false, false);
         for metric in metrics {
@@ -300,9 +305,9 @@ impl Worker {
         Nanos(self.stale_after.0 / 5 * 4)
     }
 
-    /// Sends an observation without blocking. If the channel is full, it is dropped and counted.
+    /// Queues an observation. If the queue is full, it is dropped and counted.
     fn emit(&self, observed: Observed) {
-        if self.sender.try_send(Observation { gpu: self.gpu, observed }).is_err() {
+        if !self.queue.push(Observation { gpu: self.gpu, observed }) {
             self.stats.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

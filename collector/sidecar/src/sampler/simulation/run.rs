@@ -1,4 +1,4 @@
-//! Runs a plan: the threads of the sampler one after another on the scripted driver, by clocks that a
+//! Runs a plan: samples GPUs one after another on the scripted driver, by clocks that a
 //! fault only advances; then the pipeline, on what they observed.
 //!
 //! Must not depend on what is expected of a run.
@@ -7,7 +7,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use fake_nvml::{Control, Fake};
@@ -29,6 +28,9 @@ use crate::alert_rules::AlertRules;
 use crate::pipeline::{Pipeline, Settings};
 use crate::policies::{PolicyResults, Quotes};
 use crate::pricing::{PriceOptions, Pricing};
+use crate::sampler::queue::Queue;
+use crate::sampler::ticker::Ticker;
+use crate::sampler::turns::Turns;
 use crate::sampler::worker::Worker;
 use crate::sampler::worker_stats::WorkerStats;
 
@@ -53,7 +55,8 @@ struct Simulation {
     control: Control,
     end: Nanos,
     stop: Arc<AtomicBool>,
-    receiver: Receiver<Observation>,
+    queue: Arc<Queue>,
+    buffer: Vec<Observation>,
     /// What was observed, with the time of its arrival.
     observed: Vec<(Nanos, Observation)>,
     /// Steps of the wall clock in milliseconds.
@@ -84,7 +87,8 @@ impl Simulation {
 
     fn receive(&mut self) {
         let now = self.now();
-        self.observed.extend(self.receiver.try_iter().map(|observation| (now, observation)));
+        let observed = &mut self.observed;
+        self.queue.drain(&mut self.buffer, |observation| observed.push((now, observation)));
     }
 
     fn wait(&mut self, duration: Duration) {
@@ -112,32 +116,42 @@ impl Plan {
         let nvml = discovery.nvml;
         let driver = discovery.driver;
         let (stop, end) = (Arc::new(AtomicBool::new(false)), self.length);
-        let (sender, receiver) = mpsc::sync_channel(4_096);
+        let queue = Arc::new(Queue::new(4_096));
         let millis = |(at, by): (&u64, &i64)| (Nanos::from_millis(*at), *by);
         let steps = self.steps.iter().map(millis).collect();
-        let observed = Vec::new();
-        let state = Simulation { control, end, stop: Arc::clone(&stop), receiver, observed, steps };
+        let state = Simulation {
+            control,
+            end,
+            stop: Arc::clone(&stop),
+            queue: Arc::clone(&queue),
+            buffer: Vec::new(),
+            observed: Vec::new(),
+            steps,
+        };
         SIMULATION.set(Some(state));
 
         for (gpu, identity) in gpus.iter().enumerate() {
             simulated(|simulation| simulation.control.set_time(Nanos::ZERO)).unwrap();
             stop.store(false, Ordering::Release);
             let clock = Clock::starting(SIMULATED);
+            let (start, stats) = (clock.awake(), Arc::new(WorkerStats::new()));
             let worker = Worker {
                 gpu,
                 uuid: identity.uuid.clone().unwrap(),
                 driver: driver.clone(),
                 tick: self.tick,
                 stale_after: self.stale_after(),
-                start: clock.awake(),
+                start,
                 clock,
-                sender: sender.clone(),
-                stats: Arc::new(WorkerStats::new()),
+                queue: Arc::clone(&queue),
+                stats: Arc::clone(&stats),
                 stop: Arc::clone(&stop),
             };
-            worker.run(Arc::clone(&nvml));
+            let turns = Turns::new(Ticker::new(start, self.tick), clock, Arc::clone(&stop));
+            turns.add(worker.sample_from(Arc::clone(&nvml)));
+            Arc::new(turns).lead();
             simulated(Simulation::receive);
-            assert_eq!(worker.stats.dropped.load(Ordering::Relaxed), 0);
+            assert_eq!(stats.dropped.load(Ordering::Relaxed), 0);
         }
         let outcome = self.meter(&gpus);
         SIMULATION.set(None);
