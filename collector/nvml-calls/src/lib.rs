@@ -1,4 +1,4 @@
-//! Safe functions for the calls of NVML that `nvml-wrapper` lacks.
+//! Safe functions for the calls of NVML that `nvml-wrapper` lacks, and to load its library alone.
 //!
 //! A crate of its own, so that all others that read the driver forbid unsafe code. Must not depend
 //! on what values mean.
@@ -10,6 +10,21 @@ use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::struct_wrappers::device::FieldValueSample;
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlFieldValue_t, nvmlValue_t};
+
+/// The library of this machine's driver, as `nvml-wrapper` loads it.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// Loads the library of this machine's driver without initializing it, and keeps it loaded. Whatever is
+/// run by that may hang, or end this process.
+///
+/// # Errors
+/// Returns an error if the dynamic linker cannot load it.
+pub fn load_library() -> Result<(), libloading::Error> {
+    // SAFETY: what the library runs when it is loaded is the driver's, which every user of NVML trusts.
+    let library = unsafe { libloading::Library::new(LIBRARY) }?;
+    std::mem::forget(library);
+    Ok(())
+}
 
 /// A field of a part of a GPU. `nvml-wrapper` queries scope 0 only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -168,6 +168,10 @@ pub enum Command {
     #[cfg(feature = "live")]
     #[command(name = GROUP_PROBE, hide = true)]
     GroupProbe,
+    /// Load the driver's library, to see whether that ends.
+    #[cfg(feature = "live")]
+    #[command(name = LOAD_TRIAL, hide = true)]
+    LoadTrial,
 }
 
 /// The hidden command that compiles policies in a subprocess.
@@ -176,6 +180,10 @@ pub const COMPILE: &str = "compile-policy";
 /// The hidden command that receives the signals of a process group.
 #[cfg(feature = "live")]
 pub const GROUP_PROBE: &str = "group-probe";
+
+/// The hidden command that loads the driver's library.
+#[cfg(feature = "live")]
+pub const LOAD_TRIAL: &str = "load-driver";
 
 /// `phasemeter audit`.
 #[derive(Debug, Args)]

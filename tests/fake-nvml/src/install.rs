@@ -14,6 +14,10 @@ use crate::script::ScriptError;
 /// The environment variable that names the script.
 pub const SCRIPT_VARIABLE: &str = "FAKE_NVML_SCRIPT";
 
+/// The environment variable for a fault of loading: the path of a file until whose existence it hangs, or
+/// `abort`, which ends the process.
+pub const LOAD_VARIABLE: &str = "FAKE_NVML_LOAD";
+
 /// Cargo's file name for the shared library.
 const BUILT: &str = "libfake_nvml.so";
 

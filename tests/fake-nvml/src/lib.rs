@@ -26,7 +26,7 @@ pub mod track;
 pub mod truth;
 
 pub use control::Control;
-pub use install::Fake;
+pub use install::{Fake, LOAD_VARIABLE};
 pub use model::Model;
 
 /// Every function that the library exports, one per line.

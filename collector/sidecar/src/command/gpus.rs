@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
+use super::load_trial;
 
 /// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it
 /// starts without them. Healthy ones take a few tenths of a second, or seconds if no other process has
@@ -138,7 +139,7 @@ impl GpuArrivals {
     fn search(&mut self) -> Result<(), LiveError> {
         self.next = Instant::now() + self.delay;
         self.delay = (self.delay * 2).min(REPEAT_MAX);
-        match Search::start(&Driver::installed()) {
+        match Search::start(&Driver::installed().after(load_trial::load)) {
             Ok(search) => self.search = Some(search),
             Err(error) => self.fail(error.into())?,
         }

@@ -52,6 +52,8 @@ mod live_error;
 mod live_event;
 #[cfg(feature = "live")]
 mod live_sink;
+#[cfg(feature = "live")]
+mod load_trial;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;
 #[cfg(feature = "live")]
@@ -157,6 +159,11 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::GroupProbe => {
             group_probe::probe_main();
             Ok(ExitCode::SUCCESS)
+        }
+        #[cfg(feature = "live")]
+        Command::LoadTrial => {
+            let failed = |source| CommandError::System { what: "cannot load the driver", source };
+            load_trial::child_main().map(|()| ExitCode::SUCCESS).map_err(failed)
         }
     }
 }

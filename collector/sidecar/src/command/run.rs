@@ -33,6 +33,7 @@ use super::hardware_export::HardwareExport;
 use super::interruptions::Interruptions;
 use super::live::Live;
 use super::live_sink::{live_sink, stop_file};
+use super::load_trial;
 use super::local_zone::LocalZone;
 use super::long_trace::LongTrace;
 use super::metering::{self, Provenance};
@@ -188,7 +189,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let worker = manager.clone().map(Worker::new);
     let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let sampler_config = SamplerConfig { tick: args.interval, stale_after };
-    let sampler = Sampler::new(Driver::installed(), sampler_config, clock);
+    let driver = Driver::installed().after(load_trial::load);
+    let sampler = Sampler::new(driver, sampler_config, clock);
     let every = Duration::from_nanos(args.windows.window_interval.0);
     let dump = args.metering.policies.dump_windows.as_deref().map(Dump::to);
     let scheduler = WindowScheduler::new(worker, dump, every);

@@ -2,9 +2,10 @@
 //!
 //! Faults last for seconds longer than the command waits for, or until the end of the script.
 
-use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
+use fake_nvml::LOAD_VARIABLE;
 use phasemeter_process::send;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -59,6 +60,62 @@ fn command_starts_while_driver_hangs() {
         let notes = assumptions(&report);
         assert!(notes.contains("the NVIDIA driver did not respond"), "{notes}");
     }
+}
+
+/// Scenario: the driver's library hangs while it is being loaded, with a lock that every new thread takes.
+/// Guarantee: the command starts, keeps its status, and nothing of the run is left behind.
+#[test]
+fn command_starts_while_library_hangs_in_loading() {
+    let rig = two("device = 1");
+    let (output, report) = run_with_report(&rig, "", |command| {
+        command.env(LOAD_VARIABLE, "/nowhere").args(["--", "sh", "-c", "sleep 0.5; exit 7"]);
+    });
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{log}");
+    assert!(log.contains("the NVIDIA driver does not respond"), "{log}");
+    let notes = assumptions(&report);
+    assert!(notes.contains("the NVIDIA driver did not respond"), "{notes}");
+}
+
+/// Guarantee: GPUs are observed from when the library has been loaded, and billed from the start.
+#[test]
+fn library_that_loads_late_is_used() {
+    let rig = Rig::new("length_ms = 3600000\n[[device]]\n[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let (loads, report) = (dir.path().join("loads"), dir.path().join("report.json"));
+    let mut command = phasemeter(&rig, &format!("--report {}", report.display()));
+    command.env(LOAD_VARIABLE, &loads);
+    let (mut run, log) = started_at("does not respond", &mut command);
+    thread::sleep(Duration::from_secs(3));
+    fs::write(&loads, "").unwrap();
+    log.wait_for("metering all 2 GPUs");
+    thread::sleep(Duration::from_millis(500));
+    send(run.0.id(), Signal::TERM.as_raw()).unwrap();
+    let rest = log.rest();
+    assert_eq!(run.0.wait().unwrap().code(), Some(0), "{rest}");
+    let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    let gpus = report["gpus"].as_array().unwrap();
+    assert_eq!(gpus.len(), 2, "{report:#}");
+    for gpu in gpus {
+        assert_billed(gpu);
+        let (unobserved, span) =
+            (seconds(&gpu["unobserved_seconds"]), seconds(&gpu["span_seconds"]));
+        assert!(unobserved > 1.0 && unobserved < span, "{gpu:#}");
+    }
+}
+
+/// Scenario: the library ends the process that loads it.
+/// Guarantee: the command runs, and one line states why no GPU is metered.
+#[test]
+fn library_that_ends_its_process_ends_no_run() {
+    let rig = two("device = 1");
+    let (output, report) = run_with_report(&rig, "", |command| {
+        command.env(LOAD_VARIABLE, "abort").args(["--", "sh", "-c", "exit 7"]);
+    });
+    let log = stderr(&output);
+    assert_eq!(output.status.code(), Some(7), "{log}");
+    assert_eq!(log.matches("ends the process that loads it").count(), 1, "{log}");
+    assert_eq!(report["gpus"], Value::Array(Vec::new()));
 }
 
 /// Scenario: neither the driver nor the policies, which are compiled, are ready in time.

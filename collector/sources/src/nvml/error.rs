@@ -16,6 +16,11 @@ pub enum DriverError {
          container (`--gpus all`, and `utility` in NVIDIA_DRIVER_CAPABILITIES)"
     )]
     NoLibrary(#[source] NvmlError),
+    /// The process that loaded the library to try it ended.
+    #[error(
+        "NVIDIA driver: libnvidia-ml.so.1 ends the process that loads it; reinstall the driver"
+    )]
+    LibraryEnds,
     /// The kernel module is not loaded.
     #[error("NVIDIA driver: kernel module not loaded; run `modprobe nvidia`, or check `dmesg`")]
     NotLoaded(#[source] NvmlError),

@@ -35,6 +35,7 @@ pub use gpu::{Gpu, clear_metric};
 pub use metric::Metric;
 pub use nvml_wrapper::Nvml;
 pub use observation::{Activity, DriverCall, Event, Observation, Observed};
+pub use phasemeter_nvml_calls::load_library;
 pub use query_error::{LossReason, QueryError, UnsupportedReason};
 pub use search::{GpuAnswer, OpenDriver, Search};
 
@@ -44,11 +45,15 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long discovery waits for all GPUs at a time, once it has found one.
 const GPU_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The location of the driver's library.
+/// The location of the driver's library, and how it is tried.
 #[derive(Clone, Debug)]
 pub struct Driver {
     library: Option<PathBuf>,
+    trial: Option<Trial>,
 }
+
+/// Loads the driver's library where that can do no harm, before this process does.
+pub type Trial = fn() -> Result<(), DriverError>;
 
 /// The result of discovery.
 #[derive(Debug)]
@@ -102,13 +107,20 @@ impl Driver {
     /// The driver of this machine, as the dynamic linker finds it.
     #[must_use]
     pub const fn installed() -> Self {
-        Self { library: None }
+        Self { library: None, trial: None }
     }
 
     /// The driver with this library file.
     #[must_use]
     pub const fn at(library: PathBuf) -> Self {
-        Self { library: Some(library) }
+        Self { library: Some(library), trial: None }
+    }
+
+    /// The same driver, opened only after a successful trial: while a library is being loaded, other threads
+    /// can neither start nor end, and it may end the process.
+    #[must_use]
+    pub fn after(self, trial: Trial) -> Self {
+        Self { trial: Some(trial), ..self }
     }
 
     /// Lists the GPUs. GPUs that do not answer soon after the first are unresponsive.
@@ -130,8 +142,9 @@ impl Driver {
     /// Initializes the driver, as currently installed.
     ///
     /// # Errors
-    /// Returns an error if the driver cannot be initialized.
+    /// Returns an error if its trial fails, or it cannot be initialized.
     pub fn open(&self) -> Result<Nvml, DriverError> {
+        self.trial.map_or(Ok(()), |trial| trial())?;
         let mut builder = Nvml::builder();
         if let Some(library) = &self.library {
             builder.lib_path(library.as_os_str());

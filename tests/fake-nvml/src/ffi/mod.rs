@@ -16,6 +16,7 @@ mod gpm;
 mod handles;
 mod identity;
 mod lifecycle;
+mod load;
 mod mig;
 mod processes;
 mod raw;

@@ -1,0 +1,44 @@
+//! Loads the driver's library in a child process before this one does.
+//!
+//! While a library is being loaded, the C library keeps a lock that every thread takes when it starts. So one
+//! whose loading hangs, on a file system that does not answer or in its own code, would hang this process,
+//! and the command would not start; one that ends its process would end this one. Initializing the driver has
+//! no such effect, and happens in this process only, since it may take seconds.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use phasemeter_process::end_now;
+use phasemeter_sources::nvml::{DriverError, load_library};
+
+use crate::cli::LOAD_TRIAL;
+
+/// This program, even if its file was replaced.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Loads the library in a child process, and waits for that, on a thread that may wait for good.
+pub(super) fn load() -> Result<(), DriverError> {
+    let mut command = Command::new(PROGRAM);
+    command.arg0(env!("CARGO_PKG_NAME")).arg(LOAD_TRIAL).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Without a child, as near a limit of processes, there is no trial.
+    #[allow(clippy::zombie_processes, reason = "the thread that attends to the command reaps it")]
+    let Ok(child) = command.spawn() else { return Ok(()) };
+    let mut answer = Vec::new();
+    // A read error counts as the end.
+    let _ = child.stdout.map(|mut out| out.read_to_end(&mut answer));
+    if answer.is_empty() { Err(DriverError::LibraryEnds) } else { Ok(()) }
+}
+
+/// The body of the hidden command: answers once loading has ended, successfully or not.
+pub(super) fn child_main() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // Why it fails is found out by the parent, which then loads it.
+    let _ = load_library();
+    io::stdout().write_all(b"loaded")?;
+    io::stdout().flush()?;
+    // Without what the library would do at the end.
+    end_now(0)
+}
