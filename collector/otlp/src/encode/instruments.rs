@@ -20,7 +20,7 @@ pub(super) enum Kind {
 }
 
 /// A metric, or those of its streams that are in one set.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Instrument {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,

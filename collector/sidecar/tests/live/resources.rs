@@ -118,7 +118,7 @@ fn gpu_is_exported_as_hardware_by_one_of_two_runs_at_once() {
         let log = stderr(&second);
         assert!(log.contains("another run on this machine exports it as hardware"), "{log}");
 
-        let [first, second] = ["first", "second"].map(|name| at(name));
+        let [first, second] = ["first", "second"].map(at);
         let (of_first, of_second) = (resources(&first, "hw."), resources(&second, "hw."));
         let instance = |of| only(of)["service.instance.id"].clone();
         assert_ne!(instance(&of_first), instance(&of_second));
