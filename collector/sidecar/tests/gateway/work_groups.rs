@@ -203,7 +203,8 @@ fn gpu_that_two_models_share_is_counted_once_and_prices_neither() {
     assert_eq!(nano_usd(&report["work_groups"]["shared_usd"]), 180 * NANO_USD);
     let keys = ["phasemeter.work.gpu_state", MODEL];
     let shared = last(&captured, "phasemeter.work.gpu_cost", &keys);
-    assert_eq!(shared[&vec!["shared".to_owned(), String::new()]], 0.18);
+    let shared = shared[&vec!["shared".to_owned(), String::new()]];
+    assert_eq!((shared * 1e9).round() as u64, 180 * NANO_USD);
     let priced = captured.streams("phasemeter.work.unit_cost").into_keys();
     let priced: BTreeSet<_> = priced.filter_map(|it| it.get(MODEL).cloned()).collect();
     assert!(!priced.contains("b") && priced.contains("c"), "{priced:?}");
@@ -245,6 +246,7 @@ fn groups_are_limited_and_the_others_are_one() {
     let keys = ["otel.metric.overflow", MODEL];
     let done = last(&captured, "phasemeter.work.done", &keys);
     assert_eq!(done.len(), 257);
-    assert_eq!(done.values().sum::<f64>(), 7_000.0);
-    assert_eq!(done[&vec!["true".to_owned(), String::new()]], 7.0 * 744.0);
+    let done: BTreeMap<_, u64> = done.into_iter().map(|(key, sum)| (key, sum as u64)).collect();
+    assert_eq!(done.values().sum::<u64>(), 7_000);
+    assert_eq!(done[&vec!["true".to_owned(), String::new()]], 7 * 744);
 }
