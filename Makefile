@@ -9,11 +9,11 @@ CARGO_MUTANTS_VERSION := 27.1.0
 RUST_AUDIT_INFO_VERSION := 0.5.4
 # Seconds per fuzz target.
 FUZZ_SECONDS ?= 60
-# Length of the soak test.
-SOAK_SECONDS ?= 600
+# Length of a soak test; if empty, that of each part.
+SOAK_SECONDS ?=
 # How the files of a release are built.
 RELEASE_FLAGS ?= --release
-# Parts of the benchmark; if empty, all.
+# Parts of the benchmark or the soak test; if empty, all.
 PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
 # how many minutes it takes on two cores.
@@ -56,7 +56,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-demo test-backends stress soak-live generate policies bench fuzz mutants advisories \
+.PHONY: help demo test lint test-demo test-backends stress soak soak-live soak-fleet generate policies bench fuzz mutants advisories \
     sbom release collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -117,9 +117,17 @@ bench: toolchain peers ## measure cost and memory beside other programs, and com
 stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
 	tests/stress.sh
 
-soak-live: toolchain ## run the binary for SOAK_SECONDS (600) under random driver faults, signals, clock steps, kills and rejections
-	PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --workspace --locked --test live -- \
-	    --ignored --nocapture soak::
+soak: toolchain $(addprefix soak-,$(or $(PARTS),live fleet)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages
+
+SOAK := $(and $(SOAK_SECONDS),PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS)) cargo test --workspace --locked
+SOAK_TESTS := -- --ignored --nocapture soak::
+
+soak-live:
+	$(SOAK) --test live $(SOAK_TESTS)
+
+soak-fleet:
+	OTELCOL=$$($(COLLECTOR)) PROMETHEUS=$$(tests/collector/prometheus/build.sh) \
+	    $(SOAK) --test collector $(SOAK_TESTS)
 
 fuzz: toolchain $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use prost::Message;
@@ -23,8 +24,10 @@ use crate::otlp;
 use crate::output::print;
 use crate::run::{billionths, nano_usd};
 
-/// The number of GPUs if `FLEET_GPUS` is unset.
-const GPUS: usize = 1_000;
+/// The number of GPUs: `FLEET_GPUS`, or 1,000.
+pub(crate) fn gpus() -> usize {
+    std::env::var("FLEET_GPUS").map_or(1_000, |gpus| gpus.parse().unwrap())
+}
 
 /// The number of logs that the GPUs are divided among.
 const LOGS: usize = 10;
@@ -70,36 +73,46 @@ pub(crate) fn end(minutes: u64) -> u64 {
 /// phase.
 type Points = BTreeMap<(String, String), (u64, f64)>;
 
-/// Reads the points of a metric from a compressed file.
-fn read(mut archive: &[u8], name: &str) -> Points {
-    let mut found = Points::new();
-    while let Some((size, rest)) = archive.split_first_chunk() {
-        let size = u32::from_be_bytes(*size) as usize;
-        let (message, rest) = rest.split_at(size);
+/// The metrics of this name in a compressed file.
+pub(crate) fn metrics<'a>(
+    mut archive: &'a [u8],
+    name: &'a str,
+) -> impl Iterator<Item = Metric> + 'a {
+    let requests = std::iter::from_fn(move || {
+        if archive.is_empty() {
+            return None;
+        }
+        let (size, rest) = archive.split_first_chunk().unwrap();
+        let (message, rest) = rest.split_at(u32::from_be_bytes(*size) as usize);
         archive = rest;
         let mut bytes = Vec::new();
         StreamingDecoder::new(message).unwrap().read_to_end(&mut bytes).unwrap();
-        let request = ExportMetricsServiceRequest::decode(bytes.as_slice()).unwrap();
-        let scopes = request.resource_metrics.into_iter().flat_map(|it| it.scope_metrics);
-        for metric in scopes.flat_map(|scope| scope.metrics).filter(|it| it.name == name) {
-            let Some(Data::Sum(sum)) = metric.data else { panic!("{metric:?}") };
-            for point in sum.data_points {
-                let mut attributes = otlp::attributes(&point.attributes);
-                let mut of = |key| attributes.remove(key).unwrap();
-                let Some(Number::AsDouble(value)) = point.value else { panic!("{point:?}") };
-                let found = found.entry((of("hw.id"), of("phasemeter.phase"))).or_default();
-                *found = (found.0 + 1, value);
-            }
+        Some(ExportMetricsServiceRequest::decode(bytes.as_slice()).unwrap())
+    });
+    let scopes = requests.flat_map(|it| it.resource_metrics).flat_map(|it| it.scope_metrics);
+    scopes.flat_map(|scope| scope.metrics).filter(move |it| it.name == name)
+}
+
+/// Reads the points of a metric from a compressed file.
+fn read(archive: &[u8], name: &str) -> Points {
+    let mut found = Points::new();
+    for metric in metrics(archive, name) {
+        let Some(Data::Sum(sum)) = metric.data else { panic!("{metric:?}") };
+        for point in sum.data_points {
+            let mut attributes = otlp::attributes(&point.attributes);
+            let mut of = |key| attributes.remove(key).unwrap();
+            let Some(Number::AsDouble(value)) = point.value else { panic!("{point:?}") };
+            let found = found.entry((of("hw.id"), of("phasemeter.phase"))).or_default();
+            *found = (found.0 + 1, value);
         }
     }
-    assert!(archive.is_empty(), "{} bytes remain", archive.len());
     found
 }
 
 #[test]
 fn hour_of_fleet_reaches_compressed_file_whole() {
     let Some(otelcol) = Otelcol::find() else { return };
-    let gpus = std::env::var("FLEET_GPUS").map_or(GPUS, |gpus| gpus.parse().unwrap());
+    let gpus = gpus();
     let collector = otelcol.start_with(&["collector.yaml", "archive.yaml"], &[]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));

@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 
 use fake_nvml::Fake;
 
+use crate::expected::{Billed, accounts};
 use crate::otelcol::{Collector, Otelcol};
 use crate::otlp::Captured;
 use crate::server::free_ports;
 
 const GPU: &str = "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52";
-
-const NANOS: u64 = 1_000_000_000;
 
 /// Nano-dollars per second at $3.60 per hour.
 const NANO_USD: u64 = 1_000_000;
@@ -113,34 +112,6 @@ fn points(captured: &Captured) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// Nanoseconds of each phase, by the definition: the phase of a second is that of its mean. The page names a
-/// pod, so that idle time is held.
-fn phases(points: &BTreeMap<u64, u64>) -> BTreeMap<&'static str, u64> {
-    // By second: observed time, and percent × time.
-    let mut seconds: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    for ((&from, &percent), (&to, _)) in points.iter().zip(points.iter().skip(1)) {
-        let mut at = from;
-        while at < to {
-            let end = to.min((at / NANOS + 1) * NANOS);
-            let (time, weighted) = seconds.entry(at / NANOS).or_default();
-            *time += end - at;
-            *weighted += (end - at) * percent;
-            at = end;
-        }
-    }
-    let mut phases = BTreeMap::new();
-    for (time, weighted) in seconds.into_values() {
-        let phase = match weighted {
-            it if it < 10 * time => "idle_held",
-            it if it < 70 * time => "underutilized",
-            it if it < 90 * time => "productive",
-            _ => "compute_bound",
-        };
-        *phases.entry(phase).or_default() += time;
-    }
-    phases
-}
-
 /// The last points of a sum by phase, in billionths.
 fn sums(captured: &Captured, metric: &str) -> BTreeMap<String, u64> {
     let last = captured.last(metric, GPU).into_iter();
@@ -170,7 +141,10 @@ fn scraped_page_comes_back_with_its_bill_to_the_nano_dollar() {
     let points = points(&captured);
     let values: std::collections::BTreeSet<u64> = points.values().copied().collect();
     assert_eq!(values, SCRIPT.map(u64::from).into(), "of {} scrapes", points.len());
-    let nanos = phases(&points);
+    // The page names a pod, so that idle time is held.
+    let end = *points.keys().next_back().unwrap();
+    let readings = points.iter().map(|(at, percent)| (*at, Some(*percent))).collect();
+    let nanos = accounts(&readings, &Billed { stale_after: u64::MAX, end, idle: "idle_held" });
     let expected = |scale: fn(u64) -> u64| -> BTreeMap<String, u64> {
         nanos.iter().map(|(phase, nanos)| ((*phase).to_owned(), scale(*nanos))).collect()
     };

@@ -17,13 +17,19 @@
 )]
 
 // Test support.
+mod expected;
+mod gateway_process;
 #[path = "../../collector/otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
+#[path = "../nodes/mod.rs"]
+mod nodes;
 mod otelcol;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod output;
 mod prometheus;
+#[path = "../relay/mod.rs"]
+mod relay;
 mod run;
 mod script;
 mod server;
@@ -39,4 +45,5 @@ mod gateway;
 mod identity;
 mod pipelines;
 mod replicas;
+mod soak;
 mod work;

@@ -55,9 +55,22 @@ impl Otelcol {
 
     /// Starts it with these unmodified files and variables.
     pub(crate) fn start_with(&self, files: &[&str], variables: &[(&str, &str)]) -> Collector {
+        self.start_merged(files, &[], variables)
+    }
+
+    /// Starts it with these unmodified files, merged with configuration in YAML, and variables.
+    pub(crate) fn start_merged(
+        &self,
+        files: &[&str],
+        merged: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Collector {
         let (server, [_, grpc, http, prometheus]) = Server::start("/", |ports, dir| {
             let mut command = self.command(None, files, dir);
             command.args(["--config", NO_METRICS]);
+            for yaml in merged {
+                command.arg("--config").arg(format!("yaml:{yaml}"));
+            }
             let names = ["OTELCOL_HEALTH", "OTELCOL_GRPC", "OTELCOL_HTTP", "OTELCOL_PROMETHEUS"];
             for (name, port) in names.iter().zip(ports) {
                 command.env(name, port.to_string());
@@ -72,6 +85,11 @@ impl Otelcol {
 }
 
 impl Collector {
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     /// The Prometheus scrape page.
     pub(crate) fn page(&self) -> String {
         get(self.prometheus, "/metrics").unwrap()

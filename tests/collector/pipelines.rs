@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,11 +15,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics,
 };
 use phasemeter_otlp::EncodedRequest;
-use phasemeter_otlp::delivery::{Client, Config, Destination};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::fleet::{self, log};
+use crate::gateway_process::{Gateway, TIMEOUT, phasemeter};
 use crate::otelcol::Otelcol;
 use crate::prometheus::{Prometheus, Running};
 use crate::run::{Run, billionths, nano_usd};
@@ -36,11 +33,6 @@ const EVERY: u64 = 15;
 
 /// The second of the first scrape, a whole minute.
 const START: u64 = 1_785_110_400;
-
-/// Deadline of an export on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
-
-const TERM: i32 = 15;
 
 /// The cost of each GPU of a report, in nano-dollars.
 fn reported(report: &Value) -> BTreeMap<String, u64> {
@@ -89,7 +81,7 @@ fn audited_logs_reach_prometheus() {
     let Some(prometheus) = Prometheus::find() else { return };
     let prometheus = prometheus.start();
     let dir = tempfile::tempdir().unwrap();
-    let mut command = phasemeter(&prometheus);
+    let mut command = phasemeter(&prometheus.otlp());
     command.args(["audit", "--price=2", "--format=json", "--otlp"]).current_dir(dir.path());
     for (number, gpus) in [0..40, 40..64].into_iter().enumerate() {
         let name = format!("{number}.csv");
@@ -105,71 +97,6 @@ fn audited_logs_reach_prometheus() {
     let other: Vec<_> = counts.iter().filter(|(_, count)| *count != 10.0).collect();
     assert!(other.is_empty() && !counts.is_empty(), "each minute and the last row: {other:?}");
     assert_equal(&stored(&prometheus, Some(fleet::end(10))), &reported(&report));
-}
-
-/// The binary, with metrics sent to Prometheus.
-fn phasemeter(prometheus: &Running) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    command.env_clear().stdin(Stdio::null());
-    command.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", prometheus.otlp());
-    command.env("OTEL_TRACES_EXPORTER", "none").env("OTEL_LOGS_EXPORTER", "none");
-    command
-}
-
-/// A gateway, stopped by [`Gateway::stop`].
-struct Gateway {
-    child: Child,
-    address: String,
-    directory: TempDir,
-}
-
-impl Gateway {
-    fn start(mut command: Command) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        command.args([
-            "gateway",
-            "--listen=127.0.0.1:0",
-            "--price=3.6",
-            "--hold=0.01",
-            "--stale-after=45",
-            // Readings have fixed times.
-            "--max-age=315360000",
-        ]);
-        command.args(["--no-default-policies", "--report"]);
-        command.arg(directory.path().join("report.json")).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = loop {
-            let line = log.next().unwrap().unwrap();
-            if let Some((_, address)) = line.split_once("receiving OTLP on ") {
-                break address.split_whitespace().next().unwrap().to_owned();
-            }
-        };
-        thread::spawn(move || log.for_each(drop));
-        Self { child, address, directory }
-    }
-
-    /// Sends it these requests over gRPC, in order.
-    fn send(&self, requests: impl IntoIterator<Item = EncodedRequest>) {
-        let endpoint = format!("http://{}", self.address);
-        let variable = |name: &str| match name {
-            "OTEL_EXPORTER_OTLP_ENDPOINT" => Some(endpoint.clone()),
-            "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
-            _ => None,
-        };
-        let config = Config::read(Destination::Environment, variable).unwrap().unwrap();
-        let client = Client::start(&config).unwrap();
-        requests.into_iter().for_each(|request| client.enqueue_waiting(request, TIMEOUT));
-        assert!(client.flush(TIMEOUT).all_sent());
-    }
-
-    /// Stops it, and returns its report.
-    fn stop(mut self) -> Value {
-        phasemeter_process::send(self.child.id(), TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        let report = fs::read(self.directory.path().join("report.json")).unwrap();
-        serde_json::from_slice(&report).unwrap()
-    }
 }
 
 /// The scrapes of all nodes in the order of time. Each node is scraped at instants of its own.
@@ -208,6 +135,9 @@ fn scrape(node: u64, millis: u64) -> EncodedRequest {
     EncodedRequest::metrics(&ExportMetricsServiceRequest { resource_metrics: vec![group] })
 }
 
+/// Options of a gateway that bills what it receives at once. The readings have fixed times.
+const AT_ONCE: [&str; 3] = ["--hold=0.01", "--stale-after=45", "--max-age=315360000"];
+
 /// The second after the last scrape.
 const END: u64 = START + (SCRAPES + 1) * EVERY;
 
@@ -215,7 +145,7 @@ const END: u64 = START + (SCRAPES + 1) * EVERY;
 fn fleet_with_skewed_scrapes_reaches_prometheus_through_a_gateway() {
     let Some(prometheus) = Prometheus::find() else { return };
     let prometheus = prometheus.start();
-    let gateway = Gateway::start(phasemeter(&prometheus));
+    let gateway = Gateway::start(phasemeter(&prometheus.otlp()), &AT_ONCE);
     gateway.send(scrapes());
     let reported = reported(&gateway.stop());
     assert_eq!(reported.len() as u64, NODES * GPUS_PER_NODE);
@@ -234,12 +164,9 @@ fn backlog_after_an_outage_reaches_prometheus_through_ten_consumers() {
     let endpoint = format!("http://{address}/api/v1/otlp/v1/metrics");
     let variables = [("OTELCOL_PROMETHEUS_OTLP", endpoint.as_str()), ("OTELCOL_CONSUMERS", "10")];
     let collector = otelcol.start_with(&["collector.yaml", "prometheus.yaml"], &variables);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    command.env_clear().stdin(Stdio::null());
-    command.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", format!("http://{}", collector.grpc));
+    let mut command = phasemeter(&format!("http://{}", collector.grpc));
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-    command.env("OTEL_TRACES_EXPORTER", "none").env("OTEL_LOGS_EXPORTER", "none");
-    let gateway = Gateway::start(command);
+    let gateway = Gateway::start(command, &AT_ONCE);
     gateway.send(scrapes());
     let reported = reported(&gateway.stop());
     let prometheus = prometheus.start_at(Some(address), None);

@@ -25,7 +25,7 @@ pub(crate) struct Prometheus {
 #[derive(Debug)]
 pub(crate) struct Running {
     server: Server,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 /// A sample of a query's result: labels and value.

@@ -1,5 +1,5 @@
 //! The binary for minutes under random faults of the driver, signals, steps of the clock, kills and
-//! rejections: `make soak-live`.
+//! rejections: `make soak PARTS=live`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -98,7 +98,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 #[test]
-#[ignore = "takes minutes: make soak-live"]
+#[ignore = "takes minutes: make soak PARTS=live"]
 fn run_survives_random_faults_signals_and_clock_steps() {
     let (length, seed) = (variable(SECONDS, DEFAULT_SECONDS), variable(SEED, 1));
     println!("{length} s, seed {seed}");
@@ -189,7 +189,7 @@ fn run_survives_random_faults_signals_and_clock_steps() {
 
 /// Scenario and guarantee of [`crate::claims`], for minutes.
 #[test]
-#[ignore = "takes minutes: make soak-live"]
+#[ignore = "takes minutes: make soak PARTS=live"]
 fn every_second_is_claimed_once_under_random_kills_rejections_and_clock_steps() {
     let (length, seed) = (variable(SECONDS, DEFAULT_SECONDS), variable(SEED, 1));
     println!("{length} s, seed {seed}");
