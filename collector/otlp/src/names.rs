@@ -39,6 +39,8 @@ pub mod attribute {
     pub const EXPERIMENT_TAG: &str = "phasemeter.experiment.tag";
     /// Why a value is not metered.
     pub const GATEWAY_DROP_REASON: &str = "phasemeter.gateway.drop.reason";
+    /// What becomes of the metrics of a GPU.
+    pub const GATEWAY_GPU_STATE: &str = "phasemeter.gateway.gpu.state";
     /// The clock of a frequency.
     pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
     /// Seconds without readings.
@@ -224,7 +226,7 @@ pub mod metric {
     pub const EXPORTER_QUEUE_CAPACITY: &str = "phasemeter.exporter.queue.capacity";
     /// Size of encoded requests queued or in flight.
     pub const EXPORTER_QUEUE_SIZE: &str = "phasemeter.exporter.queue.size";
-    /// GPUs that are metered.
+    /// GPUs whose metrics were received, by what becomes of them.
     pub const GATEWAY_GPUS: &str = "phasemeter.gateway.gpus";
     /// Values of GPUs and counters that are not metered, by reason.
     pub const GATEWAY_VALUES_DROPPED: &str = "phasemeter.gateway.values.dropped";

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
+use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::{age, seconds};
@@ -54,6 +56,16 @@ pub struct GatewayArgs {
     /// outage is metered. Older ones are dropped, as those more than 5 min ahead are.
     #[arg(long, value_name = "SECONDS", default_value = "86400", value_parser = age)]
     pub max_age: Nanos,
+
+    /// Most GPUs that are metered, up to 0.13 MiB of memory each. The metrics of those that are first seen when
+    /// there are so many pass; they are counted, and named in the log.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = ReadingBuffer::MAX_GPUS,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000)
+    )]
+    pub max_gpus: usize,
 
     /// GPU that another meter bills, by UUID. Repeatable.
     #[arg(long, value_name = "UUID")]

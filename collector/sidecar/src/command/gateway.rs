@@ -45,8 +45,8 @@ use super::work_intake::by_hour;
 use super::work_serving::WorkServing;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, DropCounts, Exclusions, FarFromClock, GatewayBilling, GatewayStatus, Intake,
-    Metered, Replicas, SpanSummary, Unplaced,
+    CounterIntake, DropCounts, Exclusions, FarFromClock, GatewayBilling, GatewayCounts,
+    GatewayStatus, Intake, Metered, Replicas, SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use crate::policies::{PolicyManager, Worker};
@@ -124,7 +124,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         pipeline.leave_out_unit_costs();
     }
     let spans = spans.map(|costs| SpanPricing::start(costs, &mut pipeline));
-    let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after);
+    let mut buffer = ReadingBuffer::new(args.hold, args.basis, args.metering.meter.stale_after)
+        .with_max_gpus(args.max_gpus);
     if let Some(claims) = &claims {
         claims.resume(&mut pipeline);
         // What an earlier gateway has billed may arrive again.
@@ -161,8 +162,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     gateway.run(&metered, &signals, until, |pipeline, gpus| {
         health.step();
-        let mut claims = claims.iter_mut();
-        claims.try_for_each(|claims| claims.step(pipeline, gpus, delivery.as_ref()))
+        claims.iter_mut().try_for_each(|claims| claims.step(pipeline, gpus, delivery.as_ref()))
     })?;
     let is_cut = signals.cut();
     health.end();
@@ -271,7 +271,7 @@ impl Gateway<'_> {
             self.record(work);
             let released = self.buffer.release(now);
             self.meter(&released)?;
-            self.status.set(self.billing.gpus().len(), self.drop_counts());
+            self.status.set(self.counts());
             self.price_spans()?;
             step(&mut self.pipeline, self.billing.gpus())?;
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
@@ -325,18 +325,18 @@ impl Gateway<'_> {
         }
     }
 
-    /// Values that arrived too late, or of too many GPUs or counters.
-    fn late(&self) -> u64 {
-        self.billing.summary().late + self.buffer.dropped() + self.counters.dropped()
-    }
-
-    fn drop_counts(&self) -> DropCounts {
+    /// What is metered so far, and what is not.
+    fn counts(&self) -> GatewayCounts {
         let far = [self.intake.far_from_clock(), self.counters.far_from_clock()];
-        DropCounts {
-            late: self.late(),
+        let over_limit = self.buffer.over_limit();
+        let dropped = DropCounts {
+            late: self.billing.summary().late + self.buffer.dropped() + self.counters.dropped(),
             ahead: far.iter().map(|it| it.ahead.total()).sum(),
             old: far.iter().map(|it| it.old.total()).sum(),
-        }
+            over_limit: over_limit.values(),
+        };
+        let gpus = self.billing.gpus().len();
+        GatewayCounts { gpus, gpus_over_limit: over_limit.count(), dropped }
     }
 
     /// Values whose time was far from the clock.
@@ -378,7 +378,7 @@ impl Gateway<'_> {
         self.serving.find(&mut self.counters, Some(Timestamp::LAST));
         self.meter(&released)?;
         self.serving.pass_all(&self.billing, &mut self.pipeline);
-        let far_from_clock = self.far_from_clock();
+        let (far_from_clock, counts) = (self.far_from_clock(), self.counts());
         let Self {
             mut pipeline, spans, scheduler, billing, buffer, ledger, intake, counters, ..
         } = self;
@@ -392,7 +392,7 @@ impl Gateway<'_> {
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let late = intake.late().clone();
         let excess = buffer.dropped().saturating_sub(late.total()) + counters.dropped();
-        let dropped = Dropped { late, far_from_clock, excess };
+        let dropped = Dropped { late, far_from_clock, excess, counts };
         let mut notes = mappings::notes(buffer.added_up(), buffer.refused());
         notes.extend(gateway_notes::covered_by(intake.covered_by()));
         Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped, notes })

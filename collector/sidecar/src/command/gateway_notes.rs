@@ -5,15 +5,17 @@
 use phasemeter_meter::units::Nanos;
 
 use super::senders::{counted, named};
-use crate::gateway::{FarFromClock, GatewaySummary, Pauses, SenderCounts};
+use crate::gateway::{FarFromClock, GatewayCounts, GatewaySummary, Pauses, SenderCounts};
 
 /// Values that were not metered.
 pub(super) struct Dropped {
     /// Those whose time was billed before they arrived.
     pub(super) late: SenderCounts,
     pub(super) far_from_clock: FarFromClock,
-    /// Those of too many GPUs or counters.
+    /// Those of too many instants or counters.
     pub(super) excess: u64,
+    /// Of GPUs over the limit, and how many are not over it.
+    pub(super) counts: GatewayCounts,
 }
 
 /// What was not billed or not observed, and why. `max_age`: that of values.
@@ -24,7 +26,8 @@ pub(super) fn sentences(
 ) -> Vec<String> {
     let GatewaySummary { started, unobserved, absent, billed_elsewhere, billed_twice, late } =
         *summary;
-    let Dropped { late: late_by, far_from_clock: FarFromClock { ahead, old }, excess } = dropped;
+    let Dropped { late: late_by, far_from_clock: FarFromClock { ahead, old }, excess, counts } =
+        dropped;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
     if started > 0 {
@@ -65,7 +68,18 @@ pub(super) fn sentences(
     }
     if *excess > 0 {
         let values = counted(*excess, "value");
-        sentences.push(format!("{values} dropped: of too many GPUs or counters"));
+        sentences.push(format!("{values} dropped: of too many instants or counters"));
+    }
+    let GatewayCounts { gpus, gpus_over_limit, dropped } = counts;
+    if *gpus_over_limit > 0 {
+        let (are, their) = match gpus_over_limit {
+            1 => ("1 GPU is".to_owned(), "its"),
+            several => (format!("{several} GPUs are"), "their"),
+        };
+        let values = counted(dropped.over_limit, "value");
+        sentences.push(format!(
+            "{are} not metered, over the limit of {gpus}, and {their} {values} dropped; raise --max-gpus"
+        ));
     }
     sentences
 }

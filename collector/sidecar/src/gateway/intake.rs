@@ -13,9 +13,10 @@ use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
+use phasemeter_rules::text::clean;
 use phasemeter_sources::mapping::{
-    ArrivedAt, GpuId, Inserted, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint,
-    UnitChecks, UnitNotice,
+    ArrivedAt, GpuId, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint, UnitChecks,
+    UnitNotice,
 };
 use tracing::{info, warn};
 
@@ -56,8 +57,9 @@ pub struct Intake {
     covered_by: SenderCounts,
     /// Number of values whose time was billed before they arrived, by sender.
     late: SenderCounts,
-    /// Limits messages about refused points.
+    /// Limits messages about refused points, and about GPUs over the limit.
     refusals: LogLimiter<()>,
+    over_limit: LogLimiter<()>,
     pods: Vec<SeenPod>,
     meters: Vec<String>,
 }
@@ -92,6 +94,7 @@ impl Intake {
             covered_by: SenderCounts::default(),
             late: SenderCounts::default(),
             refusals: LogLimiter::default(),
+            over_limit: LogLimiter::default(),
             pods: Vec::new(),
             meters: Vec::new(),
         }
@@ -144,6 +147,7 @@ impl Intake {
             covered_by,
             late,
             refusals,
+            over_limit,
             pods,
             meters,
         } = self;
@@ -193,16 +197,19 @@ impl Intake {
                 let is_utilization = value.quantity == Some(Quantity::Utilization);
                 let pod = value.gpu.pod.clone().filter(|_| is_utilization);
                 let arrival = ArrivedAt { at: arrived, ahead: at.since(now) };
-                let Inserted { gpu, refusal, is_late } = buffer.insert(value, arrival);
-                if let Some(refusal) = refusal {
+                let inserted = buffer.insert(value, arrival);
+                if let Some(refusal) = inserted.refusal {
                     log_refusal(&refusal, refusals);
                 }
-                if is_late {
+                if let Some(gpu) = inserted.over_limit {
+                    log_over_limit(&gpu, buffer.identities().len(), over_limit);
+                }
+                if inserted.is_late {
                     late.add(&sender);
                 }
                 let pod =
                     pod.map(|PodLabels { uid, namespace, name }| Pod { uid, namespace, name });
-                let gpu = gpu.filter(|_| is_utilization);
+                let gpu = inserted.gpu.filter(|_| is_utilization);
                 pods.extend(gpu.map(|gpu| SeenPod { gpu, at, pod }));
             }
         });
@@ -215,6 +222,19 @@ fn log_refusal(refusal: &RejectedPoint, limiter: &mut LogLimiter<()>) {
     match suppressed.or(refusal.is_first.then_some(0)) {
         Some(0) => warn!("{refusal}"),
         Some(suppressed) => warn!("{refusal} ({suppressed} messages like this suppressed)"),
+        None => {}
+    }
+}
+
+/// Logs that a GPU is not metered, since so many are; some of several.
+fn log_over_limit(gpu: &str, metered: usize, limiter: &mut LogLimiter<()>) {
+    let text = || {
+        let gpu = clean(gpu);
+        format!("GPU {gpu} is not metered: {metered} others are, the limit; raise --max-gpus")
+    };
+    match limiter.permit((), Instant::now()) {
+        Some(0) => warn!("{}", text()),
+        Some(suppressed) => warn!("{} ({suppressed} messages like this suppressed)", text()),
         None => {}
     }
 }

@@ -35,18 +35,22 @@ fn requests(meter: &Meter, receiver: Arc<ReceiverStats>) {
 }
 
 fn gpus(meter: &Meter, status: Arc<GatewayStatus>) {
+    let [metered, over_limit] =
+        ["metered", "over_limit"].map(|state| [KeyValue::new(attribute::GATEWAY_GPU_STATE, state)]);
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     meter
         .i64_observable_up_down_counter(metric::GATEWAY_GPUS)
         .with_unit("{gpu}")
-        .with_description("GPUs that are metered")
+        .with_description("GPUs whose metrics were received, by what becomes of them")
         .with_callback(move |observer| {
-            observer.observe(i64::try_from(status.gpus()).unwrap_or(i64::MAX), &[]);
+            observer.observe(number(status.gpus()), &metered);
+            observer.observe(number(status.gpus_over_limit()), &over_limit);
         })
         .build();
 }
 
 fn values(meter: &Meter, status: Arc<GatewayStatus>) {
-    let [late, ahead, old] = ["late", "ahead", "old"]
+    let [late, ahead, old, over_limit] = ["late", "ahead", "old", "over_limit"]
         .map(|reason| [KeyValue::new(attribute::GATEWAY_DROP_REASON, reason)]);
     meter
         .u64_observable_counter(metric::GATEWAY_VALUES_DROPPED)
@@ -57,6 +61,7 @@ fn values(meter: &Meter, status: Arc<GatewayStatus>) {
             observer.observe(dropped.late, &late);
             observer.observe(dropped.ahead, &ahead);
             observer.observe(dropped.old, &old);
+            observer.observe(dropped.over_limit, &over_limit);
         })
         .build();
 }

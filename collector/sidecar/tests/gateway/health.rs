@@ -50,7 +50,7 @@ fn grpc(address: &str, method: &str, message: &[u8]) -> (Vec<u8>, String) {
 }
 
 /// Asks until the answer is this one.
-fn until(address: &str, path: &str, is_expected: impl Fn(u16, &str) -> bool) -> String {
+pub(crate) fn until(address: &str, path: &str, is_expected: impl Fn(u16, &str) -> bool) -> String {
     let began = Instant::now();
     loop {
         let (status, body) = ask(address, "GET", path);
@@ -63,7 +63,7 @@ fn until(address: &str, path: &str, is_expected: impl Fn(u16, &str) -> bool) -> 
 }
 
 /// The value of a series on a page of Prometheus, whose labels contain `label`.
-fn value(page: &str, name: &str, label: &str) -> Option<f64> {
+pub(crate) fn value(page: &str, name: &str, label: &str) -> Option<f64> {
     let line = page.lines().find(|line| line.starts_with(name) && line.contains(label))?;
     line.rsplit_once(' ')?.1.parse().ok()
 }

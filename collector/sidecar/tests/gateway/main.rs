@@ -12,6 +12,7 @@ mod claimed;
 mod command;
 mod dcgm;
 mod files;
+mod gpu_limit;
 mod health;
 mod identities;
 mod instruments;

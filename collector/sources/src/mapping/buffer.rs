@@ -5,28 +5,25 @@
 //! of other meters is known to be billed by them or not. Must not depend on clocks: the time of arrival
 //! is an argument.
 
-use std::collections::HashMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MIG_PROFILES, MissingReason};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::agreed::Origin;
+use super::arrival::ArrivedAt;
 use super::coverage::Coverage;
 use super::coverage_table::CoverageTable;
 use super::held_gpu::{HeldGpu, HeldReading};
 use super::identity::{GpuLabels, MigInstance};
 use super::instant::Instant;
+use super::known_gpus::{GpusOverLimit, KnownGpus, Number};
 use super::point::PodLabels;
 use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
-
-/// Maximum number of GPUs. Labels come from anywhere, and each GPU takes memory for good.
-const MAX_GPUS: usize = 4_096;
 
 /// Maximum number of instants that are held per GPU: 90 s at ten per second.
 const MAX_INSTANTS: usize = 1_024;
@@ -37,37 +34,17 @@ const MAX_INSTANCES: usize = 16;
 /// The beginning of the names of attributes of a pod.
 const POD: &str = "k8s.";
 
-/// The attribute with the host of a GPU.
-const HOST: &str = "host.name";
-
 /// Holds values and releases readings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReadingBuffer {
     hold: Nanos,
     preferred: Option<Basis>,
     stale_after: Option<Nanos>,
-    indices: HashMap<String, usize>,
-    identities: Vec<GpuIdentity>,
+    known: KnownGpus,
     gpus: Vec<HeldGpu>,
     coverage: CoverageTable,
     refused: RejectedPoints,
     dropped: u64,
-}
-
-/// When a value arrived, by a clock that may run backwards between GPUs, but counts as standing still if it does for
-/// one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ArrivedAt {
-    /// When it arrived.
-    pub at: Nanos,
-    /// By how much its own time is later.
-    pub ahead: Nanos,
-}
-
-impl From<Nanos> for ArrivedAt {
-    fn from(at: Nanos) -> Self {
-        Self { at, ahead: Nanos::ZERO }
-    }
 }
 
 /// What became of a value.
@@ -79,25 +56,51 @@ pub struct Inserted {
     pub refusal: Option<RejectedPoint>,
     /// Whether it was dropped, since the readings of its time had been released.
     pub is_late: bool,
+    /// The name of its GPU, if it is the first value of one over the limit.
+    pub over_limit: Option<String>,
 }
 
 impl ReadingBuffer {
+    /// Maximum number of GPUs, unless configured: those over it are not read.
+    pub const MAX_GPUS: usize = 10_000;
+
     /// Holds each instant for this long after it has arrived and its time has come, so that no sender whose clock is
     /// ahead makes values of another one late. `preferred`: the utilization source for billing; if `None` or
     /// lacking, the first that a GPU has. `stale_after`: of every GPU; if `None`, three times the
     /// interval of its first readings.
     #[must_use]
     pub fn new(hold: Nanos, preferred: Option<Basis>, stale_after: Option<Nanos>) -> Self {
-        Self { hold, preferred, stale_after, ..Self::default() }
+        Self {
+            hold,
+            preferred,
+            stale_after,
+            known: KnownGpus::up_to(Self::MAX_GPUS),
+            gpus: Vec::new(),
+            coverage: CoverageTable::default(),
+            refused: RejectedPoints::default(),
+            dropped: 0,
+        }
+    }
+
+    /// With this maximum number of GPUs: the first ones are read, others are not.
+    #[must_use]
+    pub fn with_max_gpus(self, max: usize) -> Self {
+        Self { known: KnownGpus::up_to(max), ..self }
     }
 
     /// The GPUs so far, in order of first appearance.
     #[must_use]
     pub fn identities(&self) -> &[GpuIdentity] {
-        &self.identities
+        self.known.identities()
     }
 
-    /// Number of values that were dropped: they came too late, or there are too many GPUs or instants.
+    /// The GPUs that are not read, since there are too many.
+    #[must_use]
+    pub const fn over_limit(&self) -> &GpusOverLimit {
+        self.known.over_limit()
+    }
+
+    /// Number of values of GPUs that were dropped: they came too late, or there are too many instants.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped
@@ -118,15 +121,15 @@ impl ReadingBuffer {
         sender: &str,
         arrived: Nanos,
     ) {
-        match self.indices.get(name) {
-            Some(gpu) => self.coverage.cover(*gpu, from, to),
+        match self.known.number(name) {
+            Some(gpu) => self.coverage.cover(gpu, from, to),
             None => self.coverage.cover_pending(name, (from, to), sender, arrived),
         }
     }
 
     /// The GPUs of which only the shares of pods are known, which were added up.
     pub fn added_up(&self) -> impl Iterator<Item = &GpuIdentity> {
-        let gpus = self.gpus.iter().zip(&self.identities);
+        let gpus = self.gpus.iter().zip(self.identities());
         gpus.filter(|(gpu, _)| gpu.shares.are_added).map(|(_, identity)| identity)
     }
 
@@ -154,12 +157,20 @@ impl ReadingBuffer {
     pub fn insert(&mut self, value: GpuValue, arrival: impl Into<ArrivedAt>) -> Inserted {
         let ArrivedAt { at: arrived, ahead } = arrival.into();
         let GpuValue { gpu: labels, at, quantity, rank, basis, value } = value;
-        if labels.is_of_any_hardware && !self.indices.contains_key(&labels.id.name()) {
+        if labels.is_of_any_hardware && self.known.number(&labels.id.name()).is_none() {
             return Inserted::default();
         }
-        let Some(index) = self.index(&labels) else {
-            self.dropped += 1;
-            return Inserted::default();
+        let index = match self.known.note(&labels) {
+            Number::Known(index) => index,
+            Number::New(index) => {
+                self.coverage.add_gpu(&labels.id.name());
+                self.gpus.push(HeldGpu::default());
+                index
+            }
+            Number::OverLimit { is_first } => {
+                let over_limit = is_first.then(|| labels.id.name());
+                return Inserted { over_limit, ..Inserted::default() };
+            }
         };
         let inserted = Inserted { gpu: Some(index), ..Inserted::default() };
         let Some(quantity) = quantity else { return inserted };
@@ -217,7 +228,7 @@ impl ReadingBuffer {
             gpu.instants.pop_first();
             self.dropped += 1;
         }
-        let refusal = self.identities.get(index).filter(|_| refused > 0).map(|identity| {
+        let refusal = self.known.identities().get(index).filter(|_| refused > 0).map(|identity| {
             let gpu = identity.name.clone();
             let refusal = RejectedPoint { sender, gpu, quantity, at, differing, is_first: false };
             self.refused.add(refused, refusal)
@@ -271,7 +282,7 @@ impl ReadingBuffer {
         };
         let of = self.gpus.iter_mut().enumerate().skip(gpus.start).take(gpus.len());
         for (index, gpu) in of {
-            let Some(identity) = self.identities.get_mut(index) else { continue };
+            let Some(identity) = self.known.identity_mut(index) else { continue };
             let coverage = self.coverage.of(index).unwrap_or(&nothing);
             while let Some(first) = gpu.instants.first_entry()
                 && is_due(first.get())
@@ -294,7 +305,7 @@ impl ReadingBuffer {
     /// Adds the profile of a MIG instance to the attributes of its GPU.
     fn note_instance(&mut self, index: usize, instance: MigInstance) {
         let (Some(gpu), Some(identity), Some(profile)) =
-            (self.gpus.get_mut(index), self.identities.get_mut(index), instance.profile)
+            (self.gpus.get_mut(index), self.known.identity_mut(index), instance.profile)
         else {
             return;
         };
@@ -308,7 +319,7 @@ impl ReadingBuffer {
     /// Sets the attributes of the pod of a GPU. Those of several pods that differ are removed.
     fn note_pod(&mut self, index: usize, pod: PodLabels) {
         let (Some(gpu), Some(identity)) =
-            (self.gpus.get_mut(index), self.identities.get_mut(index))
+            (self.gpus.get_mut(index), self.known.identity_mut(index))
         else {
             return;
         };
@@ -340,7 +351,7 @@ impl ReadingBuffer {
         pod: Option<&PodLabels>,
     ) {
         let (Some(gpu), Some(identity)) =
-            (self.gpus.get_mut(index), self.identities.get_mut(index))
+            (self.gpus.get_mut(index), self.known.identity_mut(index))
         else {
             return;
         };
@@ -375,43 +386,6 @@ impl ReadingBuffer {
                 Entry::Occupied(_) => {}
             }
         }
-    }
-
-    /// The index of a GPU, which is added if it is new; `None` if there are too many.
-    fn index(&mut self, labels: &GpuLabels) -> Option<usize> {
-        let GpuLabels { id, index, bus_id, model, host, .. } = labels;
-        let name = id.name();
-        let place = match self.indices.get(&name) {
-            Some(place) => *place,
-            None if self.gpus.len() >= MAX_GPUS => return None,
-            None => {
-                let place = self.gpus.len();
-                self.indices.insert(name.clone(), place);
-                self.coverage.add_gpu(&name);
-                self.identities.push(GpuIdentity {
-                    name,
-                    uuid: id.as_uuid().map(str::to_owned),
-                    ..GpuIdentity::default()
-                });
-                self.gpus.push(HeldGpu::default());
-                place
-            }
-        };
-        let identity = self.identities.get_mut(place)?;
-        if identity.bus_id.is_none() {
-            identity.bus_id.clone_from(bus_id);
-        }
-        let own_index = || id.as_uuid().map_or_else(|| id.id().parse().ok(), |_| None);
-        identity.index = identity.index.or(*index).or_else(own_index);
-        if identity.model.is_none() {
-            identity.model = model.as_deref().map(driver_name).map(str::to_owned);
-        }
-        if let Some(host) = host
-            && !identity.attributes.contains_key(HOST)
-        {
-            identity.attributes.insert(HOST.to_owned(), host.clone());
-        }
-        Some(place)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod agreed;
 mod allocations;
+mod arrival;
 mod buffer;
 mod coverage;
 mod coverage_table;
@@ -21,6 +22,7 @@ mod holder;
 mod identity;
 mod increases;
 mod instant;
+mod known_gpus;
 mod meaning;
 mod point;
 mod point_labels;
@@ -33,7 +35,8 @@ mod unit;
 mod unit_check;
 mod value;
 
-pub use self::buffer::{ArrivedAt, Inserted, ReadingBuffer};
+pub use self::arrival::ArrivedAt;
+pub use self::buffer::{Inserted, ReadingBuffer};
 pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub use self::gpu_id::GpuId;
@@ -41,6 +44,7 @@ pub use self::held_gpu::HeldReading;
 pub(crate) use self::held_gpu::SAME_INSTANT;
 pub use self::holder::Holder;
 pub use self::identity::{GpuLabels, MigInstance, sender_name};
+pub use self::known_gpus::GpusOverLimit;
 pub use self::point::{PodLabels, Point};
 pub use self::rejected_point::RejectedPoint;
 pub use self::rule::GpuValue;

@@ -78,4 +78,6 @@ pub(super) enum LineError {
     TooManyPoints(usize),
     #[error("older than the samples before it; sort the file by time")]
     Late,
+    #[error("a GPU over the limit of {0}; audit the files of fewer GPUs at a time")]
+    TooManyGpus(usize),
 }

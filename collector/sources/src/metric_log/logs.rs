@@ -205,12 +205,17 @@ impl MetricLogs {
             return Ok(());
         };
         let dropped = self.buffer.dropped();
+        let over_limit = self.buffer.over_limit().values();
         // Each GPU has a time of its own, so that a wrong one costs no other.
         let Inserted { gpu, refusal, .. } = self.buffer.insert(value, Nanos(at.as_nanos()));
         self.released.extend(gpu.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
         let Some(log) = self.logs.get(index) else { return Ok(()) };
         if self.buffer.dropped() > dropped {
             self.rejected.record(log.name(), line, &LineError::Late);
+        }
+        if self.buffer.over_limit().values() > over_limit {
+            let error = LineError::TooManyGpus(ReadingBuffer::MAX_GPUS);
+            self.rejected.record(log.name(), line, &error);
         }
         if let Some(refusal) = refusal {
             self.rejected.record(log.name(), line, &refusal);
