@@ -16,9 +16,15 @@ mod live;
 mod log;
 mod memory;
 mod meter;
+#[path = "../../nodes/mod.rs"]
+mod nodes;
+mod otelcol;
 mod paths;
 mod polars;
 mod policies;
+mod process;
+#[path = "../../relay/mod.rs"]
+mod relay;
 mod situations;
 mod speed;
 mod worst;

@@ -5,33 +5,37 @@ use std::{env, fs};
 
 use crate::{BenchError, log};
 
-/// The target directory.
-pub(crate) struct Paths(PathBuf);
+/// The target directory, and the one of this program.
+pub(crate) struct Paths {
+    target: PathBuf,
+    programs: PathBuf,
+}
 
 impl Paths {
     /// Derives it from the path of this program and creates the directory for logs.
     pub(crate) fn find() -> Result<Self, BenchError> {
         let program = env::current_exe().map_err(BenchError::CurrentExe)?;
-        let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
-        let paths = Self(target.to_owned());
+        let programs = program.parent().unwrap_or(Path::new("target/release")).to_owned();
+        let target = programs.parent().unwrap_or(Path::new("target")).to_owned();
+        let paths = Self { target, programs };
         let files = paths.file("");
         fs::create_dir_all(&files).map_err(BenchError::at(&files))?;
         Ok(paths)
     }
 
-    /// The measured program.
+    /// The measured program, beside this one.
     pub(crate) fn phasemeter(&self) -> PathBuf {
-        self.0.join("release").join("phasemeter")
+        self.programs.join("phasemeter")
     }
 
     /// The Python with polars, if installed.
     pub(crate) fn python(&self) -> PathBuf {
-        self.0.join("bench-venv").join("bin").join("python")
+        self.target.join("bench-venv").join("bin").join("python")
     }
 
     /// A file in the directory of the bench.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join("bench").join(name)
+        self.target.join("bench").join(name)
     }
 
     /// This many logs of so many rows each, written if they do not exist.

@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that a client may send ahead per stream and per connection. Larger ones would be memory that
 /// is not in the budget.
-const STREAM_WINDOW: u32 = 64 << 10;
+const STREAM_WINDOW: u32 = CONNECTION_WINDOW;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 
 /// Maximum size of headers.

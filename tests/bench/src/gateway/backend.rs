@@ -24,6 +24,14 @@ impl Backend {
         Ok(Self { receiver, received })
     }
 
+    /// Its address.
+    pub(super) fn address(&self) -> SocketAddr {
+        match self.receiver.addresses().first() {
+            Some(ListenAddress::Tcp(address)) => *address,
+            _ => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        }
+    }
+
     /// Its endpoint.
     pub(crate) fn endpoint(&self) -> String {
         self.receiver.addresses().first().map(ListenAddress::endpoint).unwrap_or_default()

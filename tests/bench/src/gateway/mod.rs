@@ -1,10 +1,12 @@
-//! The gateway: the delay that it adds at 10,000 spans per second, its memory while the backend is down,
+//! The gateway: the delay that it adds at 10,000 spans per second, also over a slow link, its memory while the
+//! backend is down,
 //! and the price of spans at 1, 10 and 100 times the load of an LLM server.
 //!
 //! The backend is Phasemeter's own receiver, in this process, so that bytes are compared. Must not depend on
 //! how the gateway works.
 
 mod backend;
+mod link;
 #[path = "../../../llm/mod.rs"]
 mod llm;
 mod requests;
@@ -12,7 +14,6 @@ mod span_cost;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use wait4::Wait4;
 
 use crate::BenchError;
 use crate::paths::Paths;
+use crate::process::peak;
 
 /// Spans per request, and time between requests: 10,000 spans per second.
 const SPANS: u64 = 100;
@@ -52,40 +54,61 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let through = delays(&mut backend, &gateway.endpoint(), &requests)?;
     let used = gateway.stop()?;
     println!("{:28}{:>10}{:>10}{:>10}", "delay in ms", "p50", "p99", "max");
-    let millis = |delays: &[Duration], percent: usize| {
-        let last = delays.len().saturating_sub(1);
-        delays.get(last * percent / 100).map_or(f64::NAN, |delay| delay.as_secs_f64() * 1e3)
-    };
     let row = |name: &str, value: &dyn Fn(usize) -> f64| {
         println!("{name:28}{:>10.2}{:>10.2}{:>10.2}", value(50), value(99), value(100));
     };
-    row("direct", &|percent| millis(&direct, percent));
-    row("through the gateway", &|percent| millis(&through, percent));
-    row("added (p99 budget 5 ms)", &|percent| millis(&through, percent) - millis(&direct, percent));
+    row("direct", &|percent| direct.millis(percent));
+    row("through the gateway", &|percent| through.millis(percent));
+    row("added (p99 budget 5 ms)", &|percent| through.millis(percent) - direct.millis(percent));
     let cpu = used.cpu.as_secs_f64() / (INTERVAL.as_secs_f64() * REQUESTS as f64) * 100.0;
     println!("{REQUESTS} requests with the same bytes; {cpu:.1}% of a core\n");
+    link::bench(paths, &requests, &direct)?;
 
     let peak = peak_without_backend(paths)? as f64 / MEBIBYTE;
     println!("{peak:.1} MiB resident at most while the backend is down (budget 64 MiB)\n");
     span_cost::bench(paths)
 }
 
-/// Sends requests at their times, and returns how long each took to arrive, sorted. The bytes must be the
-/// same, in order.
+/// How long requests took to arrive.
+struct Delays {
+    /// Of each request, sorted.
+    each: Vec<Duration>,
+    /// From the first request to the arrival of the last.
+    took: Duration,
+}
+
+impl Delays {
+    /// A percentile in milliseconds.
+    fn millis(&self, percent: usize) -> f64 {
+        let last = self.each.len().saturating_sub(1);
+        self.each.get(last * percent / 100).map_or(f64::NAN, |delay| delay.as_secs_f64() * 1e3)
+    }
+}
+
+/// Sends requests at their times, and returns how long each took to arrive. The bytes must be the same, in order;
+/// several requests may arrive as one.
 fn delays(
     backend: &mut Backend,
     endpoint: &str,
     requests: &[EncodedRequest],
-) -> Result<Vec<Duration>, BenchError> {
+) -> Result<Delays, BenchError> {
     let client = client(endpoint)?;
     thread::scope(|scope| {
         let arrivals = scope.spawn(move || {
-            let arrive = |sent: &EncodedRequest| {
-                let received = backend.next(SOON).ok_or(BenchError::Forwarding)?;
-                let is_same = received.body() == sent.body();
-                if is_same { Ok(Instant::now()) } else { Err(BenchError::Forwarding) }
+            let (mut received, mut at) = (Vec::new(), Instant::now());
+            let mut arrive = |sent: &EncodedRequest| {
+                if received.is_empty() {
+                    let request = backend.next(SOON).ok_or(BenchError::Forwarding)?;
+                    (received, at) = (request.body().to_vec(), Instant::now());
+                }
+                let sent = sent.body();
+                if !received.starts_with(sent) {
+                    return Err(BenchError::Forwarding);
+                }
+                received.drain(..sent.len());
+                Ok(at)
             };
-            requests.iter().map(arrive).collect::<Result<Vec<_>, _>>()
+            requests.iter().map(&mut arrive).collect::<Result<Vec<_>, _>>()
         });
         let started = Instant::now();
         let mut sent = Vec::with_capacity(requests.len());
@@ -99,10 +122,11 @@ fn delays(
         if !is_sent {
             return Err(BenchError::Forwarding);
         }
-        let mut delays: Vec<_> =
+        let took = arrivals.last().map_or(Duration::ZERO, |last| last.duration_since(started));
+        let mut each: Vec<_> =
             sent.iter().zip(arrivals).map(|(sent, at)| at.duration_since(*sent)).collect();
-        delays.sort_unstable();
-        Ok(delays)
+        each.sort_unstable();
+        Ok(Delays { each, took })
     })
 }
 
@@ -178,20 +202,22 @@ impl Gateway {
         Ok(Self { child, address })
     }
 
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Stops it, and waits until it has delivered what it can. Its peak is that before it stopped.
     pub(crate) fn stop(self) -> Result<Used, BenchError> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(&path).map_err(BenchError::at(Path::new(&path)))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes = peak.and_then(|it| it.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        let peak = peak(self.child.id())?;
         let pid = rustix::process::Pid::from_child(&self.child);
         let killed = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         killed.map_err(|error| BenchError::Network(error.into()))?;
         let usage = self.child.wait4().map_err(BenchError::Network)?.rusage;
-        Ok(Used { cpu: usage.utime + usage.stime, peak: kibibytes.unwrap_or_default() * 1024 })
+        Ok(Used { cpu: usage.utime + usage.stime, peak })
     }
 }

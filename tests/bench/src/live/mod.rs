@@ -4,27 +4,23 @@
 mod fleet;
 mod idle_baseline;
 mod nvitop;
-mod otelcol;
 mod pairs;
-mod process;
 mod received;
-mod relay;
 pub(crate) mod start;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use crate::BenchError;
+use crate::otelcol::Otelcol;
 use crate::paths::Paths;
+use crate::process::{Process, Used};
+use crate::relay::Relay;
 use fleet::GPUS;
 use idle_baseline::IdleBaseline;
-use otelcol::Otelcol;
-use process::{Process, Used};
 use received::{Lateness, Received};
-use relay::Relay;
 
 /// Startup is not measured.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -70,7 +66,8 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
 
 fn measure(paths: &Paths, otelcol: Otelcol) -> Result<Measured, BenchError> {
     let fake = fleet::install(paths)?;
-    let [metrics, traces] = [Relay::to(otelcol.http)?, Relay::to(otelcol.http)?];
+    let relay = || Relay::to(otelcol.http).map_err(BenchError::Network);
+    let [metrics, traces] = [relay()?, relay()?];
     let report = paths.file("live.json");
     let mut command = Command::new(paths.phasemeter());
     command.env_clear().envs(fake.environment());
@@ -140,10 +137,4 @@ fn load() -> String {
     let minute = averages.split(' ').next().unwrap_or_default();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     format!("{minute} on {cores} cores")
-}
-
-/// A local port that was free a moment ago.
-fn free_port() -> Result<SocketAddr, BenchError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(BenchError::Network)?;
-    listener.local_addr().map_err(BenchError::Network)
 }

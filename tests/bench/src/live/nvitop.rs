@@ -4,10 +4,9 @@ use std::process::Command;
 
 use fake_nvml::Fake;
 
-use super::free_port;
-use super::process::Process;
 use crate::BenchError;
 use crate::paths::Paths;
+use crate::process::{Process, free_port};
 
 /// Starts the one installed by `make bench`; `None` if it is not installed.
 pub(super) fn start(paths: &Paths, fake: &Fake) -> Result<Option<Process>, BenchError> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::fleet;
 use super::nvitop;
-use super::otelcol::Otelcol;
-use super::process::Process;
 use super::{MEASURED, RUN, WARM_UP};
 use crate::BenchError;
+use crate::otelcol::Otelcol;
 use crate::paths::Paths;
+use crate::process::Process;
 
 const PAIRS: usize = 5;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::BenchError;
 use crate::live::fleet::{self, GPUS};
-use crate::live::process::Process;
 use crate::paths::Paths;
+use crate::process::Process;
 
 /// Number of starts.
 const RUNS: usize = 15;

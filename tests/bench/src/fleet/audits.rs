@@ -17,7 +17,7 @@ const TICKS: u64 = 3;
 const RUNS: u32 = 3;
 
 /// Runs them and prints the table.
-pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
+pub(super) fn bench(paths: &Paths) -> Result<(), BenchError> {
     println!("CPU time per row of large fleets: {LOGS} logs, {TICKS} rows per GPU\n");
     println!("{:28}{:>12}{:>12}{:>16}{:>10}", "", "best", "median", "rows per second", "ratio");
     let mut smallest: Option<Costs> = None;
