@@ -171,7 +171,7 @@ fn backlog_after_an_outage_reaches_prometheus_through_ten_consumers() {
     let reported = reported(&gateway.stop());
     let prometheus = prometheus.start_at(Some(address), None);
     let began = Instant::now();
-    while stored(&prometheus, Some(END)) != reported && began.elapsed() < TIMEOUT / 4 {
+    while stored(&prometheus, Some(END)) != reported && began.elapsed() < TIMEOUT {
         thread::sleep(Duration::from_millis(100));
     }
     assert_equal(&stored(&prometheus, Some(END)), &reported);
