@@ -392,7 +392,8 @@ impl Gateway<'_> {
         let run = pipeline.finish(billing.gpus(), |window| scheduler.finish(window))?;
         let late = intake.late().clone();
         let excess = buffer.dropped().saturating_sub(late.total()) + counters.dropped();
-        let dropped = Dropped { late, far_from_clock, excess, counts };
+        let (over_limit_by, is_full) = (intake.over_limit_by().clone(), buffer.is_full());
+        let dropped = Dropped { late, far_from_clock, excess, counts, over_limit_by, is_full };
         let mut notes = mappings::notes(buffer.added_up(), buffer.refused());
         notes.extend(gateway_notes::covered_by(intake.covered_by()));
         Ok(Metering { run, billing, spans, work_by_hour: by_hour(&ledger), dropped, notes })

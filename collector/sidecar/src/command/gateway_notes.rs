@@ -3,6 +3,7 @@
 //! Must not depend on how it meters.
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_sources::mapping::ReadingBuffer;
 
 use super::senders::{counted, named};
 use crate::gateway::{FarFromClock, GatewayCounts, GatewaySummary, Pauses, SenderCounts};
@@ -16,6 +17,10 @@ pub(super) struct Dropped {
     pub(super) excess: u64,
     /// Of GPUs over the limit, and how many are not over it.
     pub(super) counts: GatewayCounts,
+    /// The senders of those GPUs.
+    pub(super) over_limit_by: SenderCounts,
+    /// Whether there are as many GPUs as the limit.
+    pub(super) is_full: bool,
 }
 
 /// What was not billed or not observed, and why. `max_age`: that of values.
@@ -26,8 +31,8 @@ pub(super) fn sentences(
 ) -> Vec<String> {
     let GatewaySummary { started, unobserved, absent, billed_elsewhere, billed_twice, late } =
         *summary;
-    let Dropped { late: late_by, far_from_clock: FarFromClock { ahead, old }, excess, counts } =
-        dropped;
+    let Dropped { late: late_by, far_from_clock, excess, counts, over_limit_by, is_full } = dropped;
+    let FarFromClock { ahead, old } = far_from_clock;
     let seconds = |time: Nanos| format!("{:.1} s", time.as_secs_f64());
     let mut sentences = Vec::new();
     if started > 0 {
@@ -77,9 +82,18 @@ pub(super) fn sentences(
             several => (format!("{several} GPUs are"), "their"),
         };
         let values = counted(dropped.over_limit, "value");
+        let limit = match is_full {
+            true => format!("over the limit of {gpus}"),
+            false => format!(
+                "since {gpus} are and the last places are for senders with fewer than {}",
+                ReadingBuffer::MANY_OF_SENDER
+            ),
+        };
         sentences.push(format!(
-            "{are} not metered, over the limit of {gpus}, and {their} {values} dropped; raise --max-gpus"
+            "{are} not metered, {limit}, and {their} {values} dropped; raise --max-gpus"
         ));
+        let named = named(over_limit_by, "GPU");
+        sentences.extend(named.map(|named| format!("GPUs that are not metered are of {named}")));
     }
     sentences
 }

@@ -60,6 +60,8 @@ pub struct Intake {
     /// Limits messages about refused points, and about GPUs over the limit.
     refusals: LogLimiter<()>,
     over_limit: LogLimiter<()>,
+    /// Number of GPUs for which there was no place, by sender.
+    over_limit_by: SenderCounts,
     pods: Vec<SeenPod>,
     meters: Vec<String>,
 }
@@ -95,6 +97,7 @@ impl Intake {
             late: SenderCounts::default(),
             refusals: LogLimiter::default(),
             over_limit: LogLimiter::default(),
+            over_limit_by: SenderCounts::default(),
             pods: Vec::new(),
             meters: Vec::new(),
         }
@@ -110,6 +113,12 @@ impl Intake {
     #[must_use]
     pub const fn late(&self) -> &SenderCounts {
         &self.late
+    }
+
+    /// The GPUs for which there was no place.
+    #[must_use]
+    pub const fn over_limit_by(&self) -> &SenderCounts {
+        &self.over_limit_by
     }
 
     /// The number of points by which each sender had GPUs exempted.
@@ -148,6 +157,7 @@ impl Intake {
             late,
             refusals,
             over_limit,
+            over_limit_by,
             pods,
             meters,
         } = self;
@@ -202,7 +212,8 @@ impl Intake {
                     log_refusal(&refusal, refusals);
                 }
                 if let Some(gpu) = inserted.over_limit {
-                    log_over_limit(&gpu, buffer.identities().len(), over_limit);
+                    log_over_limit(&gpu, buffer, over_limit);
+                    over_limit_by.add(&sender);
                 }
                 if inserted.is_late {
                     late.add(&sender);
@@ -226,11 +237,18 @@ fn log_refusal(refusal: &RejectedPoint, limiter: &mut LogLimiter<()>) {
     }
 }
 
-/// Logs that a GPU is not metered, since so many are; some of several.
-fn log_over_limit(gpu: &str, metered: usize, limiter: &mut LogLimiter<()>) {
+/// Logs that a GPU is not metered, since there is no place for it; some of several.
+fn log_over_limit(gpu: &str, buffer: &ReadingBuffer, limiter: &mut LogLimiter<()>) {
     let text = || {
-        let gpu = clean(gpu);
-        format!("GPU {gpu} is not metered: {metered} others are, the limit; raise --max-gpus")
+        let (gpu, metered) = (clean(gpu), buffer.identities().len());
+        let why = match buffer.is_full() {
+            true => "the limit".to_owned(),
+            false => format!(
+                "and the last places are for senders with fewer than {}",
+                ReadingBuffer::MANY_OF_SENDER
+            ),
+        };
+        format!("GPU {gpu} is not metered: {metered} others are, {why}; raise --max-gpus")
     };
     match limiter.permit((), Instant::now()) {
         Some(0) => warn!("{}", text()),

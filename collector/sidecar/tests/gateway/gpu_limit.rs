@@ -57,6 +57,33 @@ fn gpus_over_the_limit_pass_and_are_counted_and_named() {
     assert_eq!(of_third.count(), 10 * 4);
 }
 
+/// Scenario: a stranger names 400 GPUs of one host, then a host with two GPUs sends; 200 are metered at most.
+/// Guarantee: the two are metered, and the stranger is named with what it has too many.
+#[test]
+fn stranger_with_many_gpus_keeps_no_others_out() {
+    let backend = MockBackend::start([]);
+    let gateway = Gateway::start(&backend, &["--max-gpus", "200"]);
+    let client = client(&gateway.endpoint());
+    (0..400).for_each(|gpu| client.enqueue(page_of_host(&uuid(gpu), "stranger", START, 50.0)));
+    for i in 0..2 {
+        for gpu in [1_000, 1_001] {
+            client.enqueue(page_of_host(&uuid(gpu), "node-1", START + i * 15, 50.0));
+        }
+    }
+    assert!(client.flush(SOON).all_sent());
+    let (_, report, log) = gateway.stop_with_log();
+    let gpus = report["gpus"].as_array().unwrap();
+    assert_eq!(gpus.len(), 152);
+    for gpu in [1_000, 1_001] {
+        assert!(gpus.iter().any(|it| it["uuid"] == uuid(gpu)), "{log}");
+    }
+    let notes = report["sampling"].to_string();
+    let note = "250 GPUs are not metered, since 152 are and the last places are for senders with fewer than 128";
+    assert!(notes.contains(note), "{notes}");
+    assert!(notes.contains("GPUs that are not metered are of stranger (250 GPUs)"), "{notes}");
+    assert!(log.contains("the last places are for senders with fewer than 128"), "{log}");
+}
+
 /// Scenario: a file with one GPU more than an audit reads.
 /// Guarantee: its rows are rejected for that reason, and not as late.
 #[test]

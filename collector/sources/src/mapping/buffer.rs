@@ -20,7 +20,7 @@ use super::coverage_table::CoverageTable;
 use super::held_gpu::{HeldGpu, HeldReading};
 use super::identity::{GpuLabels, MigInstance};
 use super::instant::Instant;
-use super::known_gpus::{GpusOverLimit, KnownGpus, Number};
+use super::known_gpus::{GpusOverLimit, KnownGpus, MANY_OF_SENDER, Number};
 use super::point::PodLabels;
 use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
@@ -64,6 +64,9 @@ impl ReadingBuffer {
     /// Maximum number of GPUs, unless configured: those over it are not read.
     pub const MAX_GPUS: usize = 10_000;
 
+    /// Senders with so many GPUs get none of the last places.
+    pub const MANY_OF_SENDER: usize = MANY_OF_SENDER;
+
     /// Holds each instant for this long after it has arrived and its time has come, so that no sender whose clock is
     /// ahead makes values of another one late. `preferred`: the utilization source for billing; if `None` or
     /// lacking, the first that a GPU has. `stale_after`: of every GPU; if `None`, three times the
@@ -82,16 +85,23 @@ impl ReadingBuffer {
         }
     }
 
-    /// With this maximum number of GPUs: the first ones are read, others are not.
+    /// With this maximum number of GPUs, of several senders: the first ones are read, others are not. The last quarter
+    /// is for senders with fewer than [`Self::MANY_OF_SENDER`], so that no sender keeps those of others out.
     #[must_use]
     pub fn with_max_gpus(self, max: usize) -> Self {
-        Self { known: KnownGpus::up_to(max), ..self }
+        Self { known: KnownGpus::up_to(max).with_reserved_places(), ..self }
     }
 
     /// The GPUs so far, in order of first appearance.
     #[must_use]
     pub fn identities(&self) -> &[GpuIdentity] {
         self.known.identities()
+    }
+
+    /// Whether there are as many GPUs as the maximum.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.known.is_full()
     }
 
     /// The GPUs that are not read, since there are too many.

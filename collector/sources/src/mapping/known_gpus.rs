@@ -3,6 +3,7 @@
 //! Labels come from anywhere, and each GPU takes memory for good. Must not depend on values.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::reading::GpuIdentity;
@@ -12,6 +13,9 @@ use super::identity::GpuLabels;
 /// The attribute with the host of a GPU.
 const HOST: &str = "host.name";
 
+/// Senders with so many GPUs get none of the last places: more than a host has.
+pub(super) const MANY_OF_SENDER: usize = 128;
+
 /// Maximum number of GPUs over the limit that are counted one by one.
 const MAX_COUNTED: usize = 65_536;
 
@@ -19,12 +23,17 @@ const MAX_COUNTED: usize = 65_536;
 #[derive(Debug)]
 pub(super) struct KnownGpus {
     limit: usize,
+    /// Places that are left to senders with few GPUs.
+    reserved: usize,
+    /// The number of GPUs by the sender of their first value, as a hash.
+    by_sender: HashMap<u64, usize>,
+    hasher: RandomState,
     numbers: HashMap<String, usize>,
     identities: Vec<GpuIdentity>,
     over_limit: GpusOverLimit,
 }
 
-/// GPUs that are not read, since as many as the limit were there before.
+/// GPUs that are not read, since there was no place for them.
 #[derive(Debug, Default)]
 pub struct GpusOverLimit {
     names: BTreeSet<String>,
@@ -68,8 +77,31 @@ pub(super) enum Number {
 impl KnownGpus {
     /// No GPUs yet, and at most so many.
     pub(super) fn up_to(limit: usize) -> Self {
+        let (by_sender, hasher) = Default::default();
         let (numbers, identities, over_limit) = Default::default();
-        Self { limit, numbers, identities, over_limit }
+        Self { limit, reserved: 0, by_sender, hasher, numbers, identities, over_limit }
+    }
+
+    /// The last quarter of the places is for senders that have few GPUs: one of many names keeps none of theirs out.
+    pub(super) fn with_reserved_places(self) -> Self {
+        Self { reserved: self.limit / 4, ..self }
+    }
+
+    /// Takes a place for a GPU of this sender; returns whether there was one.
+    fn take_place(&mut self, sender: Option<&str>) -> bool {
+        let free = self.limit.saturating_sub(self.identities.len());
+        let sender = self.hasher.hash_one(sender);
+        let of_sender = self.by_sender.get(&sender).copied().unwrap_or_default();
+        let is_free = free > self.reserved || free > 0 && of_sender < MANY_OF_SENDER;
+        if is_free {
+            self.by_sender.insert(sender, of_sender + 1);
+        }
+        is_free
+    }
+
+    /// Whether there is no place for any sender.
+    pub(super) fn is_full(&self) -> bool {
+        self.identities.len() >= self.limit
     }
 
     pub(super) fn identities(&self) -> &[GpuIdentity] {
@@ -93,9 +125,9 @@ impl KnownGpus {
     pub(super) fn note(&mut self, labels: &GpuLabels) -> Number {
         let GpuLabels { id, index, bus_id, model, host, .. } = labels;
         let name = id.name();
-        let number = match self.numbers.get(&name) {
-            Some(gpu) => Number::Known(*gpu),
-            None if self.identities.len() >= self.limit => {
+        let number = match self.number(&name) {
+            Some(gpu) => Number::Known(gpu),
+            None if !self.take_place(labels.sender()) => {
                 return Number::OverLimit { is_first: self.over_limit.add(name) };
             }
             None => {

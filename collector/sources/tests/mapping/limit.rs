@@ -41,3 +41,34 @@ proptest! {
         prop_assert_eq!(buffer.dropped(), 0, "none is late");
     }
 }
+
+/// Scenario: a sender names thousands of GPUs, before and between the 16 of each of many hosts.
+/// Guarantee: all of the hosts are read, as long as they fit into the last quarter.
+#[test]
+fn gpus_of_one_sender_keep_none_of_others_out() {
+    let max = 1_000;
+    for before in [0, 700, 5_000] {
+        let mut buffer = ReadingBuffer::new(HOLD, None, None).with_max_gpus(max);
+        let insert = |buffer: &mut ReadingBuffer, gpu: String, host: &str| {
+            let mut value = utilization(&gpu, 15, Basis::DcgmGpu, 50);
+            value.gpu.host = Some(host.to_owned());
+            buffer.insert(value, arrival(15)).gpu.is_some()
+        };
+        let mut next = 0;
+        let mut fakes = |buffer: &mut ReadingBuffer, count: u32| {
+            let numbers = next..next + count;
+            next += count;
+            numbers.filter(|n| insert(buffer, format!("fake-{n}"), "stranger")).count()
+        };
+        let mut read = fakes(&mut buffer, before);
+        for host in 0..15 {
+            read += fakes(&mut buffer, 100);
+            for gpu in 0..16 {
+                let name = format!("GPU-{host}-{gpu}");
+                assert!(insert(&mut buffer, name, &format!("node-{host}")), "{before}: {host}");
+            }
+        }
+        assert!(read <= max * 3 / 4 && read >= max * 3 / 4 - 15 * 16, "{read}");
+        assert!(!buffer.is_full());
+    }
+}
