@@ -1,11 +1,11 @@
-//! ARCHITECTURE.md names the test behind each invariant, and SECURITY.md behind each rule. Every one of
-//! them must exist.
+//! The page of invariants names the test behind each, and SECURITY.md the test behind each rule. Every one of them
+//! must exist, and so must what pages link to.
 
 use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use crate::repository::{files, read};
+use crate::repository::{files, read, root};
 
 /// One row of the table: its line, its invariant, and what its last cell names in backticks.
 #[derive(Debug)]
@@ -38,27 +38,11 @@ fn rows(document: &str) -> Vec<Row> {
     rows
 }
 
-/// Paths that end with `name`: files, and files in directories that do. A name may continue the
-/// directory of `before`.
-fn matching(all: &[String], name: &str, before: &[String]) -> Vec<String> {
-    let name = name.trim_end_matches('/');
-    let sibling: Vec<_> = before
-        .iter()
-        .filter_map(|path| Some(format!("{}/{name}", path.rsplit_once('/')?.0)))
-        .filter(|path| all.contains(path))
-        .collect();
-    if !sibling.is_empty() {
-        return sibling;
-    }
-    let file = format!("/{name}");
-    let directory = format!("/{name}/");
-    all.iter()
-        .filter(|path| {
-            let path = format!("/{path}");
-            path.ends_with(&file) || path.contains(&directory)
-        })
-        .cloned()
-        .collect()
+/// The file with this path, or the files in the directory.
+fn at(all: &[String], path: &str) -> Vec<String> {
+    let directory = format!("{}/", path.trim_end_matches('/'));
+    let is_there = |file: &&String| *file == path || file.starts_with(&directory);
+    all.iter().filter(is_there).cloned().collect()
 }
 
 /// What a row names and the repository lacks.
@@ -75,7 +59,7 @@ fn missing(row: &Row, all: &[String], read: &dyn Fn(&str) -> String) -> Vec<Stri
                 problems.push(format!("no target `{target}` in the Makefile"));
             }
         } else if proof.contains('/') || proof.contains('.') {
-            current = matching(all, proof, &current);
+            current = at(all, proof);
             if current.is_empty() {
                 problems.push(format!("no file or directory `{proof}`"));
             }
@@ -99,7 +83,7 @@ fn missing(row: &Row, all: &[String], read: &dyn Fn(&str) -> String) -> Vec<Stri
 fn tests_named_by_invariants_exist() {
     let all = files("");
     let mut problems = Vec::new();
-    for (document, min_rows) in [("ARCHITECTURE.md", 20), ("SECURITY.md", 15)] {
+    for (document, min_rows) in [("docs/dev/invariants.md", 150), ("SECURITY.md", 50)] {
         let rows = rows(&read(document));
         assert!(rows.len() > min_rows, "the tables of {document} were not found");
         for row in &rows {
@@ -112,13 +96,29 @@ fn tests_named_by_invariants_exist() {
 }
 
 #[test]
+fn links_of_pages_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)#\s]+)").unwrap();
+    let mut problems = Vec::new();
+    for page in files("").iter().filter(|path| path.ends_with(".md")) {
+        let directory = root().join(page);
+        let text = read(page);
+        let links = link.captures_iter(&text).map(|found| found[1].to_owned());
+        for target in links.filter(|target| !target.contains(':')) {
+            if !directory.parent().unwrap().join(&target).exists() {
+                problems.push(format!("{page}: no file {target}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
 fn missing_proofs_are_reported() {
     let document = "| invariant | why | proved by |\n|---|---|---|\n\
-        | a | b | `meter/tests/line.rs` `holds`, `fails`; `other.rs`; `nowhere.rs` |\n\
+        | a | b | `meter/line.rs` `holds`, `fails`; `meter/`; `line.rs` |\n\
         | c | d | `make test` (`deny`), `make tea` |\n\
         | e | f | by hand |\n";
-    let all = ["collector/meter/tests/line.rs", "collector/meter/tests/other.rs"];
-    let all: Vec<_> = all.iter().map(|&path| path.to_owned()).collect();
+    let all = ["meter/line.rs".to_owned()];
     let read = |path: &str| match path {
         "Makefile" => "test: all\ndeny:\n".to_owned(),
         _ => "fn holds() {}".to_owned(),
@@ -128,8 +128,8 @@ fn missing_proofs_are_reported() {
     assert_eq!(
         problems,
         [
-            "no test `fails` in collector/meter/tests/line.rs",
-            "no file or directory `nowhere.rs`",
+            "no test `fails` in meter/line.rs",
+            "no file or directory `line.rs`",
             "no target `tea` in the Makefile",
             "names no test",
         ]
