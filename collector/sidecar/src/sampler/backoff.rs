@@ -18,8 +18,8 @@ const QUICK_RETRIES: u32 = 8;
 /// The poll period of one metric of one GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PollBackoff {
-    /// The maximum number of ticks between the first and second poll, which staggers metrics of the
-    /// same period.
+    /// The number of ticks between the first and second poll, less whole periods, which staggers polls of the same
+    /// period. Zero is a whole period.
     stagger: u64,
     /// How often the period was doubled.
     slowed: u32,
@@ -46,7 +46,7 @@ pub(crate) struct PeriodLimits {
 }
 
 impl PollBackoff {
-    /// Due immediately, then after the lesser of `stagger` ticks and a period, then every period.
+    /// Due immediately, then after `stagger` ticks, less whole periods, then every period.
     pub(crate) const fn new(stagger: u64) -> Self {
         Self {
             stagger,
@@ -120,7 +120,7 @@ impl PollBackoff {
     /// minute; one that has, at the next ticks, and then less and less often, up to its maximum period.
     pub(crate) fn refuse(&mut self, tick: u64, limits: PeriodLimits) {
         self.refusals = self.refusals.saturating_add(1);
-        self.stagger = u64::MAX;
+        self.stagger = 0;
         let wait = if self.answered {
             let doubled = self.refusals.saturating_sub(QUICK_RETRIES);
             let ticks = 1_u64.checked_shl(doubled).unwrap_or(u64::MAX);
@@ -134,7 +134,8 @@ impl PollBackoff {
 
     fn schedule(&mut self, tick: u64, wait: Nanos, tick_length: Nanos) {
         let ticks = wait.0.checked_div(tick_length.0).unwrap_or(1).max(1);
-        self.next = tick + ticks.min(std::mem::replace(&mut self.stagger, u64::MAX));
+        let stagger = std::mem::take(&mut self.stagger) % ticks;
+        self.next = tick + if stagger == 0 { ticks } else { stagger };
     }
 }
 
@@ -255,6 +256,7 @@ mod tests {
         };
         assert_eq!(due(1), [0, 1, 11, 21]);
         assert_eq!(due(7), [0, 7, 17, 27]);
-        assert_eq!(due(12), [0, 10, 20, 30]);
+        assert_eq!(due(10), [0, 10, 20, 30]);
+        assert_eq!(due(12), [0, 2, 12, 22]);
     }
 }

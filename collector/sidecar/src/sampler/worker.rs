@@ -172,7 +172,7 @@ impl Worker {
     /// Emits a reading of a lost GPU at each tick until the retry delay has passed.
     async fn wait_for_retry(&self, state: &mut State, wait: Nanos) {
         let began = self.clock.awake();
-        state.reset();
+        state.reset(self);
         while let Some(tick) = state.ticker.wait(&self.clock, &self.stop).await {
             self.stats.tick(tick);
             state.values.at = self.clock.now();
@@ -305,6 +305,12 @@ impl Worker {
         Nanos(self.stale_after.0 / 5 * 4)
     }
 
+    /// When a metric is polled again for the first time, in ticks: few of those that are slow are due in one tick,
+    /// for this GPU and for all.
+    const fn stagger(&self, metric: Metric) -> u64 {
+        metric as u64 + 1 + self.gpu as u64 * Metric::ALL.len() as u64
+    }
+
     /// Queues an observation. If the queue is full, it is dropped and counted.
     fn emit(&self, observed: Observed) {
         if !self.queue.push(Observation { gpu: self.gpu, observed }) {
@@ -318,7 +324,7 @@ impl State {
         let polled_at = worker.clock.now();
         let metrics = Metric::ALL.map(|metric| MetricState {
             metric,
-            backoff: PollBackoff::new(metric as u64 + 1),
+            backoff: PollBackoff::new(worker.stagger(metric)),
             polled_at,
             unsupported: None,
         });
@@ -334,13 +340,13 @@ impl State {
     }
 
     /// Clears all values after a loss, so that every metric is polled immediately after recovery.
-    fn reset(&mut self) {
+    fn reset(&mut self, worker: &Worker) {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         self.losses = 0;
         self.unanswered = 0;
         for metric in &mut self.metrics {
-            metric.backoff.restart(metric.metric as u64 + 1);
+            metric.backoff.restart(worker.stagger(metric.metric));
         }
     }
 }
