@@ -23,11 +23,12 @@ pub(super) fn load() -> Result<(), DriverError> {
     command.arg0(env!("CARGO_PKG_NAME")).arg(LOAD_TRIAL).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Without a child, as near a limit of processes, there is no trial.
-    #[allow(clippy::zombie_processes, reason = "the thread that attends to the command reaps it")]
-    let Ok(child) = command.spawn() else { return Ok(()) };
+    let Ok(mut child) = command.spawn() else { return Ok(()) };
     let mut answer = Vec::new();
     // A read error counts as the end.
-    let _ = child.stdout.map(|mut out| out.read_to_end(&mut answer));
+    let _ = child.stdout.take().map(|mut out| out.read_to_end(&mut answer));
+    // It may count against a limit until it is reaped; the thread that attends to the command may have done so.
+    let _ = child.wait();
     if answer.is_empty() { Err(DriverError::LibraryEnds) } else { Ok(()) }
 }
 
