@@ -14,10 +14,21 @@ use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::mapping::ReadingBuffer;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
-use super::value::{age, seconds};
+use super::value::seconds;
 use super::{
     MeterArgs, MeteringArgs, MissingArgs, RequestSizeArgs, SpanArgs, WindowArgs, WorkMappingArgs,
 };
+
+/// The longest that a value may be older than the clock: ten years.
+const MAX_AGE: Nanos = Nanos::from_secs(3_650 * 86_400);
+
+/// From a minute to ten years.
+fn age(text: &str) -> Result<Nanos, String> {
+    let is_allowed = |age: &Nanos| (Nanos::from_secs(60)..=MAX_AGE).contains(age);
+    let expected =
+        || format!("expected seconds from 60 to {}, ten years", MAX_AGE.0 / 1_000_000_000);
+    seconds(text).ok().filter(is_allowed).ok_or_else(expected)
+}
 
 /// `phasemeter gateway`.
 #[derive(Debug, Args)]
@@ -164,4 +175,18 @@ impl GatewayArgs {
 
 fn basis(text: &str) -> Result<Basis, String> {
     Basis::named(text).ok_or_else(|| format!("expected one of {}", Basis::NAMES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_from_a_minute_to_ten_years() {
+        assert_eq!(age("60"), Ok(Nanos::from_secs(60)));
+        assert_eq!(age("315360000"), Ok(MAX_AGE));
+        for text in ["59.9", "315360000.1", "x", "1e999"] {
+            assert!(age(text).is_err_and(|error| error.starts_with("expected ")), "{text:?}");
+        }
+    }
 }

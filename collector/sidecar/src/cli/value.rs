@@ -14,16 +14,6 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| "expected seconds above 0, like 15 or 0.5".to_owned())
 }
 
-/// From a minute to ten years.
-pub(super) fn age(text: &str) -> Result<Nanos, String> {
-    let is_allowed = |age: &Nanos| (Nanos::from_secs(60)..=MAX_AGE).contains(age);
-    let expected =
-        || format!("expected seconds from 60 to {}, ten years", MAX_AGE.0 / 1_000_000_000);
-    seconds(text).ok().filter(is_allowed).ok_or_else(expected)
-}
-
-const MAX_AGE: Nanos = Nanos::from_secs(3_650 * 86_400);
-
 /// A decimal number times 10^`places`; `None` if it is invalid or has more fractional digits.
 fn decimal(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
@@ -67,11 +57,6 @@ mod tests {
         for text in ["", "0", "-1", "1e9", "x", "0.0000000001", "99999999999999"] {
             assert!(seconds(text).is_err(), "{text:?} was accepted");
         }
-        assert_eq!(age("60"), Ok(Nanos::from_secs(60)));
-        assert_eq!(age("315360000"), Ok(MAX_AGE));
-        for text in ["59.9", "315360000.1", "x", "1e999"] {
-            assert!(age(text).is_err(), "{text:?} was accepted");
-        }
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");
@@ -84,7 +69,6 @@ mod tests {
     fn errors_begin_with_expected() {
         let errors = [
             seconds("x").unwrap_err(),
-            age("1").unwrap_err(),
             thresholds("70,10,90").unwrap_err(),
             thresholds("x").unwrap_err(),
             plan("x").unwrap_err(),
