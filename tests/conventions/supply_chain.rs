@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::repository::root;
@@ -17,7 +17,7 @@ fn deny(name: &str, failing: &str) -> PathBuf {
 }
 
 /// The step of CI that checks dependencies.
-fn check(deny: &PathBuf) -> (bool, String) {
+fn check(deny: &Path) -> (bool, String) {
     let step = format!("dependencies: make --no-print-directory deny DENY={}", deny.display());
     let output = Command::new(root().join(".ci/steps")).arg(step).env("CI", "1").output().unwrap();
     let Output { status, stdout, .. } = output;

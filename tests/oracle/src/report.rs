@@ -31,7 +31,7 @@ struct Sample {
 const POWER: [&str; 3] = ["power.draw", "power.draw.average", "power.draw.instant"];
 
 /// The name of the energy counter in reports.
-const COUNTER: &str = "nvml.total_energy_consumption";
+const COUNTER: &str = "total_energy_consumption";
 
 /// The GPUs of a log in the order of their first rows. Without an identifying column, rows belong to
 /// `gpus` GPUs in rotation.

@@ -265,7 +265,7 @@ const fn in_all(metric: Instrument) -> Instrument {
 }
 
 /// All metrics.
-pub(super) const ALL: [&Instrument; 30] = [
+pub(super) const ALL: [&Instrument; 31] = [
     &HW_UTILIZATION,
     &HW_MEMORY_LIMIT,
     &HW_MEMORY_USAGE,
@@ -293,6 +293,7 @@ pub(super) const ALL: [&Instrument; 30] = [
     &XID,
     &WORK,
     &WORK_COST,
+    &WORK_GPU_COST,
     &ATTRIBUTION_COST,
     &ATTRIBUTION_PENDING,
     &UTILIZATION,

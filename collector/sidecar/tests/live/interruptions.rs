@@ -1,7 +1,7 @@
 //! Notices of interruptions, from a metadata service on the loopback address.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -294,6 +294,7 @@ fn answer_without_an_end_is_cut_off() {
     thread::spawn(move || {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4_096]);
             let _ = connection.write_all(b"HTTP/1.1 200 X\r\n\r\n");
             while connection.write_all(&[b'x'; 4_096]).is_ok() {}
         }
