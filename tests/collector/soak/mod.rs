@@ -35,6 +35,9 @@ const VANISH: [usize; 2] = [17, 90];
 /// For a Collector that scrapes 10,000 GPUs.
 const MEMORY: &str = "processors::memory_limiter::limit_mib: 2048";
 
+/// Bytes in the Collector's queue per GPU: two minutes of scrapes at 15 s.
+const QUEUED_PER_GPU: u64 = 64 << 10;
+
 /// Variable: the length in seconds.
 const SECONDS: &str = "PHASEMETER_SOAK_SECONDS";
 
@@ -82,8 +85,9 @@ fn soak(plan: &Plan) -> Option<Watch> {
     let command = phasemeter(&format!("http://{}/api/v1/otlp/v1/metrics", backend.address));
     let gateway = Gateway::start(command, &options.each_ref().map(String::as_str));
     let receiver = Relay::to(gateway.address.parse().unwrap()).unwrap();
-    let queue = tempfile::tempdir().unwrap();
-    let collector = scrape(&otelcol, &nodes, plan.every, &receiver, queue.path());
+    let directory = tempfile::tempdir().unwrap();
+    let queue = (directory.path(), gpus * QUEUED_PER_GPU);
+    let collector = scrape(&otelcol, &nodes, plan.every, &receiver, queue);
     let mut watch = Watch::start(gateway.id(), plan.length);
 
     watch.until(0.1, collector.id());
@@ -91,7 +95,7 @@ fn soak(plan: &Plan) -> Option<Watch> {
     watch.until(0.2, collector.id());
     print("the Collector restarts");
     let mut archives = vec![collector.archive()];
-    let collector = scrape(&otelcol, &nodes, plan.every, &receiver, queue.path());
+    let collector = scrape(&otelcol, &nodes, plan.every, &receiver, queue);
     watch.until(0.3, collector.id());
     nodes.vanish(VANISH[1]);
     for (from, (between, relay)) in [0.4, 0.6]
@@ -123,17 +127,21 @@ fn scrape(
     nodes: &Nodes,
     every: u64,
     receiver: &Relay,
-    queue: &Path,
+    queue: (&Path, u64),
 ) -> Collector {
     let scraped =
         "service::pipelines::metrics/scraped::exporters: [otlp_grpc/phasemeter, file/metrics]";
     let merged = [nodes.receivers(every), scraped.to_owned(), MEMORY.to_owned()];
     let gateway = receiver.address.to_string();
-    let queue = queue.display().to_string();
+    let (queue, bytes) = (queue.0.display().to_string(), queue.1.to_string());
     otelcol.start_merged(
         &["collector.yaml", "archive.yaml", "gateway.yaml"],
         &merged.each_ref().map(String::as_str),
-        &[("OTELCOL_GATEWAY", &gateway), ("OTELCOL_QUEUE", &queue)],
+        &[
+            ("OTELCOL_GATEWAY", &gateway),
+            ("OTELCOL_QUEUE", &queue),
+            ("OTELCOL_QUEUE_BYTES", &bytes),
+        ],
     )
 }
 
