@@ -41,6 +41,8 @@ pub mod attribute {
     pub const GATEWAY_DROP_REASON: &str = "phasemeter.gateway.drop.reason";
     /// What becomes of the metrics of a GPU.
     pub const GATEWAY_GPU_STATE: &str = "phasemeter.gateway.gpu.state";
+    /// The name of the sender of a value, such as its host or instance.
+    pub const GATEWAY_SENDER: &str = "phasemeter.gateway.sender";
     /// The clock of a frequency.
     pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
     /// Seconds without readings.
@@ -228,7 +230,8 @@ pub mod metric {
     pub const EXPORTER_QUEUE_SIZE: &str = "phasemeter.exporter.queue.size";
     /// GPUs whose metrics were received, by what becomes of them.
     pub const GATEWAY_GPUS: &str = "phasemeter.gateway.gpus";
-    /// Values of GPUs and counters that are not metered, by reason.
+    /// Values of GPUs and counters that are not metered, by reason and sender, of at most 256
+    /// senders per reason.
     pub const GATEWAY_VALUES_DROPPED: &str = "phasemeter.gateway.values.dropped";
     /// Clock frequency.
     pub const GPU_CLOCK_FREQUENCY: &str = "phasemeter.gpu.clock.frequency";

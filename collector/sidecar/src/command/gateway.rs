@@ -45,7 +45,7 @@ use super::work_intake::by_hour;
 use super::work_serving::WorkServing;
 use crate::cli::GatewayArgs;
 use crate::gateway::{
-    CounterIntake, DropCounts, Exclusions, FarFromClock, GatewayBilling, GatewayCounts,
+    CounterIntake, DropCounts, DroppedBy, Exclusions, FarFromClock, GatewayBilling, GatewayCounts,
     GatewayStatus, Intake, Metered, Replicas, SpanSummary, Unplaced,
 };
 use crate::pipeline::{Finished, Pipeline, PipelineError, Settings};
@@ -271,7 +271,11 @@ impl Gateway<'_> {
             self.record(work);
             let released = self.buffer.release(now);
             self.meter(&released)?;
-            self.status.set(self.counts());
+            if self.status.set(self.counts()) {
+                let FarFromClock { ahead, old } = self.far_from_clock();
+                let late = self.intake.late().clone();
+                self.status.set_dropped_by(DroppedBy { late, ahead, old });
+            }
             self.price_spans()?;
             step(&mut self.pipeline, self.billing.gpus())?;
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);

@@ -42,6 +42,6 @@ pub use self::sender_counts::SenderCounts;
 pub use self::span_costs::{SpanCosts, Unplaced};
 pub use self::span_filter::{ReceivedSpans, SpanFilter};
 pub use self::span_summary::SpanSummary;
-pub use self::status::{DropCounts, GatewayCounts, GatewayStatus};
+pub use self::status::{DropCounts, DroppedBy, GatewayCounts, GatewayStatus};
 pub use self::work_intake::CounterIntake;
 pub use self::work_servers::{ServedTime, WorkServers};

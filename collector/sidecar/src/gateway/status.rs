@@ -3,6 +3,9 @@
 //! Must not depend on their readers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::sender_counts::SenderCounts;
 
 /// What a gateway meters, and what it does not.
 #[derive(Debug, Default)]
@@ -13,6 +16,7 @@ pub struct GatewayStatus {
     ahead: AtomicU64,
     old: AtomicU64,
     over_limit: AtomicU64,
+    dropped_by: Mutex<DroppedBy>,
 }
 
 /// Counts of a gateway at one moment.
@@ -39,10 +43,22 @@ pub struct DropCounts {
     pub over_limit: u64,
 }
 
+/// Values that are not metered, by their sender, if it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DroppedBy {
+    /// They arrived too late.
+    pub late: SenderCounts,
+    /// They were ahead of the clock.
+    pub ahead: SenderCounts,
+    /// They were too far behind the clock.
+    pub old: SenderCounts,
+}
+
 impl GatewayStatus {
-    /// Replaces the counts.
-    pub fn set(&self, counts: GatewayCounts) {
+    /// Replaces the counts. Returns whether more values were dropped: then those by sender must be replaced, too.
+    pub fn set(&self, counts: GatewayCounts) -> bool {
         let GatewayCounts { gpus, gpus_over_limit, dropped } = counts;
+        let has_changed = dropped != self.dropped();
         let DropCounts { late, ahead, old, over_limit } = dropped;
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         for (status, count) in [
@@ -55,6 +71,18 @@ impl GatewayStatus {
         ] {
             status.store(count, Ordering::Relaxed);
         }
+        has_changed
+    }
+
+    /// Replaces the values that are not metered, by sender.
+    pub fn set_dropped_by(&self, dropped: DroppedBy) {
+        *self.dropped_by.lock().unwrap_or_else(PoisonError::into_inner) = dropped;
+    }
+
+    /// Values that are not metered, by sender.
+    #[must_use]
+    pub fn dropped_by(&self) -> DroppedBy {
+        self.dropped_by.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// GPUs that are metered.

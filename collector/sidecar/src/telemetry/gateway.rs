@@ -9,7 +9,7 @@ use opentelemetry::metrics::Meter;
 use phasemeter_otlp::names::{attribute, metric};
 use phasemeter_otlp::receiver::ReceiverStats;
 
-use crate::gateway::GatewayStatus;
+use crate::gateway::{GatewayStatus, SenderCounts};
 
 pub(super) fn watch(meter: &Meter, receiver: Arc<ReceiverStats>, status: Arc<GatewayStatus>) {
     requests(meter, receiver);
@@ -50,18 +50,27 @@ fn gpus(meter: &Meter, status: Arc<GatewayStatus>) {
 }
 
 fn values(meter: &Meter, status: Arc<GatewayStatus>) {
-    let [late, ahead, old, over_limit] = ["late", "ahead", "old", "over_limit"]
-        .map(|reason| [KeyValue::new(attribute::GATEWAY_DROP_REASON, reason)]);
     meter
         .u64_observable_counter(metric::GATEWAY_VALUES_DROPPED)
         .with_unit("{value}")
-        .with_description("Values of GPUs and counters that are not metered, by reason")
+        .with_description("Values of GPUs and counters that are not metered, by reason and sender")
         .with_callback(move |observer| {
-            let dropped = status.dropped();
-            observer.observe(dropped.late, &late);
-            observer.observe(dropped.ahead, &ahead);
-            observer.observe(dropped.old, &old);
-            observer.observe(dropped.over_limit, &over_limit);
+            let (dropped, by) = (status.dropped(), status.dropped_by());
+            for (reason, count, senders) in [
+                ("late", dropped.late, by.late),
+                ("ahead", dropped.ahead, by.ahead),
+                ("old", dropped.old, by.old),
+                ("over_limit", dropped.over_limit, SenderCounts::default()),
+            ] {
+                let reason = KeyValue::new(attribute::GATEWAY_DROP_REASON, reason);
+                let mut rest = count;
+                for (sender, count) in senders.iter().filter(|(sender, _)| !sender.is_empty()) {
+                    let sender = KeyValue::new(attribute::GATEWAY_SENDER, sender.to_owned());
+                    observer.observe(count, &[reason.clone(), sender]);
+                    rest = rest.saturating_sub(count);
+                }
+                observer.observe(rest, &[reason]);
+            }
         })
         .build();
 }

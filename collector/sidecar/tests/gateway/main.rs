@@ -343,7 +343,8 @@ fn values_older_than_the_maximum_age_are_dropped() {
         (&["--max-age", "172800"], 47 * hour, 2),
     ] {
         let backend = MockBackend::start([]);
-        let gateway = Gateway::start(&backend, options);
+        let options = [options, &["--health-listen", "127.0.0.1:0"]].concat();
+        let gateway = Gateway::start(&backend, &options);
         let client = client(&gateway.endpoint());
         client.enqueue(page_of_host(GPU, "node-1", now - 365 * 24 * hour, 50.0));
         client.enqueue(cost_of_agent(OTHER, now - 80 * hour, now - 49 * hour, "a stranger"));
@@ -352,12 +353,18 @@ fn values_older_than_the_maximum_age_are_dropped() {
             client.enqueue(page_of_host(OTHER, "node-2", now - age + i * 15, 50.0));
         }
         assert!(client.flush(SOON).all_sent());
+        let of_node_1 = if billed == 0 { 36 } else { 4 };
+        health::until(gateway.probes(), "/metrics", |_, page| {
+            let parts = ["gateway_values_dropped_total{", "\"node-1\"", "\"old\""];
+            let mut lines =
+                page.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
+            lines.any(|line| line.ends_with(&format!(" {of_node_1}")))
+        });
         let (_, report, log) = gateway.stop_with_log();
         let gpus = report["gpus"].as_array().unwrap();
         assert_eq!(gpus.len(), billed, "{report:#}");
         assert!(gpus.iter().all(|gpu| gpu["span_seconds"] == json!(105.0)), "{report:#}");
         let sampling = report["sampling"].to_string();
-        let of_node_1 = if billed == 0 { 36 } else { 4 };
         assert!(sampling.contains(&format!("node-1 ({of_node_1} values)")), "{sampling}");
         assert!(sampling.contains("a stranger (1 value)"), "{sampling}");
         assert_eq!(log.matches("behind this machine's clock; all that are").count(), 1, "{log}");
