@@ -51,8 +51,8 @@ pub fn workload_id(
     }
 }
 
-/// The instance ID of a part of Phasemeter in this place: of a slot of the machine, whatever workload runs in
-/// it; in a pod, of the workload with an instance ID that it is beside, and so it is without a slot.
+/// The instance ID of a part of Phasemeter in this place. On a machine it is that of the slot, whatever workload
+/// runs in it. In a pod, and without a slot, it is also that of the workload that Phasemeter is beside.
 #[must_use]
 pub fn phasemeter_id(
     workload: &Attributes,

@@ -106,10 +106,9 @@ fn open_directory(path: &Path) -> io::Result<(OwnedFd, String)> {
         let problem = format!("{}: others can change this directory", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
-    let path = path.display();
-    let place = match Path::new(&path.to_string()).starts_with(RUNTIME) {
-        true => path.to_string(),
-        false => format!("{path}@{}:{}", status.st_dev, status.st_ino),
+    let place = match path.starts_with(RUNTIME) {
+        true => path.display().to_string(),
+        false => format!("{}@{}:{}", path.display(), status.st_dev, status.st_ino),
     };
     Ok((directory, place))
 }

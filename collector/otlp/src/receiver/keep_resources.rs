@@ -50,15 +50,18 @@ fn read(signal: Signal, element: &[u8]) -> Option<(Vec<KeyValue>, usize)> {
     let (resource, count): (Option<Resource>, usize) = match signal {
         Signal::Traces => {
             let group = ResourceSpans::decode(element).ok()?;
-            (group.resource.clone(), group.count())
+            let count = group.count();
+            (group.resource, count)
         }
         Signal::Metrics => {
             let group = ResourceMetrics::decode(element).ok()?;
-            (group.resource.clone(), group.count())
+            let count = group.count();
+            (group.resource, count)
         }
         Signal::Logs => {
             let group = ResourceLogs::decode(element).ok()?;
-            (group.resource.clone(), group.count())
+            let count = group.count();
+            (group.resource, count)
         }
     };
     Some((resource.map(|resource| resource.attributes).unwrap_or_default(), count))

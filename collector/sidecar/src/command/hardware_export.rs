@@ -56,7 +56,7 @@ impl HardwareExport {
         self.of_others.retain(|gpu| {
             let is_taken = gpus.get(*gpu).is_some_and(|identity| slot.take_gpu(identity.key()));
             if is_taken {
-                // What was measured before is still to be exported: the other run has exported it.
+                // What waits for export from before was exported by the other run.
                 pipeline.export_hardware_after(*gpu, now);
                 let name = live_event::name(gpus.get(*gpu));
                 info!(gpu, "{name}: this run exports it as hardware (hw.*) from now on");

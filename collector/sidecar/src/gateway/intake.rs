@@ -237,7 +237,7 @@ fn log_refusal(refusal: &RejectedPoint, limiter: &mut LogLimiter<()>) {
     }
 }
 
-/// Logs that a GPU is not metered, since there is no place for it; some of several.
+/// Logs that a GPU is not metered, since it is over the limit. Repetitions are limited.
 fn log_over_limit(gpu: &str, buffer: &ReadingBuffer, limiter: &mut LogLimiter<()>) {
     let text = || {
         let (gpu, metered) = (clean(gpu), buffer.identities().len());

@@ -159,7 +159,7 @@ impl Sampler {
         self.stats.add(Arc::clone(&stats));
         self.gpus.push(Sampled { queue, stats, hung: None });
         self.turns.add(worker.sample_from(nvml));
-        self.turns.staff()
+        self.turns.start_threads()
     }
 
     /// When the first tick of a GPU is due: now, or if it is added late, at the next tick.
@@ -174,7 +174,7 @@ impl Sampler {
     /// Call it a few times per second: it also detects hung calls.
     pub fn drain(&mut self, mut take: impl FnMut(Observation)) {
         // All remain unobserved until a thread can be started.
-        let _ = self.turns.staff();
+        let _ = self.turns.start_threads();
         let now = self.clock.awake();
         for (gpu, sampled) in self.gpus.iter_mut().enumerate() {
             sampled.queue.drain(&mut self.buffer, &mut take);

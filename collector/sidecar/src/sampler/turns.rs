@@ -108,11 +108,11 @@ impl Turns {
     /// until there is one.
     ///
     /// # Errors
-    /// Returns an error if there is no thread to lead.
-    pub(super) fn staff(self: &Arc<Self>) -> io::Result<()> {
+    /// Returns an error if no thread leads and none can start.
+    pub(super) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
         let mut state = self.lock();
         if state.leader.is_none() {
-            state.leader = Some(self.hire(&mut state)?);
+            state.leader = Some(self.start_thread(&mut state)?);
         }
         let sampled = state.gpus.iter().filter(|gpu| !matches!(gpu.turn, Turn::Over)).count();
         if state.standby.is_none() && sampled > 1 {
@@ -121,13 +121,13 @@ impl Turns {
                     state.threads.get(number).inspect(|thread| thread.unpark());
                     Some(number)
                 }
-                None => self.hire(&mut state).ok(),
+                None => self.start_thread(&mut state).ok(),
             };
         }
         Ok(())
     }
 
-    fn hire(self: &Arc<Self>, state: &mut State) -> io::Result<usize> {
+    fn start_thread(self: &Arc<Self>, state: &mut State) -> io::Result<usize> {
         let (turns, number) = (Arc::clone(self), state.threads.len());
         let thread = thread::Builder::new().name("sampler".to_owned());
         let handle = thread.spawn(move || turns.serve(number))?;
@@ -176,7 +176,7 @@ impl Turns {
                 }
                 Step::Wait(time) => self.clock.wait(Duration::from_nanos(time.0)),
                 // Another one is to stand by. If none can start, the next drain tries again.
-                Step::Lead => _ = self.staff(),
+                Step::Lead => _ = self.start_threads(),
                 Step::End => return,
             }
         }

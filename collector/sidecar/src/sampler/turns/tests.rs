@@ -35,7 +35,7 @@ impl Rig {
                 if stop.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
             })));
         }
-        turns.staff().unwrap();
+        turns.start_threads().unwrap();
         Self { turns, stop, counts }
     }
 
