@@ -20,8 +20,9 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Number of requests: three seconds.
 const REQUESTS: u64 = 300;
 
-/// Maximum resident memory without a backend.
-const MAX_RESIDENT_KIB: u64 = 64 * 1_024;
+/// Most memory without a backend, in KiB, of which 16 MiB are requests that wait. With the 24 MiB of a
+/// release program it stays within 64 MiB.
+const MAX_MEMORY_KIB: u64 = 40 << 10;
 
 fn request(number: u64, spans: u64) -> EncodedRequest {
     let span = |i: u64| Span {
@@ -112,10 +113,10 @@ fn memory_is_limited_while_the_backend_is_down() {
     });
     let peak = gateway.peak_kib();
     gateway.stop();
-    println!("{sent} bytes accepted, {unsent} not; at most {peak} KiB resident");
+    println!("{sent} bytes accepted, {unsent} not; at most {peak} KiB of memory");
     assert!(sent > 8 << 20 && sent <= 16 << 20, "{sent}");
     assert!(unsent > 0);
-    assert!(peak <= MAX_RESIDENT_KIB, "{peak} KiB");
+    assert!(peak <= MAX_MEMORY_KIB, "{peak} KiB");
 }
 
 /// Scenario: the backend is slow, and the gateway is stopped while requests wait that it has accepted.

@@ -244,7 +244,7 @@ fn coverage_of_strangers_changes_no_bill() {
     assert!(report["sampling"].to_string().contains("1 value over 5 min ahead"), "{report:#}");
     let notes = report["assumptions"].to_string();
     assert!(notes.contains("reported by a stranger (1500 points), an agent (1 point)"), "{notes}");
-    assert!(peak < 128 << 10, "{peak} KiB");
+    assert!(peak < 64 << 10, "{peak} KiB");
 }
 
 #[test]
