@@ -4,7 +4,7 @@
 //! signed is loaded: a cached artifact carries a MAC under a random key in a directory that no other
 //! user can change, and an artifact compiled elsewhere comes with a signature. Its header identifies
 //! the component and the engine it was compiled for. An artifact that fails a check is counted and
-//! compiled again. Must not depend on what a policy is.
+//! compiled again.
 
 use std::borrow::Cow;
 use std::hash::Hasher;

@@ -1,7 +1,5 @@
 //! The memory of this process's control groups: what they leave free is the upper bound for a compiling
 //! child, so that the kernel does not kill the whole container for it.
-//!
-//! Must not depend on what the memory is for.
 
 use std::fs;
 use std::path::{Path, PathBuf};

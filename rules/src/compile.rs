@@ -1,11 +1,10 @@
 //! Compiling policies in a child process with its own limits, or in this process.
 //!
-//! A policy written in an interpreted language takes seconds and hundreds of megabytes to compile,
-//! and a hostile one may attack the compiler. The sidecar therefore starts itself again with a
-//! hidden command, whose body is [`child_main`]: it limits its own memory and time and confines itself
-//! before reading anything, reads a policy from standard input, checks its imports and writes machine code to
-//! standard output, or a reason to standard error. Must not depend on where either comes from or goes
-//! to.
+//! A policy written in an interpreted language takes seconds and hundreds of megabytes to compile, and a
+//! hostile one may attack the compiler. The sidecar therefore starts itself again with a hidden command,
+//! whose body is [`child_main`]: it limits its own memory and time and confines itself before reading
+//! anything, reads a policy from standard input, checks its imports and writes machine code to standard
+//! output, or a reason to standard error.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

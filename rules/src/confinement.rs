@@ -3,7 +3,6 @@
 //! no socket, starts and traces no process, and makes no memory executable.
 //!
 //! What the filter refuses fails with `EPERM`, so that a library that asks for more than it needs goes on.
-//! Must not depend on what is compiled.
 
 /// Why this process is not confined.
 #[derive(Debug, thiserror::Error)]

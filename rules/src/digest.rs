@@ -1,6 +1,4 @@
 //! SHA-256 digests, which identify policy files.
-//!
-//! Must not depend on what the bytes mean.
 
 use std::fmt;
 use std::str::FromStr;

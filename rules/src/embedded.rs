@@ -1,8 +1,7 @@
 //! The default policies, compiled for the interpreter: part of this program, so that they run without
 //! a compiler.
 //!
-//! `make policies` compiles them, and a test compares them with the policies. Must not depend on how
-//! they are loaded.
+//! `make policies` compiles them, and a test compares them with the policies.
 
 /// An artifact, aligned as the ELF file in it requires.
 #[repr(C, align(16))]

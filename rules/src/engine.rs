@@ -1,7 +1,5 @@
 //! The wasmtime engine: how WebAssembly is compiled and run, the same in every process that
 //! compiles.
-//!
-//! Must not depend on what a policy is.
 
 use std::time::Duration;
 

@@ -3,8 +3,7 @@
 //!
 //! At most [`MAX_CONCURRENT`] evaluations hold a permit. While any does, one thread advances the
 //! engine's epoch; otherwise the thread sleeps, so an idle sidecar has no timer wake-ups. It starts with
-//! the first evaluation; if the system refuses that, evaluations have less fuel and no deadline. Must
-//! not depend on what an evaluation does.
+//! the first evaluation; if the system refuses that, evaluations have less fuel and no deadline.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

@@ -1,8 +1,7 @@
 //! Everything that can go wrong with a policy: a closed set of typed errors.
 //!
 //! An error costs a policy one evaluation, or its loading; never a reading, never the process. Text
-//! from a guest is truncated and sanitized before it gets here. Must not depend on how errors are
-//! presented.
+//! from a guest is truncated and sanitized before it gets here.
 
 use std::fmt;
 use std::io;

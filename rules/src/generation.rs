@@ -1,8 +1,7 @@
 //! Generations: the set of active policies, replaced as a whole while evaluations continue.
 //!
 //! A window is evaluated with one generation from start to end, never with a mix. A rejected file
-//! changes nothing: the policy loaded from it before stays active, if it is still approved. Must not
-//! depend on where candidates come from, or when.
+//! changes nothing: the policy loaded from it before stays active, if it is still approved.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;

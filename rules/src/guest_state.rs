@@ -1,6 +1,4 @@
 //! The data of one store: its resource limiter, and the lines its guest logged.
-//!
-//! Must not depend on which policy runs.
 
 use crate::limits::{Limits, StoreLimiter};
 use crate::text::sanitize;

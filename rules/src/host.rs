@@ -2,7 +2,7 @@
 //!
 //! Steps, in order: digest and signature, machine code, for which the compiler checks the imports,
 //! trial instantiation, settings, self-test. The first that fails is the error, and nothing has
-//! changed. Must not depend on when policies are loaded, or which.
+//! changed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,5 @@
 //! JSON in which text of others is safe to print: a parser gets it unchanged, and a terminal nothing
 //! invisible.
-//!
-//! Must not depend on what is written.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,5 @@
 //! Levers: the means by which a recommendation saves money. The vocabulary is closed, so that
 //! reports and dashboards can aggregate the recommendations of many policies.
-//!
-//! Must not depend on what a lever saves.
 
 use std::fmt;
 use std::str::FromStr;

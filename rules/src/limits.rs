@@ -2,8 +2,7 @@
 //! tables.
 //!
 //! Fuel decides, the deadline protects. Fuel is counted in instructions and is the same on every
-//! machine; the deadline covers machines so slow that the fuel would last too long. Must not depend
-//! on what is evaluated.
+//! machine; the deadline covers machines so slow that the fuel would last too long.
 
 use std::time::Duration;
 

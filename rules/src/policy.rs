@@ -1,7 +1,7 @@
 //! A loaded policy: immutable, and evaluated any number of times.
 //!
 //! Every evaluation has a fresh store: no state leaks from one to the next, and the same input
-//! gives the same output for the same fuel. Must not depend on where the policy came from.
+//! gives the same output for the same fuel.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

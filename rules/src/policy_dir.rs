@@ -12,7 +12,7 @@
 //!
 //! The directory is opened once per scan, and files are opened relative to it. Symbolic links are
 //! followed within it, since a mounted `ConfigMap` consists of them; the link of a single policy file is
-//! followed to wherever the operator has it lead. Must not depend on how the files are used.
+//! followed to wherever the operator has it lead.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

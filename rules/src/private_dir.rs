@@ -4,7 +4,7 @@
 //! must therefore belong to this user, each above it to this user or root, and none may be writable by
 //! others, except that a sticky directory like `/tmp` may be above it. The directory is opened once;
 //! files are opened relative to it and checked once they are open, so that nothing can be exchanged
-//! between check and use. Must not depend on what the files are.
+//! between check and use.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, Write};

@@ -1,6 +1,4 @@
 //! The input of a pricer, and its validated output.
-//!
-//! Must not depend on which pricers are queried, or in which order.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -1,6 +1,4 @@
 //! The validated output of a recommender.
-//!
-//! Must not depend on which policy returned it, or on whether its saving is counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

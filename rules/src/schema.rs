@@ -3,7 +3,7 @@
 //!
 //! Loading rejects unknown keywords, because a constraint that is not enforced is worse than none.
 //! Defaults may nest, and so multiply: all work on a schema, and on settings, is within a [`Budget`],
-//! and stops at the first errors. Must not depend on the settings of any particular policy.
+//! and stops at the first errors.
 
 mod limits;
 

@@ -2,8 +2,7 @@
 //!
 //! A signature of a policy must not approve the same bytes as machine code, which runs outside the
 //! sandbox, nor as settings of another policy. So what is signed differs by [`Use`]. Signatures are
-//! those of `openssl pkeyutl -sign -rawin`, and keys are in openssl's PEM format. Must not depend on
-//! where files are.
+//! those of `openssl pkeyutl -sign -rawin`, and keys are in openssl's PEM format.
 
 use std::borrow::Cow;
 use std::fmt;

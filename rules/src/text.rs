@@ -1,7 +1,6 @@
 //! Makes text of others safe to print.
 //!
-//! Control characters move a terminal's cursor, and format characters reverse or hide text. Must not
-//! depend on what the text is.
+//! Control characters move a terminal's cursor, and format characters reverse or hide text.
 
 /// Replaces everything that is not visible as itself: control characters, line and paragraph
 /// separators, format characters, and those that a renderer may ignore (`Default_Ignorable_Code_Point`

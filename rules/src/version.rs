@@ -1,6 +1,4 @@
 //! Order of policy versions.
-//!
-//! Must not depend on what the versions are of.
 
 use std::cmp::Ordering;
 

@@ -1,8 +1,7 @@
 //! The surface of a WebAssembly file, read without compiling it: whether it is a component, and the
 //! names it imports and exports.
 //!
-//! Anyone may have written the file, so the number and length of names are limited. Must not depend on
-//! which names are allowed.
+//! Anyone may have written the file, so the number and length of names are limited.
 
 use std::collections::HashSet;
 

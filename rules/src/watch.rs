@@ -2,7 +2,7 @@
 //!
 //! Polling instead of inotify: comparing names, times and sizes of a few files once a second costs
 //! next to nothing and works on every file system, including the symbolic links of a mounted
-//! `ConfigMap`. Must not depend on what the files are.
+//! `ConfigMap`.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,6 @@
 //! The input of a recommender: an immutable snapshot of the whole experiment so far.
 //!
-//! The sidecar fills it, the contract lowers it for the guest. Must not depend on the contract, or
-//! on what is recommended.
+//! The sidecar fills it, the contract lowers it for the guest.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

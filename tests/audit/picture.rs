@@ -1,6 +1,4 @@
 //! Draws the beginning of a text report as SVG: the picture in README.md.
-//!
-//! Must not depend on what the report contains.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,6 @@
 //! Runs a real Collector with the configuration in `otel-config/collector`.
 //!
-//! `OTELCOL` is its path: `make test-backends` builds one and sets it. Must not depend on what is
-//! sent.
+//! `OTELCOL` is its path: `make test-backends` builds one and sets it.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! Runs a real Prometheus that receives OTLP, and queries it.
 //!
-//! `PROMETHEUS` is its path: `make test-backends` builds one and sets it. Must not depend on what is
-//! sent.
+//! `PROMETHEUS` is its path: `make test-backends` builds one and sets it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

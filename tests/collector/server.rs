@@ -1,6 +1,4 @@
 //! Runs another program as a server on free ports of the loopback address, until the end of the test.
-//!
-//! Must not depend on which program it is.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

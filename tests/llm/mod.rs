@@ -1,6 +1,4 @@
 //! Requests to an LLM server, the same each time. Shared by path.
-//!
-//! Must not depend on how requests are sent or priced.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Reads OTLP files with the protocol's published types.
 //!
-//! Phasemeter and the Collector both write such files. Must not depend on which program wrote one.
+//! Phasemeter and the Collector both write such files.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

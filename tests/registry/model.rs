@@ -1,6 +1,4 @@
 //! Reads the registry: `otel-config/registry` and what it uses of the upstream conventions.
-//!
-//! Must not depend on what is sent.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,7 +1,5 @@
 //! Compares what was sent with the registry: names, types, units, instruments, enum values and required
 //! attributes, and whether everything that a kind of run emits was seen.
-//!
-//! Must not depend on how it was received.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,8 +1,7 @@
 //! Reads the YAML that the registry is written in: block mappings and sequences, flow mappings and
 //! sequences on one line, plain and quoted scalars, comments.
 //!
-//! A subset, so that no test needs a parser of all of YAML; anything else is an error. Must not depend on
-//! the registry.
+//! A subset, so that no test needs a parser of all of YAML; anything else is an error.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,4 @@
 //! A rule as its file defines it: some values may have to be set.
-//!
-//! Must not depend on the file format.
 
 use phasemeter_meter::alert::Metric;
 use phasemeter_meter::units::Nanos;

@@ -5,8 +5,7 @@
 //!                                └────────→ rules for Prometheus
 //! ```
 //!
-//! The meter evaluates rules; this crate reads them. Must not depend on a clock, the file system or
-//! the command line.
+//! The meter evaluates rules; this crate reads them.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,4 @@
 //! The file format: TOML, read strictly; each problem names its line.
-//!
-//! Must not depend on what a rule does.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The rules as alerting rules of Prometheus, on the metrics that Phasemeter exports.
 //!
 //! Prometheus has no timer that pauses: if less than half of the window has samples, its alert
-//! resolves. Must not depend on settings.
+//! resolves.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! The rules that are evaluated: definitions with their settings.
 //!
 //! A rule that lacks a required value, is disabled, or is about what no source measures is skipped
-//! with the reason: no value is invented. Must not depend on where definitions come from.
+//! with the reason: no value is invented.
 
 use phasemeter_meter::alert::{Condition, Rule};
 

@@ -1,6 +1,4 @@
 //! Settings of rules, as on the command line: `[RULE.]KEY=VALUE`.
-//!
-//! Must not depend on the rules.
 
 use std::str::FromStr;
 

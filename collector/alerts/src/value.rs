@@ -1,6 +1,4 @@
 //! Values of rules as text: times, shares and temperatures.
-//!
-//! Must not depend on where they are written.
 
 use phasemeter_meter::units::Nanos;
 

@@ -1,7 +1,6 @@
 //! How many spans a sampled span represents, by the threshold of its trace state.
 //!
-//! OpenTelemetry's consistent probability samplers write it as `ot=th:…`. Must not depend on how a span is
-//! received.
+//! OpenTelemetry's consistent probability samplers write it as `ot=th:…`.
 
 /// The members of a trace state, and the fields of OpenTelemetry's member.
 const MEMBER: &str = "ot=";

@@ -1,6 +1,4 @@
 //! Division of whole amounts in proportion to parts, by largest remainder.
-//!
-//! Must not depend on what is divided.
 
 /// Divides `total` in proportion to `parts`. The results sum to `total`, and each is its exact share,
 /// rounded down or up. Of equal remainders the earlier ones are rounded up. Without any part, the first

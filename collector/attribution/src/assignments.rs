@@ -1,7 +1,7 @@
 //! The pods that a GPU is assigned to, over time.
 //!
 //! The points of a GPU name its pods. A pod has it since the point before the first that names it, and until the first
-//! one that does not: what moved does not pay for where it was. Must not depend on how points arrive.
+//! one that does not: what moved does not pay for where it was.
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //!
 //! An instant of a GPU is divided once its readings are final and spans have had their allowed
 //! lateness, among the spans that are known by then. Time without a span stays open for spans that
-//! arrive later, such as the parents of those that were charged. Must not depend on the form of a span.
+//! arrive later, such as the parents of those that were charged.
 
 use std::collections::HashMap;
 

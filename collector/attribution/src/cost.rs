@@ -1,6 +1,4 @@
 //! The cost of GPU time before and after its division.
-//!
-//! Must not depend on spans.
 
 use std::ops::{AddAssign, Sub};
 

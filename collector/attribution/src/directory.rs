@@ -1,7 +1,5 @@
 //! Which GPUs a span is charged for, by the attributes of its resource: looked up by key, however many GPUs,
 //! pods and processes are known.
-//!
-//! Must not depend on the form of a resource.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};

@@ -1,6 +1,4 @@
 //! Limits of what waits for its cost.
-//!
-//! Must not depend on spans.
 
 use phasemeter_meter::units::Nanos;
 

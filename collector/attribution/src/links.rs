@@ -1,6 +1,4 @@
 //! Parents of spans, chosen or not, for as many recent spans as memory allows.
-//!
-//! Must not depend on costs.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,4 @@
 //! The cost of one GPU that no span has yet.
-//!
-//! Must not depend on how it is divided.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 

@@ -1,6 +1,4 @@
 //! Which spans are priced: by name, or by attribute.
-//!
-//! Must not depend on the form of a span.
 
 use std::str::FromStr;
 

@@ -1,6 +1,4 @@
 //! Spans that are to be priced.
-//!
-//! Must not depend on costs.
 
 use std::sync::Arc;
 

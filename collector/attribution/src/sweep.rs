@@ -3,7 +3,7 @@
 //! What a unit of weight has received up to an instant is one number for all active spans, as in fair
 //! queueing: a span has its weight × the difference between its start and its end. So an event costs the same
 //! however many spans are active, and a time slice the same however many spans it is divided among. Amounts
-//! are rounded once, at the end. Must not depend on how spans wait.
+//! are rounded once, at the end.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};

@@ -1,6 +1,6 @@
 //! Spans that wait for their cost, and those that left without it.
 //!
-//! Both are limited in bytes. Must not depend on how cost is divided.
+//! Both are limited in bytes.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,6 +1,4 @@
 //! The shapes of real workloads: an LLM server and a training loop, at 1, 10 and 100 times the load.
-//!
-//! Must not depend on how cost is divided.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

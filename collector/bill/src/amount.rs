@@ -1,7 +1,7 @@
 //! Amounts in JSON: dollars as decimal strings, durations as seconds.
 //!
 //! Both are exact: a string with nine decimals is a whole number of nano-dollars, and a number of
-//! seconds is rounded to a nanosecond. Must not depend on what an amount is for.
+//! seconds is rounded to a nanosecond.
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 //! Idle time of a GPU with an owner is the owner's. That of a GPU without one is spread by effective
 //! time, or is an account of its own; working time without an owner is untagged, and unobserved time
 //! an account. Rows sum to the reports, to the nano-dollar. Memory grows with groups and sessions,
-//! not with reports. Must not depend on files or on how a bill is displayed.
+//! not with reports.
 
 use std::collections::BTreeMap;
 

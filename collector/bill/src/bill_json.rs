@@ -1,6 +1,4 @@
 //! A bill as JSON, as specified by `bill.schema.json`.
-//!
-//! Must not depend on how it was added up.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,6 +1,4 @@
 //! A bill as text.
-//!
-//! Must not depend on how it was added up.
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::NanoUsd;

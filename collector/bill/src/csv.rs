@@ -1,6 +1,4 @@
 //! Cells of CSV as in RFC 4180, for writing; text so that spreadsheets show it and evaluate nothing.
-//!
-//! Must not depend on what a row means.
 
 use std::borrow::Cow;
 

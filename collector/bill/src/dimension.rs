@@ -1,6 +1,4 @@
 //! What a bill is split by: attributes of the workload, and properties of its GPUs and time.
-//!
-//! Must not depend on how amounts are added up.
 
 use std::fmt;
 use std::str::FromStr;

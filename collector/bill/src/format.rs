@@ -1,6 +1,4 @@
 //! Numbers as text: dollars to the cent, hours, percentages.
-//!
-//! Must not depend on what a number is about.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed::{CENT, rounded};

@@ -1,6 +1,4 @@
 //! What GPUs of a bill are called in text: by host and index, if that tells them apart.
-//!
-//! Must not depend on amounts.
 
 use std::collections::BTreeMap;
 

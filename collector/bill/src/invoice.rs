@@ -1,7 +1,7 @@
 //! An invoice beside a bill: what is to be paid against what was billed, line by line.
 //!
 //! An invoice is a CSV file with a column per dimension of the bill, named like it, and the column
-//! `billed_usd`. Must not depend on how a bill was added up.
+//! `billed_usd`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! Reads reports through types of its own, which accept only what they need. Money stays an integer
-//! in nano-dollars, and every sum equals that of its reports. Must not depend on a clock or
-//! the file system: input is a reader with a name.
+//! in nano-dollars, and every sum equals that of its reports.
 
 #![forbid(unsafe_code)]
 

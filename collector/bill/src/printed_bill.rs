@@ -1,6 +1,4 @@
 //! The amounts of a bill in whole cents, as text has them: rows and columns add up.
-//!
-//! Must not depend on the layout of text.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed::{CENT, parts, parts_with, rounded};

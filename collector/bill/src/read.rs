@@ -1,6 +1,4 @@
 //! Reads a report from a stream, and computes the digest of its bytes.
-//!
-//! Must not depend on what follows from a report.
 
 use std::io::{self, BufReader, Read};
 

@@ -1,7 +1,6 @@
 //! A report as input: the fields of the JSON report that a bill or a comparison needs.
 //!
-//! Unknown fields are ignored; a missing or malformed one is an error that names its path. Must not
-//! depend on what follows from a report.
+//! Unknown fields are ignored; a missing or malformed one is an error that names its path.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,6 @@
 //! The sessions of all reports, to find reports that occur twice and time that is billed twice.
 //!
-//! Takes at most 64 bytes per session, however many reports there are. Must not depend on what a
-//! session costs.
+//! Takes at most 64 bytes per session, however many reports there are.
 
 use phasemeter_meter::units::Timestamp;
 use sha2::{Digest as _, Sha256};

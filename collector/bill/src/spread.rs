@@ -1,6 +1,4 @@
 //! Spreads an amount over weights by largest remainder: the shares sum to it exactly.
-//!
-//! Must not depend on what is spread.
 
 use std::cmp::Reverse;
 

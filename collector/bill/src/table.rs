@@ -1,6 +1,4 @@
 //! Tables of text: a wide first column, and numbers aligned to the right.
-//!
-//! Must not depend on what a table is about.
 
 use unicode_width::UnicodeWidthStr;
 

@@ -1,6 +1,4 @@
 //! Totals of a group: GPU time, effective time, cost, utilized cost.
-//!
-//! Must not depend on how groups are formed.
 
 use std::ops::AddAssign;
 

@@ -1,6 +1,4 @@
 //! Whether a report is consistent: its periods tile time and sum to its bills.
-//!
-//! Must not depend on what follows from a report.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Reads regular files of limited size, without ever waiting for them.
 //!
 //! Opening a FIFO blocks until it has a writer, and a device never ends. Files are therefore opened
-//! without blocking, and what was opened is checked, not what its path named before. Must not depend
-//! on what the files are.
+//! without blocking, and what was opened is checked, not what its path named before.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! Accounts of one GPU: time, cost and utilized cost per account.
 //!
-//! Phases + unobserved = bill, to the nano-dollar. Must not depend on how a charge was computed or
-//! why time was wasted.
+//! Phases + unobserved = bill, to the nano-dollar.
 
 use std::ops::{AddAssign, Index};
 

@@ -2,8 +2,7 @@
 //!
 //! C(t) is the exact cost up to t: Σ rate × time, a rational number with the nanoseconds of an hour
 //! as denominator. The charge of [a, b) is ⌊C(b)⌋ − ⌊C(a)⌋. Charges are therefore never negative
-//! and sum to ⌊C(end)⌋ to the nano-dollar, however time is cut. Must not depend on utilization or
-//! on the source of a rate.
+//! and sum to ⌊C(end)⌋ to the nano-dollar, however time is cut.
 
 use std::ops::{AddAssign, Sub};
 

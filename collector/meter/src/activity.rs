@@ -1,8 +1,7 @@
 //! When a GPU works: stretches without work, pauses between work, and idle time by hour of the week.
 //!
 //! Built from the time slices of whole seconds, in constant memory. A mean over a run cannot
-//! distinguish one idle night from many idle seconds, and only the former can be switched off. Must
-//! not depend on money.
+//! distinguish one idle night from many idle seconds, and only the former can be switched off.
 
 use crate::phase::{Account, Phase};
 use crate::timeline::TimeSlice;

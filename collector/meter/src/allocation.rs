@@ -1,7 +1,7 @@
 //! Idle time of allocations that nothing has touched: a scheduler keeps other work off a GPU, and its holder
 //! never used it.
 //!
-//! Such time is a part of the account `idle_held`. Must not depend on the names of holders.
+//! Such time is a part of the account `idle_held`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Columns: the series of several GPUs as means on one grid, the input of policies.
 //!
-//! Accounts stay integers; a mean is a float. Must not depend on policies.
+//! Accounts stay integers; a mean is a float.
 
 use crate::series::{POINTS, Point, Quantity, Series};
 use crate::units::{Nanos, PPM, Timestamp};

@@ -1,7 +1,7 @@
 //! Time in which two sources of utilization contradict each other: one reports work, and the other none.
 //!
 //! Counters fail without an error: profiling counters stay at 0 while another profiler holds them, and drivers report
-//! 0% below a vGPU. Must not depend on which source is billed.
+//! 0% below a vGPU.
 
 use crate::reading::Basis;
 use crate::units::{Milliwatts, Nanos, PPM, Utilization};

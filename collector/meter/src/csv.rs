@@ -1,7 +1,7 @@
 //! Parsers of CSV: of the built-in tables (`data/*.csv`), and of rows with quotes.
 //!
 //! The built-in tables have one header, no quotes and no empty lines; the tests of the modules that read
-//! them check every row. Must not depend on the meaning of columns.
+//! them check every row.
 
 /// The rows of a table as cells, without the header; `None` for a row that does not have exactly
 /// `N` cells.

@@ -1,6 +1,6 @@
 //! Device metrics: what a source measures of a GPU and of its components beside its readings.
 //!
-//! They are exported and posted to no account. Must not depend on their names on the wire.
+//! They are exported and posted to no account.
 
 use std::fmt;
 

@@ -1,7 +1,5 @@
 //! Values of a GPU that only some sources have: activity of its engines, reasons for reduced clocks,
 //! fan, PCIe link, memory errors. A reading carries them in a byte each.
-//!
-//! Must not depend on where they come from.
 
 use crate::quantity::{Quantity, Unit};
 use crate::units::{PPM, Utilization};

@@ -1,6 +1,4 @@
 //! Traffic over the links of a GPU, and its XID errors: over the whole run and by hour of the last day.
-//!
-//! Must not depend on readings.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Derives the device state of a live reading from the device metrics before it.
 //!
 //! Metrics are polled less often than utilization, so a reading carries the last values, as those of
-//! other metrics. Must not depend on what a state is used for.
+//! other metrics.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Distributions of utilization and memory, weighted by observed time.
 //!
 //! The number of bins is bounded: utilization has one per 0.1%; those of memory widen as its maximum
-//! grows. Must not depend on the meaning of the values.
+//! grows.
 
 use crate::units::{Bytes, Nanos, Utilization};
 

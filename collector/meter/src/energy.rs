@@ -1,6 +1,4 @@
 //! Energy of a GPU, by what it is computed from.
-//!
-//! Must not depend on how it is measured.
 
 use std::ops::AddAssign;
 

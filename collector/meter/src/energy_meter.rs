@@ -1,7 +1,5 @@
 //! Measures the energy of a GPU: the difference of its energy counter for the time that covers, and the
 //! integral of its power for the time that only power readings cover.
-//!
-//! Must not depend on the source of either.
 
 use crate::energy::{Energy, EnergyBasis, EnergyPart, PICOJOULES};
 use crate::energy_source::{EnergyCounter, PowerBasis};

@@ -1,6 +1,4 @@
 //! Where values of power and energy come from.
-//!
-//! Must not depend on how energy is computed.
 
 /// The source of a power value. The sources differ in their averaging window; a log may have several,
 /// of which each reading takes the first that it can read.

@@ -1,7 +1,7 @@
 //! The meter of one GPU: the whole pipeline from readings to accounts.
 //!
 //! It owns the state of one GPU, in memory that does not grow with the length of the run, and emits
-//! finalized results to an [`Observer`]. Must not depend on observers or on other GPUs.
+//! finalized results to an [`Observer`].
 
 mod alerts;
 mod boundaries;

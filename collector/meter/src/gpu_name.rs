@@ -1,7 +1,6 @@
 //! What GPUs are called in text: by index; if they are of several hosts, by pod or host, and index.
 //!
-//! A UUID is whole, or cut beside its host or pod: alone, its beginning tells little. Must not depend on where text
-//! is written.
+//! A UUID is whole, or cut beside its host or pod: alone, its beginning tells little.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
 //! Vendor specifications of GPU models: memory, nominal peaks, power.
 //!
-//! The table is `data/gpus.csv`; its README lists sources and known issues. Must not depend on
-//! readings or prices.
+//! The table is `data/gpus.csv`; its README lists sources and known issues.
 
 use crate::csv;
 use crate::units::Bytes;

@@ -1,7 +1,7 @@
 //! Histograms of utilization readings: one with fixed bounds, and an exponential one.
 //!
 //! Readings are counted in cells, between the bounds of both, so that each is in its exact bucket of
-//! either. Must not depend on time.
+//! either.
 
 use crate::units::{PPM, Utilization};
 

@@ -1,6 +1,4 @@
 //! The kinds of metrics that senders declare.
-//!
-//! Must not depend on what is measured.
 
 use std::fmt;
 

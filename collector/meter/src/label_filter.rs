@@ -1,6 +1,4 @@
 //! Which points of a metric count, by their labels: the keys `where` and `without` of mappings.
-//!
-//! Must not depend on what a metric means.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! The ledger of one GPU: charges time slices and posts them to accounts, waste categories, spans, activity
 //! and allocations.
-//!
-//! Must not depend on observers or on readings.
 
 use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};

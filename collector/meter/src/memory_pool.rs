@@ -1,7 +1,5 @@
 //! Finds preallocated memory: a large block of constant size, of which readings do not tell how much is
 //! in use.
-//!
-//! Must not depend on where columns come from.
 
 use crate::units::Bytes;
 

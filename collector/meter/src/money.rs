@@ -1,6 +1,6 @@
 //! Money as integers: amounts in nano-dollars (`i128`), rates in whole nano-dollars per GPU-hour.
 //!
-//! Each operation that rounds documents how. Must not depend on what is charged for.
+//! Each operation that rounds documents how.
 
 use std::fmt;
 use std::iter::Sum;

@@ -3,7 +3,7 @@
 //! Detected from readings, not from seconds: a job that bounces between 0% and 100% within a second
 //! has a mean of 50% in each second and would look steady. A stretch is a run of cycles that follow
 //! one another within 120 s, each busy for a tenth of its length or more; a bouncing stretch has at
-//! least ten of them. Must not depend on money.
+//! least ten of them.
 
 use crate::median::{self, DurationMedian};
 use crate::units::{Nanos, PPM, Timestamp, Utilization};

@@ -1,7 +1,7 @@
 //! Percentages with one decimal that sum to exactly 100.0.
 //!
 //! Rounded independently, shares can sum to 99.9 or 100.1. Here each is rounded down, and the
-//! missing tenths go to the largest remainders. Must not depend on the meaning of the parts.
+//! missing tenths go to the largest remainders.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -1,8 +1,7 @@
 //! Time and cost of one GPU by period: whole UTC hours, and longer periods in a long run.
 //!
 //! Periods tile the span of the GPU and sum to its accounts, to the nanosecond and the nano-dollar.
-//! Their number is limited: beyond it they are joined, and later ones are as long. Must not depend on
-//! how a charge was computed.
+//! Their number is limited: beyond it they are joined, and later ones are as long.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Phases, and the accounts to which time and cost are posted.
 //!
 //! A phase is the utilization class of one second, by the mean utilization of its observed part.
-//! Must not depend on costs or recommendations.
 
 use std::fmt;
 

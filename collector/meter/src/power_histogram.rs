@@ -1,6 +1,4 @@
 //! Histogram of power readings: percentiles in half a kilobyte, whatever the GPU draws.
-//!
-//! Must not depend on when power counts.
 
 use crate::units::Milliwatts;
 

@@ -1,8 +1,7 @@
 //! Until when each GPU of a fleet exists: what the time after its last reading is.
 //!
 //! The span of a GPU ends with the run, whether or not its source still lists it: that time is unobserved. A
-//! host ends earlier only on evidence that it is gone; time after it is absent, and not billed. Must not
-//! depend on meters.
+//! host ends earlier only on evidence that it is gone; time after it is absent, and not billed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Amounts as printed: whole cents, or another unit, of which the parts of a sum add up to it.
 //!
 //! Rounded independently, parts can sum to a cent more or less than the whole. Here each is rounded down, and
-//! the missing units go to the largest remainders. Must not depend on what an amount is for.
+//! the missing units go to the largest remainders.
 
 use std::cmp::Reverse;
 

@@ -1,7 +1,6 @@
 //! Projections of a bill: cost per month and year, per unit of work, and per effective GPU-hour.
 //!
-//! Each states its basis. All arithmetic is in integers. Must not depend on how a bill was
-//! computed.
+//! Each states its basis. All arithmetic is in integers.
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 //!
 //! Every reader of outside data (driver, rows of `nvidia-smi`, metrics of other programs) checks its numbers
 //! here, so that a number has the same meaning wherever it comes from. A value out of range is unreadable,
-//! alone: it is missing, and costs no other value. Must not depend on where a value comes from.
+//! alone: it is missing, and costs no other value.
 
 use crate::units::{Bytes, PPM};
 

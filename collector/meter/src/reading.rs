@@ -1,7 +1,6 @@
 //! Readings: one GPU's values at one instant, and the identity of that GPU.
 //!
-//! Sources produce readings. Must not depend on the kind of source: a log, a driver, OTLP or the
-//! demonstration.
+//! Sources produce readings.
 
 use std::collections::BTreeMap;
 

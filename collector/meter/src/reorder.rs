@@ -1,6 +1,4 @@
 //! Reorder buffer: releases readings in timestamp order once the watermark has passed them.
-//!
-//! Must not depend on any value of a reading but its time.
 
 use std::collections::VecDeque;
 

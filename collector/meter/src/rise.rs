@@ -1,7 +1,5 @@
 //! What the difference of two values of a counter means: the one rule for all counters, of work, energy,
 //! traffic, errors and throttling.
-//!
-//! Must not depend on what is counted.
 
 /// How a counter changed between two of its values, of which the second is later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

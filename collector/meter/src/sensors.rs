@@ -1,7 +1,5 @@
 //! Clocks, temperature, power and device columns of a GPU over its readings: what tells a throttled,
 //! a hanging and a busy GPU apart.
-//!
-//! Must not depend on time.
 
 use crate::device_state::DeviceMeans;
 use crate::power_histogram::PowerHistogram;

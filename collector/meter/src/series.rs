@@ -2,7 +2,7 @@
 //!
 //! A series covers either the whole run, in points whose width doubles as it grows, or a recent
 //! window. Points begin at multiples of their width since the epoch, so that series of different
-//! GPUs align. Must not depend on how they are displayed.
+//! GPUs align.
 
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 

@@ -1,7 +1,7 @@
 //! Segments, and the phase spans cut from them.
 //!
 //! A segment is contiguous time of one phase. A span is a segment of at least the minimum length,
-//! or a `mixed` run of shorter ones. Both tile the timeline. Must not depend on tracing.
+//! or a `mixed` run of shorter ones. Both tile the timeline.
 
 use crate::accounts::{Accounts, Charge};
 use crate::money::Rate;

@@ -1,7 +1,7 @@
 //! Staleness: how long a polled reading represents the present.
 //!
 //! A value polled at t covers the time to the GPU's next reading, but at most `stale_after`; the
-//! rest is unobserved. Must not depend on the values of readings.
+//! rest is unobserved.
 
 use crate::units::{Nanos, Timestamp};
 

@@ -1,6 +1,4 @@
 //! Summary of one GPU: the plain values that reports and exporters read.
-//!
-//! Must not depend on how they were computed.
 
 use crate::accounts::{Accounts, Balance};
 use crate::energy::Energy;

@@ -2,7 +2,7 @@
 //!
 //! Takes utilization intervals in time order and emits time slices, each in exactly one account.
 //! Slices tile the time from the first reading to the last. A second is classified once it is over,
-//! by the time-weighted mean of its observed part. Must not depend on money.
+//! by the time-weighted mean of its observed part.
 
 use crate::phase::{Account, Holding, Thresholds};
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp, Utilization};

@@ -1,7 +1,6 @@
 //! Newtypes for every unit: time, utilization, memory, power, energy, temperature, clocks.
 //!
-//! Constructors for external data return `None` if a value is out of range. Must not depend on
-//! where a value came from.
+//! Constructors for external data return `None` if a value is out of range.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -1,7 +1,6 @@
 //! Update period: the median time between value changes of a source, whatever the polling rate.
 //!
-//! A driver holds its utilization for a while; faster polling reads the same value again. Must not
-//! depend on the meaning of the value.
+//! A driver holds its utilization for a while; faster polling reads the same value again.
 
 use crate::median::DurationMedian;
 use crate::units::{Nanos, Timestamp, Utilization};

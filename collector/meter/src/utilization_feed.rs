@@ -1,8 +1,7 @@
 //! Utilization feed: one source of utilization, such as driver samples or hardware counters.
 //!
 //! Sources measure time ranges and deliver them late. Intervals wait here until the timeline
-//! reaches them, so that the meter's state at an instant contains nothing after it. Must not depend
-//! on which feed is billed.
+//! reaches them, so that the meter's state at an instant contains nothing after it.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Wall time: labels for the time of a run, which never steps.
 //!
 //! A run counts from the wall clock at its start, in time since then. If the wall clock is set, later
-//! instants are labeled by the new time; lengths do not change. Must not depend on a clock.
+//! instants are labeled by the new time; lengths do not change.
 
 use std::collections::VecDeque;
 

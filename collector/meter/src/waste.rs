@@ -2,8 +2,7 @@
 //!
 //! Starvation is the waste in bouncing stretches, during which a GPU waits for input; idle is the
 //! waste of idle seconds elsewhere; underload is the rest. Whether a second lies in a bouncing
-//! stretch is known only once the next cycle ends, so its waste is kept in a tail until then. Must
-//! not depend on remedies.
+//! stretch is known only once the next cycle ends, so its waste is kept in a tail until then.
 
 use std::ops::Index;
 

@@ -1,6 +1,4 @@
 //! Groups of work, by labels: a model, an engine, a service.
-//!
-//! Must not depend on what work is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Safe functions for the calls of NVML that `nvml-wrapper` lacks, and to load its library alone.
 //!
-//! A crate of its own, so that all others that read the driver forbid unsafe code. Must not depend
-//! on what values mean.
+//! A crate of its own, so that all others that read the driver forbid unsafe code.
 
 #![allow(unsafe_code, reason = "calls C functions of the loaded library")]
 

@@ -1,5 +1,5 @@
 //! A histogram of durations in constant memory, written by one thread and read by any, without a
-//! lock. Must not depend on what is measured.
+//! lock.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,6 +1,4 @@
 //! The exporters of a signal, as in `OTEL_TRACES_EXPORTER`.
-//!
-//! Must not depend on where requests go.
 
 use crate::signal::Signal;
 

@@ -1,6 +1,4 @@
 //! OTLP in a file: one JSON export request per line, as the Collector's file exporter writes it.
-//!
-//! Must not depend on the contents of requests.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,5 @@
 //! The items of a request: spans, data points and log records, each under its resource, its scope
 //! and, if it is a data point, its metric. Counts them, and splits them into two requests.
-//!
-//! Must not depend on what the items mean.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

@@ -1,7 +1,6 @@
 //! The JSON encoding of requests.
 //!
-//! Corrects what `opentelemetry-proto` serializes differently from the protocol. Must not depend on
-//! the contents of requests.
+//! Corrects what `opentelemetry-proto` serializes differently from the protocol.
 
 use std::io::{self, Write};
 

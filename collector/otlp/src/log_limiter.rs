@@ -1,6 +1,6 @@
 //! Limits messages of the same kind, so that a fault that comes and goes does not fill the log.
 //!
-//! Time is an argument. Must not depend on what is logged.
+//! Time is an argument.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 //! Export requests, split to a maximum size, and their encoded form: encoded once, so that a retry
-//! sends the same bytes. Must not depend on what the data means.
+//! sends the same bytes.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;

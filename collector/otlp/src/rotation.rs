@@ -1,7 +1,5 @@
 //! Values from files that are replaced while the program runs, such as certificates and tokens: they are
 //! read again after a change, also if a link leads to another file.
-//!
-//! Must not depend on what files contain.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::fs;

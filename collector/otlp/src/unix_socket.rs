@@ -1,6 +1,4 @@
 //! Unix sockets that only their owner can connect to, from the first moment on.
-//!
-//! Must not depend on what they are for.
 
 use std::io;
 use std::os::fd::OwnedFd;

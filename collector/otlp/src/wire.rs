@@ -1,4 +1,4 @@
-//! The fields of an encoded message, with their bytes. Must not depend on what a message is.
+//! The fields of an encoded message, with their bytes.
 
 use prost::encoding::{
     DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field,

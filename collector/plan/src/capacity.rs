@@ -1,7 +1,7 @@
 //! `capacity`: how many GPUs a demand needs.
 //!
 //! Headroom multiplies the demand, the target utilization divides the capacity, and one ceiling at the
-//! end makes whole GPUs. Must not depend on what a unit of work is.
+//! end makes whole GPUs.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};

@@ -1,6 +1,4 @@
 //! Errors of a plan: the option, its value, and what to do.
-//!
-//! Must not depend on a question.
 
 /// Why a question has no result. Displays as one line that names the option and a fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

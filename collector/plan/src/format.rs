@@ -1,6 +1,4 @@
 //! Numbers in formulas and sentences.
-//!
-//! Must not depend on a question or on the page.
 
 use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
 

@@ -1,7 +1,6 @@
 //! `own`: buying GPUs against renting them.
 //!
-//! What is bought costs every hour of its life; energy may cost less while it is idle. Must not depend
-//! on a vendor.
+//! What is bought costs every hour of its life; energy may cost less while it is idle.
 
 use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
 use phasemeter_meter::projection::HOURS_PER_YEAR;

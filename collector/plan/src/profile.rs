@@ -1,6 +1,4 @@
 //! The profile of a measured run: what its GPUs did in each hour, and in each hour of the day.
-//!
-//! Must not depend on the format of a report.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! `spot`: what interruptible capacity saves after the work that interruptions repeat.
-//!
-//! Must not depend on a provider.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};

@@ -1,6 +1,6 @@
 //! Quantities of plans as people write them: `80%`, `7B`, `14GB`, `30ms`, `$32000`.
 //!
-//! Parsing is exact; errors state what was expected. Must not depend on a question.
+//! Parsing is exact; errors state what was expected.
 
 use std::fmt;
 use std::str::FromStr;

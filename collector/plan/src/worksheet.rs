@@ -1,7 +1,5 @@
 //! The result of a question in one model for text and JSON: values, tables, formulas with their
 //! numbers, commands, assumptions and notes.
-//!
-//! Must not depend on a question or on how it is displayed.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,5 @@
 //! Children that this process did not start: those of its launcher, which ran the same process before,
 //! and orphans if this is the first process of a container.
-//!
-//! Must not depend on which children a program starts.
 
 use std::mem;
 

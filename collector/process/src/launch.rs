@@ -1,7 +1,7 @@
 //! What the launcher set for this process and its commands: ignored and blocked signals.
 //!
 //! Rust ignores SIGPIPE before `main` and resets it in commands, so the ignored signals are recorded
-//! before that. Must not depend on what this process does with signals.
+//! before that.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,9 +1,8 @@
 //! Signals and child processes, for a program that runs another one as if it were not there, its local
 //! time, and the command lines of other processes.
 //!
-//! The standard library neither blocks nor receives signals, changes what a command inherits, and
-//! waits for its own children only; it has no time zones. A crate of its own, so that the sidecar forbids unsafe code. Must
-//! not depend on what signals mean.
+//! The standard library neither blocks nor receives signals, changes what a command inherits, and waits for its own
+//! children only; it has no time zones. A crate of its own, so that the sidecar forbids unsafe code.
 
 #![allow(unsafe_code, reason = "calls C functions, and one of its own before main")]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -1,6 +1,4 @@
 //! Local time, as the C library has it from `TZ`, else from `/etc/localtime`.
-//!
-//! Must not depend on what local time is for.
 
 use std::mem::MaybeUninit;
 

@@ -1,7 +1,7 @@
 //! Blocking, receiving and sending signals, including real-time signals.
 //!
 //! A blocked signal waits until it is received, so that none is lost and no handler interrupts other
-//! calls. Must not depend on which signals a program handles.
+//! calls.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,7 +1,6 @@
 //! Command lines of processes, in a mounted `/proc`.
 //!
-//! Reads names and command lines only, a bounded part of each, never an environment. Must not depend on
-//! what command lines mean.
+//! Reads names and command lines only, a bounded part of each, never an environment.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,6 +1,4 @@
 //! The rules for alerts of a run: those that are evaluated, and those that are not, with the reason.
-//!
-//! Must not depend on the files and options that they come from.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! The command line: parsing and validation only. Doc comments of options are their help texts.
-//!
-//! Must not depend on what an option does.
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 

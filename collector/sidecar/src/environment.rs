@@ -1,8 +1,7 @@
 //! Reads the OpenTelemetry environment variables, once.
 //!
 //! Invalid values are ignored with a warning: a variable meant for another program must not stop
-//! metering. A variable of the specification that has no effect is reported too. Must not depend on
-//! the process environment: values come from a function.
+//! metering. A variable of the specification that has no effect is reported too.
 
 mod export;
 mod ignored;

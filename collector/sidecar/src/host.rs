@@ -1,6 +1,6 @@
 //! Describes the machine by OpenTelemetry's resource conventions.
 //!
-//! Only for live metering: a log does not identify its machine. Must not depend on GPUs.
+//! Only for live metering: a log does not identify its machine.
 
 use std::fs;
 

@@ -1,7 +1,6 @@
 //! Instance IDs of live services: the same after a restart, so that their series continue.
 //!
-//! UUIDs of version 5, as OpenTelemetry recommends for IDs derived from a known identity. Must not
-//! depend on how that identity is found.
+//! UUIDs of version 5, as OpenTelemetry recommends for IDs derived from a known identity.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Limits the lines of one kind in the log, whatever causes them: a request, a workload or a driver.
 //!
 //! A kind is the place in the source that logs. Lines of the levels debug and trace, which are requested, are
-//! not limited. Must not depend on what is logged.
+//! not limited.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;

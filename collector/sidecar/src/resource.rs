@@ -3,8 +3,6 @@
 //! They are instances of one service. Two senders must not share an identity: Prometheus describes
 //! each service and instance by one series, `target_info`, and rejects a request with an older sample
 //! of it than another sender's.
-//!
-//! Must not depend on how a machine is described or an instance identified.
 
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, uuid_from_content};
 

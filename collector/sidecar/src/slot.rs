@@ -2,7 +2,7 @@
 //!
 //! Series of hardware are those of the machine and a slot, not of a job, so that jobs after one another continue them.
 //! Runs at once take different slots, and each GPU is exported by one of them. Both are locks on files, which the
-//! kernel releases once a process has ended, however it did. Must not depend on how GPUs are metered.
+//! kernel releases once a process has ended, however it did.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

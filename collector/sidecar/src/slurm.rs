@@ -1,6 +1,4 @@
 //! The Slurm job that a run belongs to, by the variables that Slurm sets for its processes.
-//!
-//! Must not depend on the process environment: values come from a function.
 
 use phasemeter_otlp::experiment::Attributes;
 

@@ -2,7 +2,7 @@
 //!
 //! A reader may be stuck: a full pipe, a stopped terminal, a log disk that hangs. That must not stop what
 //! is metered, nor the end of the command. So all that this process writes to standard error goes through
-//! here. What does not fit is dropped, counted and reported. Must not depend on what is written.
+//! here. What does not fit is dropped, counted and reported.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};

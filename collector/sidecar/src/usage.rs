@@ -1,7 +1,6 @@
 //! Errors of the command line, and help.
 //!
-//! Arguments may come from others: a job system fills in names that users choose. Must not depend on what an
-//! option means.
+//! Arguments may come from others: a job system fills in names that users choose.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! The time of a run starts at the wall time and continues by the clock that counts since boot, also
 //! while the machine is suspended: setting the wall clock changes no length. A watch compares the
-//! clocks, and tells a step of the wall clock from a suspension. Must not depend on the users of time.
+//! clocks, and tells a step of the wall clock from a suspension.
 
 use std::fmt;
 use std::thread;

@@ -2,8 +2,8 @@
 //!
 //! A wrong timestamp would extend the bill to it, of all GPUs, and later rows would be late. A second row that
 //! follows confirms it, unless the clock goes back before ten do, or no other GPU of the log gets as far. The first
-//! row is also rejected if it is less far ahead, but both rows after it are earlier. Applies before logs
-//! are merged. Must not depend on formats, nor on the values of readings.
+//! row is also rejected if it is less far ahead, but both rows after it are earlier. Applies before logs are
+//! merged.
 
 use std::collections::VecDeque;
 

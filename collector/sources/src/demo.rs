@@ -1,8 +1,7 @@
 //! The demo source: two hours of one node with eight GPUs, generated from a seed.
 //!
 //! It demonstrates the report without a GPU. The same seed yields the same readings on every
-//! machine, so all arithmetic is on integers. Must not depend on phases, prices or patterns, which
-//! metering has to find.
+//! machine, so all arithmetic is on integers.
 
 mod gpu;
 mod prng;

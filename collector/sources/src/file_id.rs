@@ -1,6 +1,4 @@
 //! Identity of a file: the same for every path, symbolic link and hard link that leads to it.
-//!
-//! Must not depend on the content of files or on the use of paths.
 
 use std::fs::{self, Metadata};
 use std::io;

@@ -1,7 +1,6 @@
 //! Sources of readings: logs, NVML, metrics of other programs, and the demo.
 //!
-//! A source is pulled; the identities of its GPUs grow as it is read. Must not depend on the use of
-//! readings.
+//! A source is pulled; the identities of its GPUs grow as it is read.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -2,8 +2,7 @@
 //!
 //! Readings get new timestamps, shifted so that the last one is at the end of the playback: none is
 //! in the future, which backends reject, and at speed 1 each has the current time. Timestamps shift
-//! by whole seconds, so that metering results do not change. Must not depend on other events to
-//! wait for: waiting is a function.
+//! by whole seconds, so that metering results do not change.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

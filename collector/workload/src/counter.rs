@@ -1,7 +1,5 @@
 //! Accumulates the points of one counter stream: cumulative or delta, with resets, late and duplicate
 //! points.
-//!
-//! Must not depend on what is counted.
 
 use phasemeter_meter::rise::Rise;
 use phasemeter_meter::units::Timestamp;

@@ -1,6 +1,4 @@
 //! The counters of all workloads, by stream.
-//!
-//! Must not depend on what identifies a stream.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

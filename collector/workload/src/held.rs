@@ -1,6 +1,4 @@
 //! Work that waits until the readings of its time are metered.
-//!
-//! Must not depend on clocks: the time of arrival is an argument.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Work done: in all, by hour, and since the last checkpoint.
-//!
-//! Must not depend on how it was reported.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,6 +1,4 @@
 //! Mappings: which counter of a workload counts which unit of work. They are data, in TOML.
-//!
-//! Must not depend on how points arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,8 +9,6 @@
 //! tag KEY=VALUE
 //! end
 //! ```
-//!
-//! Must not depend on sockets.
 
 use std::str::FromStr;
 

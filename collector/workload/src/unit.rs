@@ -1,6 +1,4 @@
 //! Units of work.
-//!
-//! Must not depend on its sender.
 
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

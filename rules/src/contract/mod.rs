@@ -2,7 +2,7 @@
 //!
 //! Each version has one module, the only one that depends on its generated types; everything else
 //! uses the plain types of this crate. A published version never changes: the next one is a module
-//! beside it, and is probed first. Must not depend on the guests' limits.
+//! beside it, and is probed first.
 
 mod v0_1;
 mod validate;

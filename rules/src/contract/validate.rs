@@ -1,7 +1,7 @@
 //! Validates what a guest returns.
 //!
 //! A [`Validator`] collects all violations instead of stopping at the first, so that an author can
-//! fix them together. Must not depend on what the values are for.
+//! fix them together.
 
 use phasemeter_meter::savings::fraction::Fraction;
 

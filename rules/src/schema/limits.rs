@@ -1,6 +1,4 @@
 //! Limits of the work on a schema and on settings, and of what their errors show.
-//!
-//! Must not depend on how schemas are evaluated.
 
 use std::fmt::Display;
 

@@ -2,7 +2,7 @@
 //!
 //! Only labels that a controller sets on pods of one kind, and roles that an owner names. The kind of a
 //! controller is not evidence: a Deployment or a StatefulSet is as often a notebook or a worker as a
-//! service, and a queue (Kueue) admits all of them. Must not depend on other attributes.
+//! service, and a queue (Kueue) admits all of them.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Kinds of workload, as their owners declare them, or as labels, programs and completed work imply them.
 //!
-//! What a GPU does shows load, not purpose: a batch job and a service can look the same. So nothing follows
-//! from utilization, and the kind is unknown without a sure sign: a wrong recommendation costs more than none. Must
-//! not depend on measurements.
+//! What a GPU does shows load, not purpose: a batch job and a service can look the same. So nothing follows from
+//! utilization, and the kind is unknown without a sure sign: a wrong recommendation costs more than none.
 
 mod labels;
 mod program;

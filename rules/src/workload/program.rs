@@ -1,8 +1,8 @@
 //! Kinds of workload that the programs on a GPU imply, by their command lines.
 //!
 //! Only programs that do one kind of work: `vllm` has a server and a batch command, and a launcher of
-//! ranks trains unless its script is named after something else. Must not depend on where command lines
-//! come from. They may contain secrets, so nothing of them is kept.
+//! ranks trains unless its script is named after something else. They may contain secrets, so nothing
+//! of them is kept.
 
 use super::Workload::{self, Batch, Interactive, Serving, Training};
 

@@ -1,6 +1,4 @@
 //! GPUs scripted second by second, and the window that the real meter makes of them.
-//!
-//! Must not depend on what is recommended.
 
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};

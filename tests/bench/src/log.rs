@@ -1,7 +1,7 @@
 //! Generates the audited log: eight GPUs at 10 Hz in the format of
 //! `nvidia-smi --query-gpu=… --format=csv,nounits`.
 //!
-//! Deterministic. Must not depend on how the rows are used.
+//! Deterministic.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -1,8 +1,7 @@
 //! What a driver reports for one GPU at an instant: the ground truth of its [`Track`], averaged over
 //! windows, held, rounded and refreshed as drivers do.
 //!
-//! Every value is a pure function of the script and the time since its start. Must not depend on
-//! NVML's calls or on a clock.
+//! Every value is a pure function of the script and the time since its start.
 
 use std::ops::Range;
 

@@ -1,6 +1,4 @@
 //! Injected faults and their effect on calls.
-//!
-//! Must not depend on devices or on a clock: instants are arguments.
 
 use phasemeter_meter::units::Nanos;
 

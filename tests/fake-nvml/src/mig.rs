@@ -1,6 +1,4 @@
 //! MIG instances: parts of a GPU that programs use as if they were GPUs.
-//!
-//! Must not depend on NVML's calls or on a clock.
 
 use phasemeter_meter::units::{Bytes, Nanos, Utilization};
 

@@ -1,7 +1,7 @@
 //! What a GPU really does as a function of time: phases and the exact integral of every rate.
 //!
 //! All arithmetic is on integers, so that the energy between two instants does not depend on the
-//! order of summation. Must not depend on how a driver reports these values.
+//! order of summation.
 
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
 

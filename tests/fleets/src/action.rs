@@ -1,6 +1,4 @@
 //! What a recommendation means: the change that its reader makes.
-//!
-//! Must not depend on how a fleet responds.
 
 use crate::input::Faster;
 use crate::offer::{self, Offer};

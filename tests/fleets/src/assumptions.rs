@@ -1,7 +1,7 @@
 //! Every number that decides what an action truly achieves, with its source or the word "assumption".
 //!
 //! Pairs are uniform distributions. They were written before the first result, and are not fitted to the
-//! policies: a policy that promises something else is wrong here. Must not depend on policies.
+//! policies: a policy that promises something else is wrong here.
 //!
 //! Sources:
 //! - Gao: Gao et al., "An Empirical Study on Low GPU Utilization of Deep Learning Jobs", ICSE 2024. 400

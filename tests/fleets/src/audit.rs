@@ -1,6 +1,4 @@
 //! Audits the log of a fleet with the binary and its default policies.
-//!
-//! Must not depend on how a fleet responds.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -1,6 +1,4 @@
 //! Batch work: jobs with gaps between them, jobs of the night, and jobs that wait for input.
-//!
-//! Must not depend on instances or prices.
 
 use crate::assumptions as assume;
 use crate::draft::{Draft, Generated};

@@ -1,6 +1,4 @@
 //! One fleet, audited and replayed: what each recommendation promised, and what it truly saves.
-//!
-//! Must not depend on how cases are counted.
 
 use crate::action::Action;
 use crate::fleet::Fleet;

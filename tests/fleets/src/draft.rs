@@ -1,4 +1,4 @@
-//! What the generators of jobs start from, and what they return. Must not depend on kinds of jobs.
+//! What the generators of jobs start from, and what they return.
 
 use crate::offer::Offer;
 use crate::prng::Prng;

@@ -3,8 +3,6 @@
 //! ```text
 //! number ─→ Fleet (offer, job, luck) ─→ traces
 //! ```
-//!
-//! Must not depend on recommendations.
 
 use crate::assumptions as assume;
 use crate::batch::Batch;

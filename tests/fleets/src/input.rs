@@ -1,7 +1,7 @@
 //! Jobs whose GPUs wait for input, and how faster loading changes that.
 //!
 //! The GPU is busy for the share of a period in which it has input, so that its throughput is that of the
-//! input, until it is busy all the time. Must not depend on what else a job does.
+//! input, until it is busy all the time.
 
 use crate::assumptions as assume;
 use crate::prng::Prng;

@@ -1,7 +1,6 @@
 //! Replays traces with instances that are stopped, filled with other work, or shared.
 //!
-//! All results are shares of the bill of the GPUs, in their order. Must not depend on kinds of jobs, other
-//! than what must not be stopped.
+//! All results are shares of the bill of the GPUs, in their order.
 
 use crate::assumptions as assume;
 use crate::fleet::{Fleet, Job};

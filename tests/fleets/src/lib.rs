@@ -6,8 +6,7 @@
 //!                                        └─→ true saving ─→ Score
 //! ```
 //!
-//! What actions achieve is in [`assumptions`]. Must not depend on policies, or on how the product meters
-//! and computes savings.
+//! What actions achieve is in [`assumptions`].
 
 #![forbid(unsafe_code)]
 #![allow(

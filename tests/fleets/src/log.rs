@@ -1,4 +1,4 @@
-//! Writes the log of an instance as `nvidia-smi --format=csv` would. Must not depend on jobs.
+//! Writes the log of an instance as `nvidia-smi --format=csv` would.
 
 use std::io::{self, Write};
 

@@ -1,6 +1,4 @@
 //! Notebooks: sessions in which a person runs something now and then, and that stay open.
-//!
-//! Must not depend on instances or prices.
 
 use crate::draft::{Draft, Generated};
 use crate::prng::Prng;

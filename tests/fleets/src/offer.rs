@@ -1,6 +1,6 @@
 //! Instance types and GPU models, from the price book and the specifications of this repository.
 //!
-//! Their numbers are facts, read with code of its own. Must not depend on workloads.
+//! Their numbers are facts, read with code of its own.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Deterministic pseudorandom numbers. Must not depend on what they are used for.
+//! Deterministic pseudorandom numbers.
 
 /// splitmix64, whose whole state is its seed.
 #[derive(Clone, Debug)]

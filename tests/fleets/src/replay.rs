@@ -1,6 +1,4 @@
 //! Replays a fleet with an action taken: what share of the bill of each GPU it truly saves.
-//!
-//! Must not depend on what was promised.
 
 use crate::action::Action;
 use crate::assumptions as assume;

@@ -1,4 +1,4 @@
-//! The part of a JSON report that is compared. Must not depend on fleets.
+//! The part of a JSON report that is compared.
 
 use std::collections::BTreeMap;
 

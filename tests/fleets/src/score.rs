@@ -1,4 +1,4 @@
-//! Counts cases, and compares them with the bounds. Must not depend on how cases arise.
+//! Counts cases, and compares them with the bounds.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};

@@ -1,7 +1,6 @@
 //! Services: replicas that share a load which follows the hours of the day.
 //!
-//! Loads are in GPUs: a load of 1.5 keeps one and a half GPUs busy. Must not depend on instances or
-//! prices.
+//! Loads are in GPUs: a load of 1.5 keeps one and a half GPUs busy.
 
 use std::f64::consts::TAU;
 

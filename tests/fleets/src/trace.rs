@@ -1,4 +1,4 @@
-//! What a GPU did, reading by reading. Must not depend on why.
+//! What a GPU did, reading by reading.
 
 use crate::prng::Prng;
 

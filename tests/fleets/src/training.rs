@@ -1,6 +1,4 @@
 //! Training jobs: what limits them, their pauses, and the time before and after.
-//!
-//! Must not depend on instances or prices.
 
 use crate::assumptions as assume;
 use crate::draft::{Draft, Generated};

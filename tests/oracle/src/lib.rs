@@ -1,8 +1,7 @@
 //! The oracle: expected results computed independently, millisecond by millisecond, with everything
 //! in memory. Slow and simple, written from the definitions and not from the product's code.
 //!
-//! Must not depend on the product's code. Timestamps must be whole milliseconds, as `nvidia-smi`
-//! writes them.
+//! Timestamps must be whole milliseconds, as `nvidia-smi` writes them.
 
 #![allow(missing_docs, reason = "plain on purpose")]
 #![allow(

@@ -1,6 +1,4 @@
 //! Audits the log of a situation with the binary.
-//!
-//! Must not depend on what is expected.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

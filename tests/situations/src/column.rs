@@ -1,6 +1,4 @@
 //! Columns of `nvidia-smi`, their headers and cells.
-//!
-//! Must not depend on where values come from.
 
 use crate::level::{Thousandths, Unit};
 

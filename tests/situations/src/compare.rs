@@ -1,6 +1,4 @@
 //! Compares the recommendations of a report with what a situation expects.
-//!
-//! Must not depend on how the report was made.
 
 use crate::expectation::{Common, Expected, Forbidden, Promise, Rule};
 use crate::lever::OTHERS;

@@ -1,6 +1,4 @@
 //! What a situation expects: recommendations to give and to avoid, and missing information to name.
-//!
-//! Must not depend on reports.
 
 use serde::Deserialize;
 

@@ -1,7 +1,6 @@
 //! Values of a track: a range of numbers with a unit, constant or rising, or a word.
 //!
-//! Numbers are in thousandths, so that all arithmetic is on integers. Must not depend on time other
-//! than as a fraction.
+//! Numbers are in thousandths, so that all arithmetic is on integers.
 
 use crate::prng::Prng;
 

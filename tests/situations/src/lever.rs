@@ -1,6 +1,6 @@
 //! Levers: what a recommendation may change, and named groups of them.
 //!
-//! More than the current policies use: expectations come first. Must not depend on policies.
+//! More than the current policies use: expectations come first.
 
 /// Every lever.
 pub(crate) const ALL: [&str; 45] = [

@@ -4,7 +4,7 @@
 //! file ─→ Situation ─→ nvidia-smi log ─→ phasemeter audit ─→ Report ─→ compare ─→ Matrix
 //! ```
 //!
-//! README.md defines the format. Must not depend on policies, or on how the product computes phases.
+//! README.md defines the format.
 
 #![forbid(unsafe_code)]
 

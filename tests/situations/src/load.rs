@@ -1,4 +1,4 @@
-//! Loads all situations. Must not depend on how they are audited.
+//! Loads all situations.
 
 use std::fs;
 use std::io;

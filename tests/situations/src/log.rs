@@ -1,6 +1,6 @@
 //! Writes the log of a node as `nvidia-smi --format=csv` would.
 //!
-//! Deterministic. Must not depend on what is expected.
+//! Deterministic.
 
 use std::io::{self, Write};
 

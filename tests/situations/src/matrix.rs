@@ -1,4 +1,4 @@
-//! The table of all comparisons, by kind of situation. Must not depend on reports.
+//! The table of all comparisons, by kind of situation.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,4 +1,4 @@
-//! What `nvidia-smi` shows of GPU models. Must not depend on workloads.
+//! What `nvidia-smi` shows of GPU models.
 
 /// A GPU model.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! What a meter must observe of a situation, from its description alone.
 //!
-//! A value of a stage is a range, so time near a threshold may be in either of two phases. Must not
-//! depend on the values that a log contains.
+//! A value of a stage is a range, so time near a threshold may be in either of two phases.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The part of a JSON report that is compared. Must not depend on situations.
+//! The part of a JSON report that is compared.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,6 +1,4 @@
 //! A situation: what some GPUs do, what their log contains, and what is expected.
-//!
-//! Must not depend on reports or on how a log is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,8 +7,6 @@
 //! 20..40m 97..100%, 3m 0%                     the first stage takes 20 to 40 minutes, each time anew
 //! 6h 40->79 GiB                               rising
 //! ```
-//!
-//! Must not depend on columns or logs.
 
 use serde::Deserialize;
 

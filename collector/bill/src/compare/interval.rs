@@ -1,11 +1,11 @@
 //! Intervals of statistics of hours, of which each depends on those before.
 //!
-//! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance
-//! of their sum is the spectral density of the effects at frequency zero: dependence on the two hours
-//! before is removed (prewhitening), the density of the rest is the mean of its lowest cosine
-//! coefficients, and the dependence is put back. The interval is that of Student's t with Welch's
-//! degrees of freedom, of which each run has one per coefficient: few hours give a wide interval. No
-//! numbers are drawn, so the same reports give the same interval. Must not depend on what a statistic is about.
+//! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance of
+//! their sum is the spectral density of the effects at frequency zero: dependence on the two hours before is
+//! removed (prewhitening), the density of the rest is the mean of its lowest cosine coefficients, and the
+//! dependence is put back. The interval is that of Student's t with Welch's degrees of freedom, of which each
+//! run has one per coefficient: few hours give a wide interval. No numbers are drawn, so the same reports give
+//! the same interval.
 
 use super::normal::t_quantile;
 use super::run::Sums;

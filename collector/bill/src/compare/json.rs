@@ -1,6 +1,4 @@
 //! A comparison as JSON, as specified by `compare.schema.json`.
-//!
-//! Must not depend on how it was computed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

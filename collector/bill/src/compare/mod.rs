@@ -1,7 +1,7 @@
 //! Two reports of the same work, before and after a change.
 //!
-//! Compares dollars per unit of work, time by phase, and waste. Work by hour gives an interval; a
-//! single total has none. Reports of different work are not compared. Must not depend on files or on how a comparison is displayed.
+//! Compares dollars per unit of work, time by phase, and waste. Work by hour gives an interval; a single total has none. Reports of
+//! different work are not compared.
 
 mod error;
 mod interval;

@@ -1,6 +1,4 @@
 //! One report as input of a comparison: totals, and totals by hour.
-//!
-//! Must not depend on how two runs are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;

@@ -1,6 +1,4 @@
 //! A comparison as text.
-//!
-//! Must not depend on how it was computed.
 
 use phasemeter_meter::phase::Account;
 

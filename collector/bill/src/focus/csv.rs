@@ -1,6 +1,4 @@
 //! Rows as CSV, with a header.
-//!
-//! Must not depend on reports.
 
 use std::io::{self, Write};
 

@@ -1,9 +1,8 @@
 //! Cost data in the FinOps Open Cost and Usage Specification (FOCUS) 1.2, as CSV or Parquet.
 //!
-//! One row per GPU and period of its report: an hour, or longer in a long run. One over the end of a month is
-//! divided there, since a charge lies within its billing period. On demand and spot, what is billed is what a period costs. A reserved or
-//! owned GPU is paid for in advance: its periods are billed 0, and their amortized cost is the effective
-//! one. Must not depend on files.
+//! One row per GPU and period of its report: an hour, or longer in a long run. One over the end of a month is divided there, since a
+//! charge lies within its billing period. On demand and spot, what is billed is what a period costs. A reserved or owned GPU is paid for
+//! in advance: its periods are billed 0, and their amortized cost is the effective one.
 
 mod csv;
 mod month;

@@ -1,6 +1,4 @@
 //! Billing periods: months in UTC.
-//!
-//! Must not depend on columns.
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::instant::Instant;

@@ -1,7 +1,7 @@
 //! Rows as Parquet, with a type per column and compressed, in row groups of limited size.
 //!
 //! Numbers are `DECIMAL(38, 9)`, so that sums are exact; instants are microseconds in UTC, the finest
-//! that Spark reads; tags are a map, so that a query reads `Tags['team']`. Must not depend on reports.
+//! that Spark reads; tags are a map, so that a query reads `Tags['team']`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,6 +1,4 @@
 //! One row of FOCUS 1.2: a period of a GPU.
-//!
-//! Must not depend on the format of the output.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! Tags as a cloud accepts them: attributes of OpenTelemetry have names that clouds do not.
 //!
-//! So a row can be joined with the cloud's own bill by the tags of its resources. Must not depend on
-//! where attributes come from.
+//! So a row can be joined with the cloud's own bill by the tags of its resources.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

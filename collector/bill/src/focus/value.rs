@@ -1,6 +1,4 @@
 //! The value of a column with its type, and what takes rows of them.
-//!
-//! Must not depend on what a column means or on the format of the output.
 
 use std::collections::BTreeMap;
 use std::{fmt, io};

@@ -2,7 +2,7 @@
 //!
 //! A rule is evaluated if at least half of its window is observed. Otherwise its state is kept and
 //! its timer paused: unobserved time is neither a reason for an alert nor for its end. Memory is
-//! bounded by the longest window per metric. Must not depend on where values come from.
+//! bounded by the longest window per metric.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

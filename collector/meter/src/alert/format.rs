@@ -1,6 +1,4 @@
 //! Rules and their values as text.
-//!
-//! Must not depend on how rules are evaluated.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
 //! The alerts of one GPU, and how often its rules were evaluated.
-//!
-//! Must not depend on how rules are evaluated.
 
 use crate::units::Timestamp;
 

@@ -1,6 +1,4 @@
 //! Alerts: rules over the mean of a metric in a trailing window, evaluated each minute.
-//!
-//! Must not depend on the meter or on files of rules.
 
 mod evaluator;
 mod format;

@@ -1,6 +1,4 @@
 //! A rule, and the change of an alert.
-//!
-//! Must not depend on how rules are evaluated.
 
 use crate::units::{Nanos, Timestamp};
 

@@ -1,6 +1,4 @@
 //! The values that rules for alerts are about, and when they are posted.
-//!
-//! Must not depend on the rules.
 
 use std::sync::Arc;
 

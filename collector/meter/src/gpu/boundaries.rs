@@ -1,6 +1,4 @@
 //! Closes boundaries, at which the state of a GPU is emitted, and the sessions that end there.
-//!
-//! Must not depend on how time is posted between them.
 
 use super::rolling::Snapshot;
 use super::{GpuMeter, Observer, post_to};

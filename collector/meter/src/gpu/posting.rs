@@ -1,6 +1,4 @@
 //! Posts the time between readings, to the timeline and to whatever is weighted by time.
-//!
-//! Must not depend on how readings arrive.
 
 use super::{GpuMeter, Observer, post_to};
 use crate::device_state::DeviceColumn;

@@ -1,6 +1,4 @@
 //! Read access to a meter: its summary, the totals of the recent window, feeds and series.
-//!
-//! Must not depend on reports, exporters or policies.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! The rate of a GPU and its changes.
-//!
-//! Must not depend on the source of a rate.
 
 use super::GpuMeter;
 use super::rolling::RollingWindow;

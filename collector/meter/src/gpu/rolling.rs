@@ -1,6 +1,4 @@
 //! Totals of one GPU over a time range, and the rolling window of snapshots they are taken from.
-//!
-//! Must not depend on the meter.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,4 @@
 //! Time after the last reading of a GPU: posted while it lasts, and at the end of the run.
-//!
-//! Must not depend on other GPUs: until when a GPU exists is an argument.
 
 use super::{GpuMeter, Observer, post_to};
 use crate::presence::MissingTime;

@@ -1,7 +1,5 @@
 //! Instances that the price book lists, to compare with: those of a provider, and those of a model
 //! elsewhere.
-//!
-//! Must not depend on which GPUs are in use.
 
 use super::book::PriceBook;
 use super::plan::Plan;

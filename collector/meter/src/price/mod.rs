@@ -1,7 +1,7 @@
 //! Prices: a rate per GPU-hour with its provenance.
 //!
 //! A price is given by the user, quoted by a policy, or found in the [`PriceBook`], in that order.
-//! Otherwise the GPU is [`Unpriced`], which is not free. Must not depend on GPUs or their usage.
+//! Otherwise the GPU is [`Unpriced`], which is not free.
 
 mod book;
 mod listing;

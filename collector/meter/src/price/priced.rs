@@ -1,6 +1,4 @@
 //! Prices: a rate with its provenance.
-//!
-//! Must not depend on where a price came from.
 
 use super::plan::Plan;
 use crate::date::Date;

@@ -1,6 +1,4 @@
 //! One row of a price book: an instance type in a region, with a price per plan.
-//!
-//! Must not depend on how prices are searched.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! A price book of the user: the table of `data/gpu-instances.csv` with named columns.
 //!
-//! Columns may be in any order; those of prices may be missing. Must not depend on the built-in table.
+//! Columns may be in any order; those of prices may be missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

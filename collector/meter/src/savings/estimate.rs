@@ -1,6 +1,4 @@
 //! An estimated value: low, expected and high.
-//!
-//! Must not depend on what is estimated.
 
 /// Three values: low ≤ expected ≤ high.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Fractions of a bill as integers, so that 1 − 0.4 × 0.6 is exactly 0.76.
 //!
-//! Each operation documents its rounding. Must not depend on what is saved.
+//! Each operation documents its rounding.
 
 use crate::money::{NanoUsd, div_half_even};
 

@@ -3,8 +3,7 @@
 //! Savings are computed per GPU, and dollars are then summed. Two recommendations for one waste
 //! category recover the same waste, so only the larger counts. Different categories are different
 //! waste, so each applies to what the ones before leave: 1 − ∏(1 − f). Throughput (if tensor
-//! activity was measured) and the rate follow in the same way. Must not depend on the text of
-//! recommendations.
+//! activity was measured) and the rate follow in the same way.
 
 pub mod estimate;
 pub mod fraction;

@@ -1,7 +1,5 @@
 //! Recommendations as far as savings are concerned: a fraction of the bill of some GPUs, saved from
 //! a waste category or on another axis.
-//!
-//! Must not depend on the text of a recommendation or on whether it counts.
 
 use super::estimate::Estimate;
 use super::fraction::Fraction;

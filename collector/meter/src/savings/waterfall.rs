@@ -1,10 +1,9 @@
 //! The savings waterfall of one GPU: the remaining bill after each recommendation that counts.
 //!
 //! Recommendations for one target compete: only the one with the largest expected saving counts. So do
-//! those that move the work to other GPUs, whatever their targets.
-//! The saving of each waste category is capped by its waste. Several categories combine to at most
-//! the sum of their savings, and so to at most all waste, without another cap. Must not depend on
-//! other GPUs.
+//! those that move the work to other GPUs, whatever their targets. The saving of each waste category
+//! is capped by its waste. Several categories combine to at most the sum of their savings, and so to
+//! at most all waste, without another cap.
 
 use std::cmp::Reverse;
 

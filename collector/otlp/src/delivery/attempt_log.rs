@@ -1,6 +1,4 @@
 //! Logs how attempts of a signal end: changes and rejections, by kind a limited number of times.
-//!
-//! Must not depend on how many requests are in flight.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;

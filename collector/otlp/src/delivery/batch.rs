@@ -1,7 +1,7 @@
 //! Requests that wait, and those that leave as one.
 //!
 //! Encoded requests of a signal are a sequence of elements, so one with the elements of several is their bytes, one
-//! after another. Must not depend on how requests are chosen.
+//! after another.
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;

@@ -1,7 +1,6 @@
 //! Bodies of http/json: requests from their protobuf encoding, and responses.
 //!
-//! Requests are queued as protobuf, a fraction of their size as JSON. Must not depend on the
-//! transport.
+//! Requests are queued as protobuf, a fraction of their size as JSON.
 
 use std::io;
 

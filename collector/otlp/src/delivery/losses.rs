@@ -1,7 +1,7 @@
 //! Reports data that is dropped from the full queue while that happens, at most once per minute and
 //! signal.
 //!
-//! Time is an argument. Must not depend on the queue.
+//! Time is an argument.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,7 +2,6 @@
 //! `OTEL_EXPORTER_OTLP_…` variables configure it.
 //!
 //! A retry sends identical bytes; a backend can receive a request twice, as the protocol allows.
-//! Must not depend on the meaning of the data.
 //!
 //! ```no_run
 //! # use phasemeter_otlp::EncodedRequest;

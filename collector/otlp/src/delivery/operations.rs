@@ -1,7 +1,5 @@
 //! Durations of export operations, by how they ended. An operation is the export of one request:
 //! from the start of its first attempt to the end of its last one, with the delays between them.
-//!
-//! Must not depend on the transport.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

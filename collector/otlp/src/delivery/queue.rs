@@ -4,8 +4,7 @@
 //! once, those of one resource in order.
 //!
 //! Every request is counted here from its arrival to its outcome, under one lock, so that the
-//! counts always add up. The lock is held only while moving a pointer. Must not depend on the
-//! network; a store on disk can replace it.
+//! counts always add up. The lock is held only while moving a pointer.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

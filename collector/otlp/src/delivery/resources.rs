@@ -1,6 +1,4 @@
 //! The resources of an encoded request, by hash: data of one resource must stay in order.
-//!
-//! Must not depend on the signal: in all of them, a request is a list of elements with a resource each.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 

@@ -1,5 +1,4 @@
-//! Exponential back-off with jitter, like the Collector's `retry_on_failure`. Must not depend on a
-//! clock or on randomness.
+//! Exponential back-off with jitter, like the Collector's `retry_on_failure`.
 
 use std::time::Duration;
 

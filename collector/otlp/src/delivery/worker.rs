@@ -1,6 +1,5 @@
 //! A sender of one signal: it takes the oldest requests that may leave, sends them, and continues after the
-//! response. The queue keeps order if there are several. Must not depend on the contents of requests, or on
-//! the transport.
+//! response. The queue keeps order if there are several.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Points of time, cost, waste, effective time and price.
-//!
-//! Must not depend on how accounts are computed.
 
 use phasemeter_meter::gpu::EffectivePart;
 use phasemeter_meter::money::NanoUsd;

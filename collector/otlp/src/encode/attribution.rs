@@ -1,7 +1,5 @@
 //! Points of how the cost of GPUs is divided among spans of the workload, and of what is not divided yet:
 //! spans + unsampled + unattributed + pending = bill, at each export.
-//!
-//! Must not depend on how it is divided.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;

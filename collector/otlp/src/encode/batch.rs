@@ -1,6 +1,4 @@
 //! The points of several GPUs in one request.
-//!
-//! Must not depend on where points come from.
 
 use std::collections::BTreeMap;
 

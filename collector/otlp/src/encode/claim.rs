@@ -1,7 +1,5 @@
 //! The time of GPUs that a request reports: a backend that accepts the request has this time, in a sum or
 //! as a gap.
-//!
-//! Must not depend on how requests are delivered.
 
 use phasemeter_meter::units::Timestamp;
 

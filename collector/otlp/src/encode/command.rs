@@ -1,6 +1,4 @@
 //! How the command of an experiment ended, by the conventions for command-line programs.
-//!
-//! Must not depend on how a command is run.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::Status;

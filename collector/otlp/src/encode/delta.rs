@@ -1,7 +1,6 @@
 //! Delta temporality: a point is the increase since the previous point of its stream.
 //!
-//! Meters count from their first reading, so each stream's last total is kept here. Must not depend
-//! on what is counted.
+//! Meters count from their first reading, so each stream's last total is kept here.
 
 use std::collections::HashMap;
 

@@ -3,7 +3,7 @@
 //! A metric counts once the readings have reached its timestamp, so that an export contains what
 //! precedes it. The gauge of an activity is the time-weighted mean since the last export, each
 //! interval counted at its end; other gauges are the last value since then; a sum is the increase of
-//! a counter since its first value. Must not depend on how a metric was measured.
+//! a counter since its first value.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;

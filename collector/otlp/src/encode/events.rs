@@ -1,7 +1,6 @@
 //! GPU events as log records in the experiment's trace.
 //!
-//! Events do not depend on sampling: a fault is exported even if its trace is not recorded. Must
-//! not depend on how faults are detected.
+//! Events do not depend on sampling: a fault is exported even if its trace is not recorded.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

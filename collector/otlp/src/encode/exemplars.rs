@@ -1,7 +1,7 @@
 //! Exemplars: they link a bucket of the histogram to the span of one of its readings.
 //!
 //! One reading per bucket since the last export: the first, whose span is the most likely to be
-//! final by then. Must not depend on span IDs.
+//! final by then.
 
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::histogram::{BUCKETS, bucket};

@@ -1,6 +1,4 @@
 //! Spans of experiments that began and ended during a run, with what their time cost.
-//!
-//! Must not depend on how their cost is found.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::units::Timestamp;

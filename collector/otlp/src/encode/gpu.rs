@@ -1,6 +1,4 @@
 //! One GPU on the wire: its sessions, and the state between two exports.
-//!
-//! Must not depend on other GPUs, or on requests.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,4 @@
 //! Attributes of one GPU on its points and spans.
-//!
-//! Must not depend on any measured value.
 
 use std::collections::VecDeque;
 

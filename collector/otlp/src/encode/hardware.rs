@@ -1,6 +1,4 @@
 //! Points of a GPU as hardware: `hw.*`, and its clocks.
-//!
-//! Must not depend on phases or money.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,6 @@
 //! The health of a GPU: `hw.status`.
 //!
-//! Each state is 0 or 1 by itself: a GPU can be degraded and predicted to fail. Must not depend on
-//! how its causes are measured.
+//! Each state is 0 or 1 by itself: a GPU can be degraded and predicted to fail.
 
 use phasemeter_meter::device_metric::Counter;
 use phasemeter_meter::device_state::DeviceColumn;

@@ -1,6 +1,4 @@
 //! The resources of GPUs as hardware: one per host.
-//!
-//! Must not depend on metrics.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! Metrics: name, unit, kind and description.
 //!
-//! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's. Must not
-//! depend on points.
+//! `hw.*` follow OpenTelemetry's hardware conventions 1.44; the others are Phasemeter's.
 
 use super::metric_set::MetricSet;
 use crate::names::metric;

@@ -1,6 +1,4 @@
 //! The event of a notice that the cloud will interrupt the machine.
-//!
-//! Must not depend on how notices are received.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};

@@ -1,7 +1,5 @@
 //! Limits of spans and log records: the number of their attributes and links, and the length of
 //! values. Resources and metrics are exempt.
-//!
-//! Must not depend on what an attribute means.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};

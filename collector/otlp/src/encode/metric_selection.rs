@@ -1,6 +1,4 @@
 //! Which metrics are exported: a set, with metrics kept beside it or dropped from it by name.
-//!
-//! Must not depend on points.
 
 use std::str::FromStr;
 

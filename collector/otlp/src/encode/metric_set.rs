@@ -1,6 +1,4 @@
 //! Sets of metrics.
-//!
-//! Must not depend on metrics.
 
 /// A set of metrics. Each contains the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,4 @@
 //! Encoding: turns what meters report into OTLP requests.
-//!
-//! Must not depend on where requests go.
 
 mod accounts;
 mod attribution;

@@ -1,7 +1,7 @@
 //! Results of policies as events in the experiment's trace.
 //!
 //! A recommendation is exported if it is new, and again once its expected saving has moved by a
-//! point; an error if it is new. Must not depend on how savings are combined.
+//! point; an error if it is new.
 
 use std::collections::BTreeMap;
 

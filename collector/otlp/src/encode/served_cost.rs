@@ -1,6 +1,4 @@
 //! What GPUs cost that do the work of groups, like a model.
-//!
-//! Must not depend on how it is known which GPUs do which work.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! Export settings. Must not depend on how they are configured.
+//! Export settings.
 
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use phasemeter_meter::units::Nanos;

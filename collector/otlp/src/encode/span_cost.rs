@@ -1,6 +1,4 @@
 //! What the GPU time of a span cost: as attributes of the span, and as an event that follows it.
-//!
-//! Must not depend on how GPU time is divided among spans.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;

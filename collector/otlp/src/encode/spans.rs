@@ -3,8 +3,6 @@
 //! ```text
 //! experiment → gpu session → idle | underutilized | productive | compute_bound | mixed | unobserved
 //! ```
-//!
-//! Must not depend on when a span is sent.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;

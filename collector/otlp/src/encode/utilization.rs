@@ -1,6 +1,4 @@
 //! The histogram of utilization over all readings, with exemplars.
-//!
-//! Must not depend on bucket bounds.
 
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{

@@ -1,6 +1,6 @@
 //! Values of the protocol: attributes, resources, the scope, number points.
 //!
-//! Every double is finite, since it comes from integers. Must not depend on what values mean.
+//! Every double is finite, since it comes from integers.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{

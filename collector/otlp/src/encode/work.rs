@@ -1,6 +1,4 @@
 //! Points of work done, and of dollars per unit of work: of all of it, and by group.
-//!
-//! Must not depend on the sender of work.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,6 +1,6 @@
 //! Resource attributes in the format of `OTEL_RESOURCE_ATTRIBUTES`.
 //!
-//! `key=value,key=value`, with delimiters percent-encoded. Must not depend on what attributes mean.
+//! `key=value,key=value`, with delimiters percent-encoded.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Trace, span and instance IDs, and how they are derived from content.
 //!
 //! The same log gives the same IDs: a hash over the identifying fields. A live trace has a random
-//! ID. Must not depend on the format of a trace context.
+//! ID.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};

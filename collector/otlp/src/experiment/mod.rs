@@ -2,7 +2,7 @@
 //!
 //! An experiment is requested before anything is read. That of a log is opened once its first
 //! readings are known, since its trace ID can be derived from them; a live one at once, since the
-//! command inherits it. Must not depend on how a trace is exported.
+//! command inherits it.
 
 mod attributes;
 mod ids;

@@ -1,8 +1,7 @@
 //! Placement of spans: their trace, parent and link.
 //!
 //! The sessions of a GPU are children of the experiment, or each is a trace of its own: if neither
-//! the end of the experiment nor a parent is known, a shared trace would never be complete. Must
-//! not depend on the contents of spans.
+//! the end of the experiment nor a parent is known, a shared trace would never be complete.
 
 use phasemeter_meter::units::Timestamp;
 

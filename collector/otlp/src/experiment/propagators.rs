@@ -1,6 +1,4 @@
 //! Which contexts are taken from the environment, and passed to the command.
-//!
-//! Must not depend on the format of a context.
 
 /// The propagators of `OTEL_PROPAGATORS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

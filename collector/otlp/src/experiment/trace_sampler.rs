@@ -1,7 +1,6 @@
 //! Trace sampling: the samplers of `OTEL_TRACES_SAMPLER`.
 //!
-//! Only spans and the exemplars that refer to them depend on it, never money or metrics. Must not
-//! depend on the contents of traces.
+//! Only spans and the exemplars that refer to them depend on it, never money or metrics.
 
 use super::ids::TraceId;
 

@@ -1,6 +1,6 @@
 //! W3C Trace Context: `traceparent` and `tracestate`.
 //!
-//! <https://www.w3.org/TR/trace-context/>. Must not depend on where they come from.
+//! <https://www.w3.org/TR/trace-context/>.
 
 use std::fmt;
 use std::str::FromStr;

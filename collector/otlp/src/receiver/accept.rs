@@ -1,7 +1,6 @@
 //! Accepts a request that was read and decompressed, in parts that hold its memory.
 //!
 //! That of a large one takes longer than others should wait: it has a thread, in which such requests follow one another.
-//! Must not depend on the transport.
 
 use std::io;
 use std::sync::mpsc::{self, Sender};

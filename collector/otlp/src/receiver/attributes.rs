@@ -1,4 +1,4 @@
-//! Values of attributes, found by key. Must not depend on what has them.
+//! Values of attributes, found by key.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

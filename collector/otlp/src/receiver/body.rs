@@ -1,6 +1,4 @@
 //! Reads the body of a request, limited in size, memory and time.
-//!
-//! Must not depend on what is in the body.
 
 use std::time::Duration;
 

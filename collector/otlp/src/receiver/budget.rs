@@ -1,7 +1,7 @@
 //! The memory budget of requests in flight.
 //!
 //! Bytes are reserved as they arrive, and released with the last reference to them: in the client's
-//! queue, once they are delivered. Must not depend on what is reserved for.
+//! queue, once they are delivered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

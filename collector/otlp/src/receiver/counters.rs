@@ -1,6 +1,4 @@
 //! The counters of a metrics request, with what identifies their streams.
-//!
-//! Must not depend on what a counter counts.
 
 use std::cell::LazyCell;
 

@@ -1,6 +1,4 @@
 //! Decompression of bodies, limited in memory.
-//!
-//! Must not depend on what is compressed.
 
 use std::io::{self, Read};
 

@@ -1,6 +1,4 @@
 //! Why a request is rejected, and its status in both protocols.
-//!
-//! Must not depend on how a request is read.
 
 use http::StatusCode;
 use tonic::Code;

@@ -1,7 +1,7 @@
 //! The memory that a protobuf request takes once decoded, estimated without decoding it.
 //!
 //! An empty span takes two bytes on the wire and hundreds in memory, so the size of a request does not
-//! limit the memory of its decoded form. Must not depend on what a request means.
+//! limit the memory of its decoded form.
 
 use std::mem::size_of;
 

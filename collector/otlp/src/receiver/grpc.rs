@@ -1,6 +1,4 @@
 //! Frames of gRPC: one message in, one message out.
-//!
-//! Must not depend on what a message means.
 
 use bytes::{BufMut, Bytes};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};

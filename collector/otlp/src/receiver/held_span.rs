@@ -1,6 +1,4 @@
 //! Spans that were taken out of requests, as they were encoded, and the requests that they leave in.
-//!
-//! Must not depend on why they are held.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Inspects a protobuf request before it is accepted: it must fit in memory and be decodable.
 //!
 //! A request is a sequence of elements, one per resource. Those that are malformed are cut out and
-//! reported; the bytes of the others do not change. Must not depend on the transport.
+//! reported; the bytes of the others do not change.
 
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;

@@ -2,7 +2,7 @@
 //!
 //! Each field is encoded as it is read, so that memory is that of both forms. What proto3's mapping to JSON
 //! allows is read: numbers as text, `"NaN"` and `"Infinity"`, null for what may be omitted, and fields of later
-//! versions, which are dropped. Must not depend on the transport, nor on what a request means.
+//! versions, which are dropped.
 
 use std::cell::Cell;
 

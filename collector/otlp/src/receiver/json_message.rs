@@ -1,6 +1,4 @@
 //! Reads a message of JSON and encodes it as protobuf, by the table of fields.
-//!
-//! Must not depend on which messages there are.
 
 use std::cell::Cell;
 use std::fmt::{self, Formatter};

@@ -1,6 +1,4 @@
 //! The scalars of proto3's mapping to JSON: numbers also as text, bytes in hexadecimal or base64.
-//!
-//! Must not depend on which fields have them.
 
 use std::fmt::{self, Formatter};
 

@@ -1,6 +1,4 @@
 //! Keeps some resources of a request, with their bytes.
-//!
-//! Must not depend on which resources are kept.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::KeyValue;

@@ -1,6 +1,4 @@
 //! Limits of the receiver, and the reasons for their defaults.
-//!
-//! Must not depend on how they are enforced.
 
 use std::time::Duration;
 

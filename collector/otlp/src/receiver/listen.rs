@@ -1,6 +1,4 @@
 //! Addresses that the receiver listens on.
-//!
-//! Must not depend on what is received.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};

@@ -5,8 +5,7 @@
 //! ```
 //!
 //! A request is accepted once it is in the channel. Under pressure the client is asked to retry:
-//! nothing that was accepted is dropped here, and memory is limited by [`Limits`]. Must not depend on
-//! what happens to accepted requests.
+//! nothing that was accepted is dropped here, and memory is limited by [`Limits`].
 
 mod accept;
 mod attributes;

@@ -1,7 +1,5 @@
 //! Connections of which it is not known yet whether their clients may send: they have a share of the slots, and
 //! the oldest is closed for a new one.
-//!
-//! Must not depend on what a connection is.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

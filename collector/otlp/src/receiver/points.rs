@@ -1,6 +1,4 @@
 //! The number points of a metrics request, with what names them.
-//!
-//! Must not depend on what a metric means.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;

@@ -1,6 +1,4 @@
 //! Accepted requests, on their way from the receiver to the forwarder.
-//!
-//! Must not depend on the transport.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};

@@ -1,6 +1,4 @@
 //! Responses of OTLP/HTTP, and what both transports report.
-//!
-//! Must not depend on how a request is read.
 
 use std::convert::Infallible;
 

@@ -1,7 +1,7 @@
 //! The messages of OTLP requests: which fields they have, in which form, and how much memory they take once
 //! decoded.
 //!
-//! One table for everything that reads requests without decoding them. Must not depend on how it is used.
+//! One table for everything that reads requests without decoding them.
 
 use std::mem::size_of;
 

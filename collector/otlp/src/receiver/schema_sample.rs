@@ -1,6 +1,4 @@
 //! A request that has every field of the table, for tests.
-//!
-//! Must not depend on how requests are read.
 
 use super::json_scalar::Wire;
 use super::schema::{Form, Shape};

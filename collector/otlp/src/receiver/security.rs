@@ -1,6 +1,4 @@
 //! Which clients may send: TLS, and a bearer token.
-//!
-//! Must not depend on what is sent.
 
 use std::io;
 use std::path::{Path, PathBuf};

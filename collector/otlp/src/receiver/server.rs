@@ -1,6 +1,4 @@
 //! Accepts connections and serves their requests, each by HTTP/1.1 or HTTP/2.
-//!
-//! Must not depend on what a request contains.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Serves one request: finds its service, reads and inspects it, and hands it over.
-//!
-//! Must not depend on connections, nor on what happens to accepted requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What is known of a received span. Must not depend on what spans are chosen for.
+//! What is known of a received span.
 
 use std::borrow::Cow;
 

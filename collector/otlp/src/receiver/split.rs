@@ -2,7 +2,7 @@
 //! one scope, else between points of one metric.
 //!
 //! Most servers reject requests of more than 4 MiB, and each part is decoded by itself, so that memory does not grow with
-//! the request. Must not depend on what items mean.
+//! the request.
 
 use super::limits::Limits;
 use crate::signal::Signal;

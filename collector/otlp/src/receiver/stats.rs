@@ -1,6 +1,4 @@
 //! Counts of what the receiver accepted and rejected.
-//!
-//! Must not depend on their readers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,4 @@
 //! Takes spans out of a request. No other byte of it changes.
-//!
-//! Must not depend on which spans are taken.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Generated GPUs, and their readings as requests through real meters.
-//!
-//! Must not depend on what tests assert.
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;

@@ -1,6 +1,4 @@
 //! `batching`: how long a batcher may wait, how large its batches become, and what latency results.
-//!
-//! Must not depend on a serving framework.
 
 mod simulation;
 

@@ -1,6 +1,6 @@
 //! A queue with batches: random arrivals, one GPU, and a batcher that waits for more requests.
 //!
-//! Deterministic: equal seeds give equal results. Must not depend on formulas.
+//! Deterministic: equal seeds give equal results.
 
 /// A batcher in front of one GPU; times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,4 @@
 //! Mixed coverage: commit to the GPUs that are used most, and rent the others by the hour.
-//!
-//! Must not depend on where the use by hour comes from.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::price::Plan;

@@ -1,7 +1,7 @@
 //! `commitment`: on demand, spot, reserved or owned, for given hours of use.
 //!
 //! A committed GPU costs its rate in every hour of the term, used or not; an hourly one costs its
-//! rate in the hours that it is used. Must not depend on where prices come from.
+//! rate in the hours that it is used.
 
 mod coverage;
 mod term;

@@ -1,6 +1,4 @@
 //! Prices of plans: committed ones are paid in every hour of a term, hourly ones in hours of use.
-//!
-//! Must not depend on how much GPUs are used.
 
 use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
 use phasemeter_meter::price::Plan;

@@ -1,6 +1,4 @@
 //! The source of the hours of use, and what must be true for another plan to cost less.
-//!
-//! Must not depend on how plans are compared.
 
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};

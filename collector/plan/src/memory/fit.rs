@@ -1,6 +1,4 @@
 //! Whether memory fits a GPU, the largest batch that does, and the GPUs needed if it is sharded.
-//!
-//! Must not depend on how the memory was estimated.
 
 use crate::units::{Ratio, Size};
 

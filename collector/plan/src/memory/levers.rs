@@ -1,6 +1,4 @@
 //! What makes a model fit a smaller GPU, and what that costs in time.
-//!
-//! Must not depend on GPUs.
 
 use crate::error::PlanError;
 

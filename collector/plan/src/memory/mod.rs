@@ -1,7 +1,6 @@
 //! `memory`: what a model needs, which GPUs it fits, and what makes it fit a smaller one.
 //!
-//! GB are powers of ten, as of model files; GiB are powers of two, as of GPUs. Must not depend on
-//! prices.
+//! GB are powers of ten, as of model files; GiB are powers of two, as of GPUs.
 
 mod fit;
 mod levers;

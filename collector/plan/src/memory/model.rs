@@ -1,6 +1,4 @@
 //! The memory of a model by part: weights, gradients, optimizer, activations, KV cache.
-//!
-//! Must not depend on GPUs.
 
 use crate::error::PlanError;
 use crate::units::{Ratio, Size};

@@ -1,6 +1,4 @@
 //! How old the prices of each source are.
-//!
-//! Must not depend on prices.
 
 use std::collections::BTreeMap;
 

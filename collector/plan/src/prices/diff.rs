@@ -1,6 +1,4 @@
 //! The prices in which two books differ.
-//!
-//! Must not depend on the age of prices.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Prices by GPU, and by instance type and region.
-//!
-//! Must not depend on the age of other books.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! `prices`: what a price book lists, how old it is, and how two books differ.
-//!
-//! Must not depend on where a book comes from.
 
 mod age;
 mod diff;

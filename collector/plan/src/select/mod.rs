@@ -1,7 +1,6 @@
 //! `select`: GPUs for a job by dollars per unit of work and by time.
 //!
-//! Throughput is measured or given, and never derived from nominal peaks. Must not depend on where
-//! prices come from.
+//! Throughput is measured or given, and never derived from nominal peaks.
 
 mod roofline;
 

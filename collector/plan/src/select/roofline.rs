@@ -1,7 +1,6 @@
 //! The roofline of a GPU: from which arithmetic intensity it is limited by compute, not by memory.
 //!
-//! Nominal peaks are an upper bound, and never stand in for a measured throughput. Must not depend on
-//! prices.
+//! Nominal peaks are an upper bound, and never stand in for a measured throughput.
 
 use phasemeter_meter::gpu_specs::GpuSpecs;
 

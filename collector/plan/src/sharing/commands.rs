@@ -1,6 +1,4 @@
 //! Commands and configurations that make a packing: MIG instances, MPS, time-slicing.
-//!
-//! Must not depend on how workloads were packed.
 
 use super::mig::Profile;
 use super::workload::Workload;

@@ -1,6 +1,4 @@
 //! MIG profiles by GPU model, as in NVIDIA's MIG User Guide, and how instances divide a bill.
-//!
-//! Must not depend on workloads.
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::NanoUsd;

@@ -1,6 +1,4 @@
 //! `sharing`: how few GPUs hold some workloads with MIG, MPS or time-slicing.
-//!
-//! Must not depend on how workloads were measured.
 
 mod commands;
 mod mig;

@@ -1,6 +1,4 @@
 //! Packs workloads onto GPUs: first fit, largest first.
-//!
-//! Must not depend on the way of sharing.
 
 /// Assigns each item to a GPU; `fits` decides if a GPU with these items holds one more. Returns the
 /// items of each GPU by index, or the index of an item that fits no empty GPU.

@@ -1,6 +1,4 @@
 //! A workload that shares a GPU.
-//!
-//! Must not depend on the way of sharing.
 
 use crate::units::{Ratio, Size};
 

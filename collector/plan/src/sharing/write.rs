@@ -1,6 +1,4 @@
 //! The packings and the shares of a bill, as a worksheet.
-//!
-//! Must not depend on how workloads were packed.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 

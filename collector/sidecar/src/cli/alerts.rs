@@ -1,6 +1,4 @@
 //! Options of alerts.
-//!
-//! Must not depend on the rules.
 
 use clap::Args;
 #[cfg(feature = "alerts")]

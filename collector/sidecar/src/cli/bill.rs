@@ -1,6 +1,4 @@
 //! Options of commands that read reports.
-//!
-//! Must not depend on what an option does.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! Options of the gateway, and those of receiving OTLP.
-//!
-//! Must not depend on what is received.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,4 @@
 //! Options for notices that the cloud will interrupt the machine.
-//!
-//! Must not depend on how notices are received.
 
 use clap::Args;
 use http::Uri;

@@ -1,6 +1,4 @@
 //! Options of every metering command: phases, price, experiment and report.
-//!
-//! Must not depend on a specific command.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! Options for logs of metrics.
-//!
-//! Must not depend on how logs are read.
 
 use std::path::PathBuf;
 

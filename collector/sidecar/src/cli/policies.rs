@@ -1,6 +1,4 @@
 //! Policy options of every metering command.
-//!
-//! Must not depend on what a policy does.
 
 use std::path::PathBuf;
 

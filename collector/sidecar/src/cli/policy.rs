@@ -1,6 +1,4 @@
 //! The command line of `phasemeter policy`.
-//!
-//! Must not depend on the language of a policy or on what it does.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -1,6 +1,4 @@
 //! The command line of `phasemeter prices`.
-//!
-//! Must not depend on the format of a price file.
 
 use std::path::PathBuf;
 

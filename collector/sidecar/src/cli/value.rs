@@ -1,6 +1,4 @@
 //! Parsers of command-line values. Errors state what was expected; clap adds flag and value.
-//!
-//! Must not depend on the option that a value belongs to.
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::Plan;

@@ -1,6 +1,4 @@
 //! Options of what the telemetry of a workload is used for: the price of its spans, and its work.
-//!
-//! Must not depend on how spans are priced or work is counted.
 
 use std::path::PathBuf;
 

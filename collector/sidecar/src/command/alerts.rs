@@ -1,6 +1,4 @@
 //! The rules of `--alerts`: built-in profiles and files, with their settings.
-//!
-//! Must not depend on how rules are evaluated.
 
 use std::io;
 use std::path::{Path, PathBuf};

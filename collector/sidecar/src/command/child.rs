@@ -2,7 +2,7 @@
 //!
 //! It runs as if started directly: it inherits input, output and the signals that the launcher ignored
 //! or blocked, receives every signal once, and its exit status is returned. It is never killed; that is
-//! up to the caller. Must not depend on GPUs.
+//! up to the caller.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

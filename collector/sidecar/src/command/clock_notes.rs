@@ -1,6 +1,4 @@
 //! Notes on steps of the clock and suspensions during a run.
-//!
-//! Must not depend on how they are noticed.
 
 use tracing::warn;
 

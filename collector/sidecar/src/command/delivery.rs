@@ -1,6 +1,4 @@
 //! Delivery of OTLP requests to a backend.
-//!
-//! Must not depend on the content of requests or on their origin.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! How long the end of a run may take at most, whatever its pipeline does.
-//!
-//! Must not depend on what ends, or on how.
 
 use std::time::{Duration, Instant};
 

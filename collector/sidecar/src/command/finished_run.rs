@@ -1,6 +1,4 @@
 //! A live run that has ended, and what its report states beside the bill.
-//!
-//! Must not depend on how it was metered.
 
 use phasemeter_meter::reading::GpuIdentity;
 

@@ -1,6 +1,4 @@
 //! `phasemeter gateway`: forwards OTLP, and meters the GPUs whose metrics pass.
-//!
-//! Must not depend on how requests are received.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

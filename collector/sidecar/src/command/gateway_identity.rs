@@ -1,6 +1,4 @@
 //! What identifies a gateway in all that it sends.
-//!
-//! Must not depend on what it sends.
 
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID};
 

@@ -1,6 +1,4 @@
 //! What a gateway has not billed or not observed, and why: sentences of its report.
-//!
-//! Must not depend on how it meters.
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::mapping::ReadingBuffer;

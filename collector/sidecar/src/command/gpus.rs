@@ -1,7 +1,7 @@
 //! The GPUs of a command: those that it selects, as they respond and as the driver lists them.
 //!
 //! The driver is searched again and again, less and less often while nothing changes: a GPU may respond
-//! late, be replaced, or be added. Must not depend on what is done with GPUs.
+//! late, be replaced, or be added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

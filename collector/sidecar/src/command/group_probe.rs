@@ -2,7 +2,6 @@
 //!
 //! The system does not report whether a signal was sent to a process or to its group. The probe is
 //! a process in the group that blocks all signals, so those sent to the group are pending for it.
-//! Must not depend on how signals are handled.
 
 use std::fs;
 use std::io::{self, Read, Write};

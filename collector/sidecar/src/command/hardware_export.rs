@@ -1,6 +1,4 @@
 //! Which GPUs a live run exports as hardware: those that no other run on this machine exports.
-//!
-//! Must not depend on how that is known.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,4 @@
 //! The notices of interruptions of a run, for its report and its telemetry.
-//!
-//! Must not depend on how notices are received.
 
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::InterruptionEvent;

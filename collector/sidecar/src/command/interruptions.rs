@@ -1,6 +1,4 @@
 //! Watches for notices that the cloud will interrupt this machine, on a thread, until the run ends.
-//!
-//! Must not depend on what a notice means for the run.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,6 +1,4 @@
 //! A live run: meters the observations of the sampler.
-//!
-//! Must not depend on why the run ends or on the report.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

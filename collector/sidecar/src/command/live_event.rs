@@ -1,6 +1,4 @@
 //! Events of a GPU in a live run: which are exported, and how they are logged.
-//!
-//! Must not depend on how often an event is logged.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_otlp::encode::EventKind;

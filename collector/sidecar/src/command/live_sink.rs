@@ -1,6 +1,4 @@
 //! The sink of OTLP requests of a live run: the backend and a file. It never waits.
-//!
-//! Must not depend on the content of requests.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

@@ -1,6 +1,4 @@
 //! The time zone of hours of the week: given, or that of this machine.
-//!
-//! Must not depend on what is counted by hour.
 
 use std::fs;
 use std::path::Path;

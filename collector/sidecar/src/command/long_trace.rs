@@ -1,6 +1,4 @@
 //! A run whose spans are all in one trace, which backends cut or are slow to show if it is long.
-//!
-//! Must not depend on how spans are made.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{Experiment, TraceMode};

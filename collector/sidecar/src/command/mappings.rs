@@ -1,6 +1,4 @@
 //! The mappings in use: those of Phasemeter, then the user's.
-//!
-//! Must not depend on which metrics are mapped.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,4 @@
 //! What a command does not depend on.
-//!
-//! Must not depend on what that is.
 
 use tracing::warn;
 

@@ -1,8 +1,7 @@
 //! Rejects an output file that is an input or another output of the same command, before any file is
 //! created or truncated.
 //!
-//! Files are compared by what their paths lead to. Devices and pipes may be shared. Must not depend on
-//! the content of files.
+//! Files are compared by what their paths lead to. Devices and pipes may be shared.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -2,8 +2,7 @@
 //!
 //! In a directory that others can write, such as `/tmp`, a name may be theirs: a link to a file of this user,
 //! or a file that they can read. So only links of this user and of root are followed, files of others are
-//! replaced and never written, and all is done in the directory that was opened. Must not depend on what is
-//! written.
+//! replaced and never written, and all is done in the directory that was opened.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -1,6 +1,4 @@
 //! The resources of a live run, and what identifies them.
-//!
-//! Must not depend on what is sent with them.
 
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, TraceId};
 use tracing::warn;

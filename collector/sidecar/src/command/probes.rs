@@ -1,6 +1,4 @@
 //! Internal telemetry of a gateway, and the address for probes of it.
-//!
-//! Must not depend on what is metered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

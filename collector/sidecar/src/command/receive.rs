@@ -1,6 +1,4 @@
 //! Receives OTLP and forwards it to the backend of the environment.
-//!
-//! Must not depend on what is done with metrics.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;

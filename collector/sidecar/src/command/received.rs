@@ -1,6 +1,4 @@
 //! What the command of a live run sends: its spans are priced, its work is counted.
-//!
-//! Must not depend on how requests are received.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};

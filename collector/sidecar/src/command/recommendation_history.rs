@@ -1,6 +1,4 @@
 //! Recommendations of earlier windows, which policies receive with the next one.
-//!
-//! Must not depend on what is recommended.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Names senders in sentences. Must not depend on what they have sent.
+//! Names senders in sentences.
 
 use phasemeter_rules::text::clean;
 

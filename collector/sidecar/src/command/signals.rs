@@ -1,7 +1,7 @@
 //! Signals, received on a thread, so that one that comes before they are handled has its default action.
 //!
 //! They are blocked in all other threads, and none is handled asynchronously: no call is interrupted,
-//! and nothing changes that a command inherits. Must not depend on how signals are handled.
+//! and nothing changes that a command inherits.
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! The sinks of OTLP requests: a file, a backend, or both.
-//!
-//! Must not depend on the content of requests or on the run.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

@@ -1,7 +1,5 @@
 //! Prices the spans that a live command receives: passes what GPUs cost to the spans that wait, and
 //! exports what follows them.
-//!
-//! Must not depend on where readings come from.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! `--strict`: invalid variables are errors, before anything starts.
 //!
 //! Without it each is a warning where it is read, and its default is used, as OpenTelemetry's
-//! specification requires. Must not depend on the meaning of a variable.
+//! specification requires.
 
 #[cfg(feature = "live")]
 use phasemeter_otlp::delivery::{Config, Destination};

@@ -1,6 +1,4 @@
 //! The command comes first: a run waits for it and keeps its status, whatever becomes of metering.
-//!
-//! Must not depend on what is metered.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,4 @@
 //! Evaluates policies during a run: one window per interval, and the last at the end.
-//!
-//! Must not depend on how a window is built or on the results.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

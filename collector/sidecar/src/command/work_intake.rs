@@ -1,6 +1,4 @@
 //! Passes reports of the workload to the pipeline, and keeps work by hour.
-//!
-//! Must not depend on how reports arrive.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Kinds of the work of GPUs: by the processes on them, else by the command.
 //!
 //! Command lines are matched and forgotten. They are read on a thread of their own, since that can block if a
-//! process hangs in the driver. Must not depend on what kinds are used for.
+//! process hangs in the driver.
 
 use std::ffi::OsString;
 use std::io;

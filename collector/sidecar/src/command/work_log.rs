@@ -1,7 +1,7 @@
 //! Work done over time: a CSV file with the columns `time`, `unit` and `count`.
 //!
 //! Rows are added up by unit and UTC hour. Those outside of the metered span do not count: its bill has no
-//! cost of them. Must not depend on reports.
+//! cost of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,6 +1,4 @@
 //! Passes on which GPUs do the work of which groups, before their time is metered.
-//!
-//! Must not depend on how that is known.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The Unix socket on which a workload reports its work, named in its environment.
 //!
 //! A writer never waits: what it reports is added up in bounded memory until it is taken, and what is
-//! answered, a few errors, fits into the buffer of the socket. Must not depend on what reports are used for.
+//! answered, a few errors, fits into the buffer of the socket.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};

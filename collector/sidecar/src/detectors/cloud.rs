@@ -2,7 +2,7 @@
 //! recorded at the start of the machine, and by what the firmware names.
 //!
 //! A region in variables for the clients of a cloud, like `AWS_REGION`, may be another one; it counts in
-//! a container service only, which sets it. Must not depend on a metadata service.
+//! a container service only, which sets it.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! The container that this process is in: by its control group, else by the mounts of Docker and Podman.
-//!
-//! Must not depend on a container runtime's socket.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! The pod that this process is in: by variables of the downward API, by mounts that the kubelet makes in
 //! every container, and by the namespace of the service account.
-//!
-//! Must not depend on the cluster's API.
 
 use std::collections::BTreeMap;
 

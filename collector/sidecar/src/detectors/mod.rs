@@ -2,7 +2,7 @@
 //! conventions for containers, clouds and Kubernetes. Nothing is requested from a network.
 //!
 //! What cannot be known for certain is left out. Given attributes take precedence; those that contradict
-//! what was detected exclude all that its detector found. Must not depend on what attributes are used for.
+//! what was detected exclude all that its detector found.
 
 mod cloud;
 mod container;

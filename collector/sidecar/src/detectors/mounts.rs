@@ -1,6 +1,4 @@
 //! The mounts of this process, which name the pod and container that they were made for.
-//!
-//! Must not depend on what is concluded from them.
 
 /// The file that lists them.
 pub(super) const PATH: &str = "/proc/self/mountinfo";

@@ -1,6 +1,4 @@
 //! The variables of export: intervals, temporality, limits, and which signals are exported.
-//!
-//! Must not depend on where anything is sent.
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::{

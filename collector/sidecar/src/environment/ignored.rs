@@ -1,6 +1,4 @@
 //! Variables that are set and ignored, and why.
-//!
-//! Must not depend on the meaning of a variable.
 
 use std::borrow::Cow;
 

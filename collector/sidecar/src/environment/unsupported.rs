@@ -1,7 +1,7 @@
 //! The variables of OpenTelemetry's specification that have no effect.
 //!
 //! The specification's list is `tests/fixtures/otel-variables.txt`, which a test compares with the
-//! variables that are read. Must not depend on the variables that have an effect.
+//! variables that are read.
 
 /// Declarative configuration, entities, batch processors (the queue is limited in bytes), other
 /// exporters, obsolete names, a timeout beside that of a request, and limits of what no span has:

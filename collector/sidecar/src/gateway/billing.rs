@@ -1,7 +1,5 @@
 //! Meters the readings of a gateway: each GPU from its first reading on, except for time that another
 //! meter has billed.
-//!
-//! Must not depend on how readings arrive.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Forwards requests to the backend in the order of their arrival, with the bytes that arrived.
 //!
 //! A thread of its own, so that metering delays nothing. Spans that are to be priced leave their request
-//! here, and wait elsewhere. It ends with the receiver. Must not depend on what metrics mean.
+//! here, and wait elsewhere. It ends with the receiver.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};

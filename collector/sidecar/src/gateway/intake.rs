@@ -1,7 +1,6 @@
 //! Takes the values of GPUs from metrics requests.
 //!
-//! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere. Must not
-//! depend on what is done with readings.
+//! What Phasemeter sent is not metered again; its cost tells which time is billed elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,8 +1,7 @@
 //! The meters whose costs pass here, by which the cost of a span is proved.
 //!
 //! Anyone can write attributes. A cost counts if it names a meter by its instance ID, and `phasemeter.gpu.cost` of that
-//! instance passes here: then the time of its GPUs is not billed here, and the span needs no other cost. Must not depend
-//! on spans.
+//! instance passes here: then the time of its GPUs is not billed here, and the span needs no other cost.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};

@@ -12,8 +12,7 @@
 //!
 //! Of several gateways that receive the same, each passes on and meters its own part ([`Replicas`]).
 //!
-//! Only spans that are to be priced wait; everything else passes at once. Must not depend on the command
-//! line or on reports.
+//! Only spans that are to be priced wait; everything else passes at once.
 
 mod billing;
 mod clock_check;

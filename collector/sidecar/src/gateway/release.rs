@@ -1,6 +1,4 @@
 //! Sends spans that have waited, and the costs of those that have not, and counts what is on its way.
-//!
-//! Must not depend on why they waited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Counts by sender. Must not depend on what is counted.
+//! Counts by sender.
 
 use std::collections::BTreeMap;
 

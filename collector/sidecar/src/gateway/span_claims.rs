@@ -1,5 +1,5 @@
 //! Spans that arrived with a cost and are not priced here, until the meter that they name is known: it exports once a
-//! minute, so its first spans wait. Must not depend on how spans are priced.
+//! minute, so its first spans wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Spans that wait for their price, and the cost of GPU time that is divided among them.
 //!
-//! What waits is limited in bytes and time. Must not depend on how spans and readings arrive.
+//! What waits is limited in bytes and time.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Chooses the spans that are priced, and reads what their price depends on.
-//!
-//! Must not depend on how spans wait.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Lets spans leave once their price is known, and passes on the costs of those that have left without.
-//!
-//! Must not depend on how spans are priced.
 
 use phasemeter_attribution::{GpuSet, LeftSpan, Release, SpanCost, SpanKey};
 use phasemeter_meter::units::{Nanos, Timestamp};

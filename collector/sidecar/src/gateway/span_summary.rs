@@ -1,4 +1,4 @@
-//! What became of spans. Must not depend on how they are priced.
+//! What became of spans.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,4 @@
 //! Counts of a running gateway, for threads that report them.
-//!
-//! Must not depend on their readers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,6 +1,4 @@
 //! Takes work from the counters of workloads.
-//!
-//! Must not depend on what is done with work.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,5 @@
 //! Which GPUs do the work of which groups: those that the resources and labels of servers name, from one point of a
 //! counter to the next.
-//!
-//! Must not depend on what work costs.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,4 @@
 //! Listens for probes, on its own thread.
-//!
-//! Must not depend on what is answered.
 
 use std::convert::Infallible;
 use std::io;

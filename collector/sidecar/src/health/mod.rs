@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Answers on a thread of its own, also while the main loop is busy. Nothing that it returns is secret: the
-//! kubelet and Prometheus reach it from other machines, without a token. Must not depend on what is metered.
+//! kubelet and Prometheus reach it from other machines, without a token.
 
 mod listener;
 mod routes;

@@ -1,6 +1,4 @@
 //! The answers: `/livez`, `/readyz`, `/metrics`, and `grpc.health.v1.Health/Check`.
-//!
-//! Must not depend on connections.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Keeps what the time of a GPU cost, until it is taken, and passes it to the groups of work.
-//!
-//! Must not depend on what the cost is divided among.
 
 use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::alert::AlertChange;

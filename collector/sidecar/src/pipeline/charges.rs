@@ -1,6 +1,4 @@
 //! What the time of GPUs cost, for experiments of the run and for a listener, which divide it.
-//!
-//! Must not depend on how it is divided.
 
 use phasemeter_attribution::CostSlice;
 use phasemeter_meter::accounts::Charge;

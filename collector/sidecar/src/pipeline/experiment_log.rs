@@ -1,6 +1,4 @@
 //! The experiments that ended during a run, for its report.
-//!
-//! Must not depend on how they are priced or exported.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};

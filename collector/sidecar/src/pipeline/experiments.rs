@@ -1,6 +1,4 @@
 //! Experiments that begin and end during a run, each priced by the time that is its own.
-//!
-//! Must not depend on how they are reported or exported.
 
 use std::collections::BTreeMap;
 

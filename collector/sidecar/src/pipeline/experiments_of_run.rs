@@ -1,6 +1,4 @@
 //! Experiments that the workload begins, tags and ends, and their export once their cost is final.
-//!
-//! Must not depend on how they are reported.
 
 use phasemeter_attribution::SpanCost;
 use phasemeter_meter::units::Timestamp;

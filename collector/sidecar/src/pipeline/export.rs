@@ -1,6 +1,4 @@
 //! Export of a run: events, device metrics and results of policies, and passing requests to the sink.
-//!
-//! Must not depend on where requests go.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,6 +1,4 @@
 //! GPUs of a run: added at its start, or found by a reading.
-//!
-//! Must not depend on what finds them.
 
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity};

@@ -1,6 +1,4 @@
 //! One GPU of the pipeline: its meter, price and export.
-//!
-//! Must not depend on other GPUs or on the source of prices.
 
 use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
 use phasemeter_meter::device_totals::DeviceTotals;

@@ -1,6 +1,4 @@
 //! Export of notices that the cloud will interrupt the machine.
-//!
-//! Must not depend on how notices are received.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;

@@ -1,7 +1,6 @@
 //! The pipeline: passes readings to meters and their results to the exporter.
 //!
-//! Owns the state of a run: one meter per GPU, created at its first reading. Must not depend on sources
-//! of readings or sinks of requests.
+//! Owns the state of a run: one meter per GPU, created at its first reading.
 
 mod charge_log;
 #[cfg(feature = "live")]

@@ -1,6 +1,4 @@
 //! Opens the experiment of a run, and its export.
-//!
-//! Must not depend on sinks of requests.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;

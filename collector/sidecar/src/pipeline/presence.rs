@@ -1,7 +1,7 @@
 //! Until when the GPUs of a log or of a gateway exist, and time in which their source no longer lists them.
 //!
 //! The rule is [`phasemeter_meter::presence`]; here it is applied to the GPUs of a run, while it lasts and at
-//! its end. Must not depend on why a GPU is not listed.
+//! its end.
 
 use phasemeter_meter::presence::{ABSENT_AFTER, Hosts, MissingTime, Presence};
 use phasemeter_meter::reading::{GpuIdentity, Reading};

@@ -1,6 +1,4 @@
 //! Prices of the metered GPUs: at the start, if the model becomes known, and if a price changes.
-//!
-//! Must not depend on readings or exports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Continues after an earlier run: the time since what that has billed is announced as a gap.
-//!
-//! Must not depend on where it is kept what an earlier run has billed.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Which groups of work a GPU does over time, and what its time costs by group.
 //!
 //! Time of a GPU that does the work of one group is that group's. Of several, it is shared: what each of them
-//! costs is not known. Must not depend on how the groups of a GPU are found.
+//! costs is not known.
 
 use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::money::Rate;

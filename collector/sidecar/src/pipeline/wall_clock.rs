@@ -1,6 +1,4 @@
 //! What depends on the wall clock: windows, which have wall time, and steps of it.
-//!
-//! Must not depend on how steps are noticed or on sinks of requests.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;

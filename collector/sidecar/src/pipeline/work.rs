@@ -1,6 +1,4 @@
 //! Work that was done during the run, and the groups whose work GPUs do.
-//!
-//! Must not depend on its sender.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! A chart of points: each is a letter, explained below.
-//!
-//! Must not depend on a question.
 
 use phasemeter_plan::worksheet::Chart;
 

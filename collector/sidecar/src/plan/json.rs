@@ -1,6 +1,6 @@
 //! A plan as JSON, as specified by `plan.schema.json`.
 //!
-//! A missing value is null, and its reason is under `missing`. Must not depend on a question.
+//! A missing value is null, and its reason is under `missing`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! Measured values of a JSON report.
 //!
-//! A value that a report lacks stays unknown. Must not depend on a question.
+//! A value that a report lacks stays unknown.
 
 use std::collections::BTreeMap;
 use std::io;

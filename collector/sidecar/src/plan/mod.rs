@@ -1,6 +1,4 @@
 //! Results of `phasemeter plan` as text and JSON, and the measured values of reports that they use.
-//!
-//! Must not depend on the command line.
 
 mod chart;
 pub mod json;

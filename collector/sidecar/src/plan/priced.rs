@@ -1,6 +1,4 @@
 //! A price of a plan with its provenance and age.
-//!
-//! Must not depend on where it was found.
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::price::{Plan, Price};

@@ -1,6 +1,4 @@
 //! Tables: numbers to the right, text to the left, the last column wrapped if it is too long.
-//!
-//! Must not depend on a question.
 
 use phasemeter_plan::worksheet::{Quantity, Table};
 

@@ -1,7 +1,7 @@
 //! A plan as text: a page of 80 columns.
 //!
 //! The result first, then tables, the formulas with their numbers, commands, prices, assumptions and
-//! notes. Must not depend on a question.
+//! notes.
 
 use phasemeter_plan::worksheet::{Quantity, Worksheet};
 

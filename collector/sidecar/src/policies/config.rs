@@ -1,6 +1,4 @@
 //! Configuration of policies, with the files it names: settings and public keys.
-//!
-//! Must not depend on the files that policies are loaded from.
 
 use std::collections::BTreeMap;
 use std::io;

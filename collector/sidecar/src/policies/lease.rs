@@ -1,8 +1,7 @@
 //! Leases of the active generation, with its statistics.
 //!
 //! An evaluation holds a lease until its statistics are recorded, so that they belong to the
-//! generation that was evaluated even if another has replaced it meanwhile. Must not depend on
-//! callers.
+//! generation that was evaluated even if another has replaced it meanwhile.
 
 use std::sync::{Arc, Weak};
 

@@ -1,6 +1,4 @@
 //! The active policies: loaded at the start, and reloaded whenever their directory changes.
-//!
-//! Must not depend on how windows are built or scheduled.
 
 use std::io;
 use std::path::Path;

@@ -5,8 +5,7 @@
 //! meters → Window ───────────────────┘
 //! ```
 //!
-//! A policy that fails loses only its own result; readings and the bill never depend on one. Must not
-//! depend on the report or on how savings are combined.
+//! A policy that fails loses only its own result; readings and the bill never depend on one.
 
 mod config;
 mod default_policies;

@@ -1,7 +1,7 @@
 //! Quotes of pricing policies.
 //!
 //! Pricers are queried in order, until all GPUs of the model have a quote. If one fails, the next is
-//! queried. Must not depend on other sources of prices or on how long a quote is used.
+//! queried.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! Results of evaluating the policies of one generation on one window.
-//!
-//! Must not depend on how windows are built.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The sources of policies: default policies, a directory and files.
 //!
 //! Default policies come first, then the directory in byte order, then files as given; of two policies
-//! with the same name the later one is used. Must not depend on how policies are loaded.
+//! with the same name the later one is used.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Statistics of the policies of one generation, for internal telemetry.
 //!
-//! Written by evaluations, read at any time. Must not depend on either side, nor keep policies loaded.
+//! Written by evaluations, read at any time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

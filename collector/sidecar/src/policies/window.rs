@@ -1,6 +1,4 @@
 //! Builds windows, the input of recommenders, from meters.
-//!
-//! Must not depend on the readers of a window.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The thread that evaluates policies during a live run, so that a slow policy never delays readings.
 //!
-//! One window is evaluated while one is queued; further windows are dropped. Must not depend on how
-//! often windows are built.
+//! One window is evaluated while one is queued; further windows are dropped.
 
 use std::io;
 use std::sync::Arc;

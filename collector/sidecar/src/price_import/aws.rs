@@ -1,7 +1,6 @@
 //! The price list of Amazon EC2 as CSV: five lines of metadata, then one row per price.
 //!
-//! Linux on shared hosts, without software; of reservations those without upfront payment. Must not
-//! depend on files.
+//! Linux on shared hosts, without software; of reservations those without upfront payment.
 
 use std::io::{BufRead, Read};
 

@@ -1,7 +1,7 @@
 //! The price list of Amazon EC2 as JSON: an offer file, or responses of GetProducts.
 //!
 //! An offer file of a region has hundreds of megabytes, so it is read as a stream: of its products those
-//! that count are kept, then their terms are read. Must not depend on files.
+//! that count are kept, then their terms are read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

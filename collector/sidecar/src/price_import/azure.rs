@@ -1,6 +1,6 @@
 //! Pages of the Azure Retail Prices API: JSON objects with `Items`.
 //!
-//! Linux virtual machines; reservations are listed as the sum of their term. Must not depend on files.
+//! Linux virtual machines; reservations are listed as the sum of their term.
 
 use std::io::Read;
 

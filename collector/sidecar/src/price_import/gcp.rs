@@ -1,8 +1,7 @@
 //! Pages of Google's Cloud Billing Catalog: JSON objects with `skus` of Compute Engine.
 //!
 //! Google prices processors, memory and GPUs apart; a machine type costs the sum of its parts. Those
-//! with bundled local disks (A2 Ultra, A3) are left out, since disks are priced per month. Must not
-//! depend on files.
+//! with bundled local disks (A2 Ultra, A3) are left out, since disks are priced per month.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Price files of clouds, as rows of a price book.
 //!
-//! The files do not name the GPU of an instance type; the price book does. Must not depend on files.
+//! The files do not name the GPU of an instance type; the price book does.
 
 mod aws;
 mod aws_json;

@@ -1,6 +1,4 @@
 //! Pages of JSON with a list of items each, which are read one at a time: a file of pages may be large.
-//!
-//! Must not depend on what items are.
 
 use std::fmt;
 use std::io::Read;

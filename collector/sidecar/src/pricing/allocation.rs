@@ -1,6 +1,4 @@
 //! The prices of the GPUs of one model at one instant.
-//!
-//! Must not depend on when they change.
 
 use phasemeter_meter::price::{Price, Unpriced};
 

@@ -1,6 +1,4 @@
 //! Price books of the user, read from files and laid over the built-in one.
-//!
-//! Must not depend on what is priced.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
 //! Where GPUs run, as far as it is known: by options, else by the attributes of the resource.
-//!
-//! Must not depend on prices.
 
 use phasemeter_otlp::experiment::Attributes;
 

@@ -1,6 +1,6 @@
 //! Prices of GPUs: from the user, else from pricers, else from the price book.
 //!
-//! A price is used until it expires; then the pricers are queried again. Must not depend on readings.
+//! A price is used until it expires; then the pricers are queried again.
 
 mod allocation;
 pub mod book_file;

@@ -1,6 +1,6 @@
 //! Offers: what GPUs cost that can be rented instead of those in use.
 //!
-//! They are of the providers and regions of the prices paid, and of the models in use elsewhere. Must not depend on how a window is built.
+//! They are of the providers and regions of the prices paid, and of the models in use elsewhere.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};

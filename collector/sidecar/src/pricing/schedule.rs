@@ -1,6 +1,4 @@
 //! Price schedules: the successive prices of the GPUs of one model.
-//!
-//! Must not depend on the source of the next prices.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,4 @@
 //! Notes on time in which GPUs were not listed: unobserved and billed, or absent and not billed.
-//!
-//! Must not depend on why a GPU was not listed.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};

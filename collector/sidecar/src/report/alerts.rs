@@ -1,6 +1,4 @@
 //! Alerts in the report: the rules, how often each was evaluated, and what opened.
-//!
-//! Must not depend on how a report is displayed.
 
 use phasemeter_meter::alert::{Alert, AlertEvaluator, Condition, Metric};
 use serde::Serialize;

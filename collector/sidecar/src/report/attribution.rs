@@ -1,6 +1,4 @@
 //! How the bill is divided among spans of the workload.
-//!
-//! Must not depend on how it is divided.
 
 use serde::Serialize;
 

@@ -1,6 +1,4 @@
 //! Bars: the utilization of each GPU over time, on a common axis.
-//!
-//! Must not depend on the page layout or on colors.
 
 use phasemeter_meter::phase::{Phase, Thresholds};
 use phasemeter_meter::series::{Point, Quantity, Series};

@@ -1,7 +1,6 @@
 //! Builds the report from the meters.
 //!
-//! A GPU and the fleet use the same sums: those of the fleet are added up over its GPUs. Must not
-//! depend on how a report is displayed.
+//! A GPU and the fleet use the same sums: those of the fleet are added up over its GPUs.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Experiments that ended during a run, each with what its time cost.
-//!
-//! Must not depend on how time is divided, or on how a report is displayed.
 
 use std::collections::BTreeMap;
 

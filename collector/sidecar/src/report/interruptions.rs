@@ -1,6 +1,4 @@
 //! Interruptions in the report: notices of the cloud, and the work that was lost.
-//!
-//! Must not depend on how notices are received, or on how a report is displayed.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The report of a run.
 //!
 //! [`Report::build`] computes it once from the meters; [`text`] and [`json`] are two views of the
-//! same numbers. Must not depend on sources, clocks, terminals or the environment.
+//! same numbers.
 
 mod absence;
 mod alerts;

@@ -1,8 +1,7 @@
 //! The report as a value: the fields of the JSON report, in order.
 //!
 //! The contract is `report.schema.json` beside this file. Money is in nano-dollars, time in
-//! nanoseconds. Unmeasured values are `None`, never zero and never estimated. Must not depend on how
-//! values are computed or displayed.
+//! nanoseconds. Unmeasured values are `None`, never zero and never estimated.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! What the cloud announced in a run, and the work that was not saved.
-//!
-//! Must not depend on how it is reported.
 
 use std::collections::BTreeMap;
 

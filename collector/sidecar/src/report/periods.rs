@@ -1,7 +1,6 @@
 //! The periods of a GPU in the report: hours, or longer in a long run.
 //!
-//! They stay in the meter's form until they are written, since they are most of a report. Must not
-//! depend on how a report is displayed.
+//! They stay in the meter's form until they are written, since they are most of a report.
 
 use std::collections::BTreeMap;
 

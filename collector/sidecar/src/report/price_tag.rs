@@ -1,6 +1,4 @@
 //! The provenance of prices in a report.
-//!
-//! Must not depend on how prices are looked up.
 
 use phasemeter_meter::money::Rate;
 use serde::{Serialize, Serializer};

@@ -1,6 +1,4 @@
 //! Prices in the report: which applied, why there is none, and the range of the bill.
-//!
-//! Must not depend on how a report is displayed.
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;

@@ -1,6 +1,4 @@
 //! Sums of a report: of one GPU, or added up over several.
-//!
-//! Must not depend on how a report is displayed.
 
 use std::ops::AddAssign;
 

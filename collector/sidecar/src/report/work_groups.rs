@@ -1,6 +1,4 @@
 //! Work by group, like a model, and what the GPUs cost that do it.
-//!
-//! Must not depend on how groups and their GPUs are found.
 
 use std::collections::BTreeMap;
 

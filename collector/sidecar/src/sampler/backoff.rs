@@ -1,6 +1,6 @@
 //! Poll periods of metrics: the preferred period while calls are cheap, longer if they are slow.
 //!
-//! Time is a number of ticks. Must not depend on a clock or the driver.
+//! Time is a number of ticks.
 
 use phasemeter_meter::units::Nanos;
 

@@ -5,7 +5,7 @@
 //! second stands by: it looks once per tick whether the round has ended in time. If not, a call to the
 //! driver blocks the leader, and the second leads from then on, without the GPU whose turn goes on. The
 //! thread that was blocked then stands by, or is idle until it is needed. So there are two threads more
-//! than blocked GPUs at most. Must not depend on what a turn does.
+//! than blocked GPUs at most.
 
 use std::fmt;
 use std::future::Future;

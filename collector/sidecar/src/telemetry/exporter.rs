@@ -1,7 +1,6 @@
 //! The exporter of the SDK: that of `opentelemetry-otlp`, on its own runtime.
 //!
-//! The SDK's thread blocks on exports; no other thread waits for them. Must not depend on what is
-//! collected.
+//! The SDK's thread blocks on exports; no other thread waits for them.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -6,7 +6,7 @@
 //!
 //! The sampler, the pipeline and policies count in atomics, which the SDK's thread reads at each
 //! collection, so that none of them waits for an export. The target is that of the GPU metrics, with a
-//! separate exporter, so that delivery statistics cover GPU data only. Must not depend on readings.
+//! separate exporter, so that delivery statistics cover GPU data only.
 
 mod delivery;
 mod exporter;

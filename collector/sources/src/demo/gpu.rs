@@ -1,6 +1,4 @@
 //! The state of one GPU of the demo fleet, step by step.
-//!
-//! Must not depend on other GPUs.
 
 use std::iter::Cycle;
 use std::slice::Iter;

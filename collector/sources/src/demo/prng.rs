@@ -1,6 +1,4 @@
 //! Pseudorandom numbers that are the same on every machine.
-//!
-//! Must not depend on what they are for.
 
 /// Deterministic pseudorandom numbers: splitmix64, whose whole state is its seed.
 pub(super) struct Prng(pub(super) u64);

@@ -1,6 +1,4 @@
 //! The workloads of the demo fleet, as cycles of stages.
-//!
-//! Must not depend on how values are generated.
 
 /// A cycle of stages that some GPUs, in order of index, repeat.
 pub(super) struct Workload {

@@ -1,7 +1,7 @@
 //! What the points of one value of one instant agree on.
 //!
 //! Points that differ are of several things under one identity, and none of them counts: which one arrives last
-//! proves nothing. The order of arrival changes nothing. Must not depend on what is measured.
+//! proves nothing. The order of arrival changes nothing.
 
 use std::cmp::Ordering;
 

@@ -1,7 +1,5 @@
 //! The allocations of one GPU by a scheduler, one after another: a new one begins once no holder of the last one
 //! is left.
-//!
-//! Must not depend on what holders are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

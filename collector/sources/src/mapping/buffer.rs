@@ -2,8 +2,7 @@
 //! releases readings in time order.
 //!
 //! Values of one instant may arrive in several requests. What is held longer than the export interval
-//! of other meters is known to be billed by them or not. Must not depend on clocks: the time of arrival
-//! is an argument.
+//! of other meters is known to be billed by them or not.
 
 use std::collections::btree_map::Entry;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Time of a GPU that another meter bills. Must not depend on how that is known.
+//! Time of a GPU that another meter bills.
 
 use phasemeter_meter::units::Timestamp;
 

@@ -1,7 +1,7 @@
 //! The time of each GPU that other meters bill.
 //!
 //! That of GPUs with readings is kept with them. What is reported of other GPUs may be about any name: it is
-//! limited, in all and per sender, and expires. Must not depend on how coverage is known.
+//! limited, in all and per sender, and expires.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};

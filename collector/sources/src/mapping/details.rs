@@ -1,7 +1,7 @@
 //! Attributes of the host and of the pod of a GPU, as labels of points and resources have them.
 //!
 //! A resource often describes the exporter or the Collector: it counts only if it names the host or the pod
-//! that the point names. Must not depend on what attributes mean.
+//! that the point names.
 
 use phasemeter_meter::reading::INSTANCE;
 

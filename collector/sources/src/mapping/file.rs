@@ -1,4 +1,4 @@
-//! Mapping files, in TOML. Must not depend on where files are.
+//! Mapping files, in TOML.
 
 use std::collections::BTreeMap;
 

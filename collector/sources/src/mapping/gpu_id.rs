@@ -1,6 +1,4 @@
 //! What identifies a GPU among those of all hosts: a UUID by itself, any other ID on its host only.
-//!
-//! Must not depend on which labels have them.
 
 /// What identifies a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,4 @@
 //! The values of one GPU by instant, and the reading of an instant once it is released.
-//!
-//! Must not depend on other GPUs, or on when readings are released.
 
 use std::collections::{BTreeMap, BTreeSet};
 

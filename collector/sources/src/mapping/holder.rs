@@ -1,6 +1,4 @@
 //! What has a GPU, or a share of it, as labels name it: a container of a pod, a claim or a job.
-//!
-//! Must not depend on which labels name them.
 
 /// What has a GPU or a share of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,4 @@
 //! What the labels of a point tell of its GPU: what identifies it, its host, its model, and what has it.
-//!
-//! Must not depend on values.
 
 use phasemeter_meter::quantity::Quantity;
 

@@ -1,7 +1,6 @@
 //! The total of a counter whose sender reports increases.
 //!
-//! Each moment counts once: an increase since before the end of the last one is of another sender, or repeated. Must
-//! not depend on what is counted.
+//! Each moment counts once: an increase since before the end of the last one is of another sender, or repeated.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 

@@ -1,6 +1,4 @@
 //! The values of one GPU at one instant, as far as they have arrived.
-//!
-//! Must not depend on other instants.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The GPUs that points are of: their numbers by name, in the order of first appearance, up to a limit.
 //!
-//! Labels come from anywhere, and each GPU takes memory for good. Must not depend on values.
+//! Labels come from anywhere, and each GPU takes memory for good.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};

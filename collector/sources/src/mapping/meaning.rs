@@ -1,6 +1,6 @@
 //! What the numbers of a metric mean, by its quantity and by the instrument that its sender declares: one table.
 //!
-//! What has no meaning is refused by name, never read as something else. Must not depend on metrics or units.
+//! What has no meaning is refused by name, never read as something else.
 
 use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::quantity::Quantity;

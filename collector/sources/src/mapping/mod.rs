@@ -5,8 +5,7 @@
 //! Point → Mappings → GpuValue → ReadingBuffer → Reading
 //! ```
 //!
-//! Mappings are data: `otel-config/mappings/*.toml`, and files of the user. Must not depend on how
-//! metrics arrive: as OTLP, or as a page of an exporter.
+//! Mappings are data: `otel-config/mappings/*.toml`, and files of the user.
 
 mod agreed;
 mod allocations;

@@ -1,6 +1,4 @@
 //! Points of metrics, and what their labels tell of the pod of a GPU.
-//!
-//! Must not depend on rules.
 
 use phasemeter_meter::instrument::Instrument;
 pub(super) use phasemeter_meter::label_filter::MAX_LABEL;

@@ -1,6 +1,4 @@
 //! Labels of the points of one GPU, to name what distinguishes those that contradict each other.
-//!
-//! Must not depend on values.
 
 use super::identity::GpuLabels;
 use super::point::PodLabels;

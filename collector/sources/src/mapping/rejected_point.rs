@@ -1,7 +1,7 @@
 //! Points that are refused: several of one instant and one GPU have different values, so they are of several
 //! GPUs.
 //!
-//! They are counted by sender, with an example of each. Must not depend on how points are compared.
+//! They are counted by sender, with an example of each.
 
 use std::collections::BTreeMap;
 use std::fmt;

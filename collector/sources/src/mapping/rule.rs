@@ -1,6 +1,4 @@
 //! One rule: which points of a metric are which value of which GPU.
-//!
-//! Must not depend on files of rules.
 
 use phasemeter_meter::label_filter::LabelFilter;
 use phasemeter_meter::quantity::Quantity;

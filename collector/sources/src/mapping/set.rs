@@ -1,6 +1,4 @@
 //! All mappings in use: those of Phasemeter, and those of the user, which replace them metric by metric.
-//!
-//! Must not depend on where files come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! A value of a GPU: of the GPU as a whole, and of the shares that its holders have.
 //!
 //! An exporter of a time-sliced GPU has both, or the shares only; older ones repeat the value of the GPU for
-//! each holder. Must not depend on what is measured.
+//! each holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Units of senders, and the values of their numbers.
 //!
-//! A unit is stated, never guessed from values. Must not depend on the names of metrics.
+//! A unit is stated, never guessed from values.
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkDirection;

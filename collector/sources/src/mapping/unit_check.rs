@@ -3,7 +3,7 @@
 //! A number that only the other unit can have is unreadable, alone. Ten of them in a row show that the sender
 //! uses the other unit, until ten agree again. What a GPU's own numbers show counts before what those of other
 //! GPUs of its sender do, so that one GPU decides about no other: only a 1, which is 1% or 100%, of a GPU
-//! without evidence of its own depends on its sender. Must not depend on rules.
+//! without evidence of its own depends on its sender.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};

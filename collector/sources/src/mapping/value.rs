@@ -1,4 +1,4 @@
-//! A value of a reading. Must not depend on where it comes from.
+//! A value of a reading.
 
 use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkDirection;

@@ -1,6 +1,4 @@
 //! Decodes the lines of a log, in any of its formats.
-//!
-//! Must not depend on which metrics are used.
 
 use phasemeter_meter::units::Timestamp;
 

@@ -1,8 +1,7 @@
 //! The output of `dcgmi dmon`: a header with short names of fields, and a row per entity and tick.
 //!
 //! Rows have no time of their own: a time precedes each line, as `ts` writes it, or ticks are counted from
-//! a given start. A tick counts whether or not its rows can be read. Must not depend on which fields are
-//! used.
+//! a given start. A tick counts whether or not its rows can be read.
 
 use std::borrow::Cow;
 

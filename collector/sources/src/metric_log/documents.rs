@@ -1,7 +1,6 @@
 //! JSON documents in a stream of lines: one on each line, or one over several lines, as `jq` writes it.
 //!
-//! A document that is cut off costs only itself: the next one is recognized by its beginning. Must not depend
-//! on what documents contain.
+//! A document that is cut off costs only itself: the next one is recognized by its beginning.
 
 /// The beginning of a JSON object whose first key is on a later line.
 const BRACE: &str = "{";

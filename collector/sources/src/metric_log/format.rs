@@ -1,6 +1,4 @@
 //! Recognizes the format of a log by its first line that is not blank.
-//!
-//! Must not depend on what follows.
 
 use phasemeter_meter::instant::Instant;
 

@@ -1,7 +1,6 @@
 //! The instants of a log: the values of each GPU at each, without those whose clock is far ahead.
 //!
-//! Each GPU has a clock of its own, so that a wrong one rejects no value of another. Must not depend on how
-//! values are read.
+//! Each GPU has a clock of its own, so that a wrong one rejects no value of another.
 
 use std::collections::{BTreeMap, VecDeque};
 

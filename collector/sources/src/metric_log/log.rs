@@ -1,6 +1,4 @@
 //! One log of metrics: decodes its lines into values of GPUs, those of one instant together.
-//!
-//! Must not depend on other logs.
 
 use std::collections::VecDeque;
 use std::io::Read;

@@ -1,6 +1,4 @@
 //! Several logs of metrics as one source, merged in time order.
-//!
-//! Must not depend on the formats of logs.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! OTLP in JSON: a request per line, as a Collector's file exporter writes it.
 //!
-//! Only what names a number is read; lines of traces and logs have none. Must not depend on which metrics
-//! are used.
+//! Only what names a number is read; lines of traces and logs have none.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,4 @@
 //! Samples in the text formats of Prometheus and OpenMetrics.
-//!
-//! Must not depend on which metrics are used.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A number of a metric with what names it. Must not depend on formats.
+//! A number of a metric with what names it.
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 //! VictoriaMetrics.
 //!
 //! Each series is in time order, but a log has one after another. So all points of the metrics that are used
-//! are kept, 16 bytes each, and merged. Must not depend on which metrics are used.
+//! are kept, 16 bytes each, and merged.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -1,8 +1,6 @@
 //! Admits the rows of a log as readings of its GPUs: finds steps of local time, the instants of rows
 //! without fractions of seconds, the GPUs of rows without IDs, GPUs that share an ID, and jumps of the
 //! clock.
-//!
-//! Must not depend on how rows are decoded.
 
 use std::collections::VecDeque;
 use std::fmt::Display;

@@ -2,7 +2,7 @@
 //! them best.
 //!
 //! Each division has a cost: that of ticks with missing rows, of pauses within a tick, and of ticks that
-//! begin without a pause. Must not depend on the content of rows.
+//! begin without a pause.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,6 @@
 //! Cursor over the cells of one row, and parsing of single cells.
 //!
-//! Copies nothing. Must not depend on columns.
+//! Copies nothing.
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::Timestamp;

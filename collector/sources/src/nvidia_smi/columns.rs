@@ -1,7 +1,6 @@
 //! Parses headers: the columns of the rows that follow.
 //!
-//! Parsed once per header, so that rows are decoded by a plain list of columns. Must not depend on
-//! the format of cells.
+//! Parsed once per header, so that rows are decoded by a plain list of columns.
 
 use phasemeter_meter::device_state::DeviceColumn;
 

@@ -1,8 +1,7 @@
 //! Writes readings in the format of `nvidia-smi --format=csv`, so that they can be audited as a
 //! log.
 //!
-//! Timestamps are truncated to milliseconds and memory to MiB. Must not depend on the source of
-//! readings or the destination of rows.
+//! Timestamps are truncated to milliseconds and memory to MiB.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};

@@ -1,6 +1,4 @@
 //! Decodes the lines of a log into readings, and holds the state from one line to the next.
-//!
-//! Must not depend on the source of lines.
 
 use super::LogOptions;
 use super::columns::{Columns, GpuIdentification};

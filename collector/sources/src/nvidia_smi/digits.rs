@@ -1,7 +1,5 @@
 //! Reads short numbers and texts eight bytes at once (SWAR): loops over a varying number of bytes would
 //! dominate the parsing of a row.
-//!
-//! Must not depend on columns.
 
 use super::lines::AHEAD;
 

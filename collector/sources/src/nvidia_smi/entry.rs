@@ -1,6 +1,4 @@
 //! A reading of a log with its GPU, limits and line.
-//!
-//! Must not depend on how rows are decoded.
 
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Timestamp;

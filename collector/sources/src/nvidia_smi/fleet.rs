@@ -2,7 +2,7 @@
 //!
 //! A UUID identifies a GPU across logs. PCI bus IDs, indices and positions are valid within one
 //! machine only, which logs do not identify. They are therefore compared only within a chain: logs
-//! that continue one another. Must not depend on rows.
+//! that continue one another.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! The GPUs of one log: assigns rows to GPUs and collects their identities.
-//!
-//! Must not depend on other logs.
 
 use std::collections::HashMap;
 

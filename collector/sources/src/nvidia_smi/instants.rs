@@ -1,7 +1,6 @@
 //! Finds different rows of one GPU at one instant: they are of several GPUs that share an ID.
 //!
-//! Of a log in which instants do not recur, nothing is compared after its first rows. Must not depend on
-//! columns.
+//! Of a log in which instants do not recur, nothing is compared after its first rows.
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::{Bytes, Milliwatts, Timestamp, Utilization};

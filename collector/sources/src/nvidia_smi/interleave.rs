@@ -1,7 +1,6 @@
 //! Infers from the first rows of a log that does not identify its GPUs how many are interleaved.
 //!
-//! Each possible number is tried: it fits if most rows form ticks of as many rows. Must not depend on
-//! the content of rows.
+//! Each possible number is tried: it fits if most rows form ticks of as many rows.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 

@@ -1,7 +1,7 @@
 //! Memory size and power limit of a GPU, as reported by one row.
 //!
 //! Administrators may change the power limit while a log is written, so each row's own limit
-//! applies. Must not depend on columns.
+//! applies.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Milliwatts};

@@ -1,6 +1,4 @@
 //! Splits a stream into lines with one buffer of fixed size.
-//!
-//! Must not depend on the content of lines.
 
 use std::io::{self, ErrorKind, Read};
 

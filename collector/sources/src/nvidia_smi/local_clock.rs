@@ -4,7 +4,7 @@
 //! half an hour, as on Lord Howe Island) at a whole hour of the night, the rows go on at their interval,
 //! and the next tick confirms it. A jump forward may also be a gap, so it has to be on a day and in a
 //! month in which daylight saving time begins somewhere. In doubt nothing is removed: the hour is then
-//! unobserved, or the rows are late. Must not depend on the values of readings.
+//! unobserved, or the rows are late.
 
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};

@@ -1,7 +1,7 @@
 //! One log: decodes its lines into readings of its own GPUs.
 //!
 //! Reads the first thousand rows ahead to determine the number and identity of GPUs before the
-//! first reading is returned. Must not depend on other logs.
+//! first reading is returned.
 
 use std::collections::VecDeque;
 use std::fmt::Display;

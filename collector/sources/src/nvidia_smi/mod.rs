@@ -9,7 +9,7 @@
 //! A log may be gzip or UTF-16, have any columns in any order, identify its GPUs or rely on row
 //! order, be truncated, or be appended to. Invalid rows are recorded with line and reason;
 //! ambiguous logs are rejected. Memory does not grow with the length of a log. `csv_writer` writes
-//! the same format. Must not depend on the use of readings.
+//! the same format.
 
 mod admission;
 mod alignment;

@@ -2,7 +2,7 @@
 //! before it is metered.
 //!
 //! A log has at most two batches, and what they contain is in the order of the log, so threads
-//! change no result. Must not depend on the content of logs.
+//! change no result.
 
 use std::collections::VecDeque;
 use std::mem;

@@ -1,6 +1,6 @@
 //! Decodes one row into a reading, however its cells are written.
 //!
-//! Allocates nothing. Must not depend on the order of GPUs.
+//! Allocates nothing.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Assigns the rows of a log that does not identify its GPUs to them, by their order in each tick.
 //!
 //! If a row of a tick is missing, the tick is skipped. If ticks stay smaller, a GPU has vanished, and
-//! time is unobserved until ticks are complete again. Must not depend on the columns of rows.
+//! time is unobserved until ticks are complete again.
 
 use std::collections::VecDeque;
 

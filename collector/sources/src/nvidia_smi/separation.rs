@@ -1,6 +1,4 @@
 //! Why a log is not read as a continuation of earlier logs with the same GPU IDs.
-//!
-//! Must not depend on how logs are compared.
 
 use std::fmt;
 

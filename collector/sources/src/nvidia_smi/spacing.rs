@@ -1,6 +1,4 @@
 //! Typical times between the rows of a log that does not identify its GPUs.
-//!
-//! Must not depend on how rows are divided into ticks.
 
 use std::cmp::Reverse;
 

@@ -2,7 +2,7 @@
 //!
 //! A log of several readings per second may have timestamps without fractions. Its rows of one GPU are as
 //! many in each second, give or take one. They are not of several GPUs that share an ID: rows of those
-//! would be alike from second to second. Must not depend on columns.
+//! would be alike from second to second.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Opens a log and decodes its bytes to UTF-8.
-//!
-//! Must not depend on the content, other than its first bytes.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,9 +1,8 @@
 //! Divides the rows of a log that does not identify its GPUs into ticks.
 //!
-//! The rows of one tick are close together, and the next tick follows after a pause. A tick has one
-//! row per GPU; if any is missing, the GPUs of the others are unknown. Where pauses are missing, or
-//! within a tick, the alignment that explains the rows best divides them. Must not depend on the content
-//! of rows or on how the number of GPUs was determined.
+//! The rows of one tick are close together, and the next tick follows after a pause. A tick has one row
+//! per GPU; if any is missing, the GPUs of the others are unknown. Where pauses are missing, or within a
+//! tick, the alignment that explains the rows best divides them.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 

@@ -1,6 +1,4 @@
 //! Parses timestamps: `2026/07/27 00:22:27.123`, local time unless they have a time zone, and Unix time.
-//!
-//! Must not depend on other columns.
 
 use std::str::FromStr;
 

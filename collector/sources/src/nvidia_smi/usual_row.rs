@@ -2,7 +2,7 @@
 //!
 //! A number has no decimals or two, and its unit or none, and may be `[N/A]`. What is between two
 //! values is that of an earlier row. Rows with anything else are left to `row`, which decodes all rows,
-//! and these to the same values. Must not depend on the order of GPUs.
+//! and these to the same values.
 
 use std::ops::Range;
 

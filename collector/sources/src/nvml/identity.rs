@@ -1,6 +1,6 @@
 //! The identity, limits and properties of a GPU, queried at discovery.
 //!
-//! Missing properties stay unknown. Must not depend on readings.
+//! Missing properties stay unknown.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! The processes that compute on a GPU: their number, and their IDs.
-//!
-//! Must not depend on what processes are charged for.
 
 use nvml_wrapper::Device;
 use phasemeter_meter::units::{Nanos, Timestamp};

@@ -1,8 +1,5 @@
 //! Converts the driver's ring buffer of utilization samples to intervals, in order and in the time of
 //! the run.
-//!
-//! Must not depend on driver calls: the caller passes the whole buffer each time, so that its depth
-//! is known and nothing depends on state in the driver.
 
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval};

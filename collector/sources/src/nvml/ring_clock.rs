@@ -1,7 +1,7 @@
 //! The clock of the driver's sample buffer: converts its timestamps to the time of the run.
 //!
 //! Drivers stamp samples by the wall clock, by a clock that counts from boot, or by another one. Single
-//! timestamps may be wrong. Must not depend on the values of samples.
+//! timestamps may be wrong.
 
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 

@@ -1,7 +1,5 @@
 //! The search for GPUs: the driver and each GPU answer on a thread of their own, so that one that hangs
 //! delays nothing else.
-//!
-//! Must not depend on which GPUs are metered.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Selects the GPUs to meter among those of the driver.
 //!
 //! The user's selection comes first, then that of the environment for the workload; otherwise all
-//! GPUs are metered. Must not depend on the driver or the process: the environment is a function.
+//! GPUs are metered.
 
 use phasemeter_meter::reading::GpuIdentity;
 

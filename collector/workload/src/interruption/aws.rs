@@ -1,7 +1,7 @@
 //! Amazon EC2: interruptions of spot instances and rebalance recommendations, by version 2 of the
 //! instance metadata service.
 //!
-//! A token is requested first, and again if it is rejected. Must not depend on other clouds.
+//! A token is requested first, and again if it is rejected.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Azure: scheduled events.
 //!
 //! Events of all machines of an availability or scale set arrive at each of them, so the machine's own
-//! name is requested first. Must not depend on other clouds.
+//! name is requested first.
 
 use std::time::Duration;
 

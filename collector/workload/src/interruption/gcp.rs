@@ -1,7 +1,6 @@
 //! Google Compute Engine: preemption of spot and preemptible machines.
 //!
-//! The service holds a request until the value differs from the one with the given tag. Must not depend
-//! on other clouds.
+//! The service holds a request until the value differs from the one with the given tag.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`Watch`] decides what to request next, and reads the answers; each cloud's file has its requests and
-//! answers. Must not depend on an HTTP client.
+//! answers.
 
 mod aws;
 mod azure;

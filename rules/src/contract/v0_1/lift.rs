@@ -1,6 +1,4 @@
 //! Lifts what a guest returns to the plain types of this crate, and validates every value.
-//!
-//! Must not depend on `lower`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;

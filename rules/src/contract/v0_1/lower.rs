@@ -1,7 +1,6 @@
 //! Lowers the plain types of this crate to the generated WIT types.
 //!
-//! Strings and columns are borrowed: the only copy is the one into guest memory. Must not depend on
-//! `lift`.
+//! Strings and columns are borrowed: the only copy is the one into guest memory.
 
 use std::collections::BTreeMap;
 

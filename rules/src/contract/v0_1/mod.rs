@@ -1,7 +1,7 @@
 //! Version 0.1 of the contract: calls guests through the types generated from `wit/v0.1`.
 //!
 //! The only module that depends on the generated types: `lower` writes arguments, `lift` validates
-//! results. Must not depend on the guests' limits.
+//! results.
 
 mod lift;
 mod lower;

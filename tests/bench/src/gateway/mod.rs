@@ -2,8 +2,7 @@
 //! backend is down,
 //! and the price of spans at 1, 10 and 100 times the load of an LLM server.
 //!
-//! The backend is Phasemeter's own receiver, in this process, so that bytes are compared. Must not depend on
-//! how the gateway works.
+//! The backend is Phasemeter's own receiver, in this process, so that bytes are compared.
 
 mod backend;
 mod link;

@@ -1,7 +1,5 @@
 //! The requests that cost the receiver most per byte, of each kind: their time per byte must not grow with their
 //! size. Then how long another client waits while such requests arrive one after another.
-//!
-//! Must not depend on how the receiver works.
 
 mod bodies;
 mod spans;

@@ -1,6 +1,4 @@
 //! Events: each leaves at once, in a request of its own kind.
-//!
-//! Must not depend on spans or metrics.
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;

@@ -1,7 +1,7 @@
 //! The exporter: converts what the meters of an experiment report into requests.
 //!
 //! It holds spans and points until they fill a request, and requests until they are fetched: memory
-//! does not grow with the length of the run. Must not depend on where requests go.
+//! does not grow with the length of the run.
 
 mod events;
 mod points;

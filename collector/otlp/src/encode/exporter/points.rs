@@ -1,6 +1,4 @@
 //! Points of GPUs: added at boundaries, sent by rounds.
-//!
-//! Must not depend on spans or events.
 
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::units::Timestamp;

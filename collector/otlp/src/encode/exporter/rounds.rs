@@ -2,7 +2,7 @@
 //!
 //! A backend such as Prometheus refuses a request with a point that is older than the newest one of its
 //! resource. A round leaves once every GPU has reached it, or has been silent for longer than its readings
-//! represent the present. Must not depend on what points mean.
+//! represent the present.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! Options of several questions: price and format.
-//!
-//! Must not depend on a question.
 
 use std::path::PathBuf;
 

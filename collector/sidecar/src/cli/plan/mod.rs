@@ -1,6 +1,4 @@
 //! The command line of `phasemeter plan`.
-//!
-//! Must not depend on how a question is solved.
 
 mod common;
 mod money;

@@ -1,6 +1,4 @@
 //! Questions about money: payment plans, buying, spot, the choice of GPUs.
-//!
-//! Must not depend on how a question is solved.
 
 use std::path::PathBuf;
 

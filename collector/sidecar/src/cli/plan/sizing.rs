@@ -1,6 +1,4 @@
 //! Questions about sizes: memory, number of GPUs, batches, workloads on a GPU.
-//!
-//! Must not depend on how a question is solved.
 
 use std::path::PathBuf;
 

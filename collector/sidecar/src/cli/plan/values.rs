@@ -1,7 +1,5 @@
 //! Values of `phasemeter plan` with several parts. Errors state what was expected; clap adds flag and
 //! value.
-//!
-//! Must not depend on the question that a value belongs to.
 
 use std::str::FromStr;
 

@@ -1,7 +1,7 @@
 //! The file of `--state`: the ledger of claims between two runs.
 //!
 //! Times are kept by the clock that counts since boot, by which the length of a gap is right even if the wall
-//! clock was set; and in wall time, for after a reboot. Must not depend on what claims mean.
+//! clock was set; and in wall time, for after a reboot.
 
 use std::collections::BTreeMap;
 use std::fs;

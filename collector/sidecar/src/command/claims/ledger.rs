@@ -4,8 +4,6 @@
 //! is kept, with its requests, from before it is sent until it is accepted. A later run sends what is left
 //! again, with the same bytes: a backend that has them already has nothing twice. Sums of an earlier run
 //! that remain refused become a gap.
-//!
-//! Must not depend on files, on the network or on a clock.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! `--state`: keeps which time of GPUs a backend has accepted, so that after a restart every second is
 //! claimed once, in a sum or as a gap.
 //!
-//! Requests that claim time are held until the file has them, and sent then. Must not depend on how GPUs are
-//! metered.
+//! Requests that claim time are held until the file has them, and sent then.
 
 mod file;
 mod ledger;

@@ -1,6 +1,4 @@
 //! Prices of plans: given, else quoted by policies, else of a report, else of the price book.
-//!
-//! Must not depend on a question.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,4 @@
 //! The input of a policy: a window or quote request from a file, or the window of a log.
-//!
-//! Must not depend on the output.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
 //! Loads policies as a sidecar does.
-//!
-//! Must not depend on their input.
 
 use std::path::Path;
 

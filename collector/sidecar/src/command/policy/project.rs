@@ -1,7 +1,5 @@
 //! A policy project: a directory with a `policy.json` that states how to build it and where the
 //! component is.
-//!
-//! Must not depend on languages: the build command works without Phasemeter.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

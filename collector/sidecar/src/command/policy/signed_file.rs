@@ -1,6 +1,4 @@
 //! A file to sign or to verify, and what it is used as.
-//!
-//! Must not depend on keys.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,8 +1,7 @@
 //! The files of a new policy project: a recommender and a pricer per language, and a larger recommender
 //! in Rust, with all sources that they need from this repository, so that they build anywhere.
 //!
-//! The templates in `wasm-rules/templates` are policies named `my-policy`. Must not depend on where
-//! they are written.
+//! The templates in `wasm-rules/templates` are policies named `my-policy`.
 
 use std::borrow::Cow;
 

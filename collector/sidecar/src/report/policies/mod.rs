@@ -1,6 +1,4 @@
 //! Policies in the report: their recommendations, the combined savings and the policies themselves.
-//!
-//! Must not depend on how policies are evaluated.
 
 mod need;
 mod policy;

@@ -1,6 +1,4 @@
 //! Missing information, in the order in which users should add it.
-//!
-//! Must not depend on what is missing for which waste.
 
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation;

@@ -1,6 +1,4 @@
 //! Alerts: what opened, and rules that were not evaluated.
-//!
-//! Must not depend on how rules are evaluated.
 
 use phasemeter_meter::alert::short_time;
 use phasemeter_meter::units::PPM;

@@ -1,7 +1,5 @@
 //! The bill and its parts as printed: one amount is printed alike in all places, and parts sum to their
 //! total.
-//!
-//! Must not depend on the layout of a page.
 
 use phasemeter_meter::money::NanoUsd;
 

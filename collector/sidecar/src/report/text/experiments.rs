@@ -1,6 +1,4 @@
 //! Experiments that ended during the run, and what each cost.
-//!
-//! Must not depend on how their cost is found.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};

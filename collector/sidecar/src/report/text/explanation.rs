@@ -1,6 +1,4 @@
 //! Recommendations in full, as `--explain` shows them.
-//!
-//! Must not depend on the combined savings.
 
 use crate::report::model::Report;
 use crate::report::policies::{Evidence, Range, Recommendation};

@@ -1,6 +1,4 @@
 //! Formats values for display: durations, dollars, counts, dates.
-//!
-//! Must not depend on the page layout.
 
 use std::fmt;
 

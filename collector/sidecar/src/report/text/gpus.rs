@@ -1,6 +1,4 @@
 //! Utilization: name, bar, mean and pattern of each GPU, on one line; in large fleets, of alike GPUs.
-//!
-//! Must not depend on cost.
 
 use phasemeter_meter::gpu_name::{GPU, NamedGpu, gpu_names};
 

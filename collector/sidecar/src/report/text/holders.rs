@@ -1,6 +1,4 @@
 //! What schedulers allocated GPUs to, and which of them nothing ever touched.
-//!
-//! Must not depend on cost.
 
 use phasemeter_meter::units::Nanos;
 

@@ -1,6 +1,4 @@
 //! Facts about interruptions: what the cloud announced, and what was lost.
-//!
-//! Must not depend on how they are found.
 
 use crate::report::interruptions::{InterruptionNotice, LostWork};
 use crate::report::model::Report;

@@ -1,7 +1,6 @@
 //! A page of 80 columns: styles, wrapping, and facts beside their labels.
 //!
-//! No text exceeds the page, and external text cannot send control sequences to the terminal. Must
-//! not depend on the content.
+//! No text exceeds the page, and external text cannot send control sequences to the terminal.
 
 use unicode_width::UnicodeWidthStr;
 

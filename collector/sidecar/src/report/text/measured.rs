@@ -1,6 +1,4 @@
 //! Facts about measurement: what was measured, what is missing, and what was assumed.
-//!
-//! Must not depend on cost.
 
 use std::collections::BTreeMap;
 

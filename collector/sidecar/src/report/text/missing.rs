@@ -1,6 +1,4 @@
 //! What could not be recommended: waste without a recommendation, and missing information.
-//!
-//! Must not depend on recommendations.
 
 use std::ops::Add;
 

@@ -1,8 +1,7 @@
 //! The report as text: a page of 80 columns.
 //!
 //! A title, one bar per GPU, the table of phases, then facts beside their labels: first cost, then
-//! measurement; last the recommendations, what they would save, and what is missing for others. Must
-//! not depend on the terminal or add numbers that are not in the report.
+//! measurement; last the recommendations, what they would save, and what is missing for others.
 
 mod alerts;
 mod amounts;

@@ -1,6 +1,6 @@
 //! Facts about cost: the bill, its projection and the provenance of prices.
 //!
-//! Displayed parts sum to the displayed total. Must not depend on measurement.
+//! Displayed parts sum to the displayed total.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};

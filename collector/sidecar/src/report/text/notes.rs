@@ -1,6 +1,4 @@
 //! Notes of policies, and policies without a result.
-//!
-//! Must not depend on recommendations.
 
 use crate::report::model::Report;
 

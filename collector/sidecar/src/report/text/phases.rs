@@ -1,6 +1,6 @@
 //! The table of phases: time, share and cost of the fleet.
 //!
-//! Displayed rows sum to the displayed total. Must not depend on waste.
+//! Displayed rows sum to the displayed total.
 
 use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;

@@ -1,6 +1,4 @@
 //! Formats a number with its unit in UCUM, as people write it.
-//!
-//! Must not depend on what the number means.
 
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos};
 

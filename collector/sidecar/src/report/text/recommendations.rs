@@ -1,7 +1,6 @@
 //! Recommendations: the most valuable ones in at most four lines each, the others on one line each.
 //!
-//! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it. Must
-//! not depend on the combined savings.
+//! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
 use crate::report::model::{Gpu, Report};
 use crate::report::policies::{Range, Recommendation};

@@ -1,6 +1,4 @@
 //! What all recommendations save together: in one sentence, or as a table.
-//!
-//! Must not depend on individual recommendations.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed;

@@ -1,6 +1,4 @@
 //! Work by group, and what each unit of it costs.
-//!
-//! Must not depend on how it is computed.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;

@@ -1,6 +1,4 @@
 //! What must hold of every simulated run.
-//!
-//! Must not depend on how it was run.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,4 @@
 //! Property test: random faults of all kinds at eight GPUs for simulated hours.
-//!
-//! Must not depend on real time.
 
 mod checks;
 mod plan;

@@ -1,6 +1,4 @@
 //! Random plans of simulated runs, and the scripts of the driver that play them.
-//!
-//! Must not depend on how a plan is run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,7 +1,5 @@
 //! Runs a plan: samples GPUs one after another on the scripted driver, by clocks that a
 //! fault only advances; then the pipeline, on what they observed.
-//!
-//! Must not depend on what is expected of a run.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,5 @@
 //! Converts the output of `nvidia-smi dmon -o DT`: a header of short names, a line of units, and a row per
 //! GPU, in columns or as CSV.
-//!
-//! Must not depend on which values are used.
 
 use super::Convert;
 

@@ -1,6 +1,4 @@
 //! Files that are often kept, but cannot be metered: what they are, and how to record what can be.
-//!
-//! Must not depend on formats that are read.
 
 use super::dmon;
 

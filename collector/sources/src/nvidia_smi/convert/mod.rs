@@ -1,7 +1,5 @@
 //! Other output of `nvidia-smi`, converted to CSV as it is read, a line for a line; and the names of files
 //! that cannot be read.
-//!
-//! Must not depend on how CSV is decoded.
 
 mod dmon;
 mod foreign;

@@ -1,7 +1,7 @@
 //! Converts the output of `nvidia-smi -q -x -l`: an XML document per tick, with an element per GPU.
 //!
 //! The subset of XML that `nvidia-smi` writes is read: elements, text, and attributes of GPUs. So no
-//! parser is needed, and a document that was cut costs one row. Must not depend on which values are used.
+//! parser is needed, and a document that was cut costs one row.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,5 @@
 //! What would decide between recommendations for waste that has none: a risk that comes first, what policies need,
 //! else what usually shows the cause.
-//!
-//! Must not depend on how much waste is left.
 
 use std::collections::BTreeMap;
 

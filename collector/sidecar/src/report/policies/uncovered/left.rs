@@ -1,6 +1,4 @@
 //! What recommendations leave of the waste of a GPU.
-//!
-//! Must not depend on why it is left.
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::PatternKind;

@@ -1,6 +1,4 @@
 //! Waste that no recommendation is about: a large one is never silent.
-//!
-//! Must not depend on how a report is displayed.
 
 mod decisive;
 mod left;
