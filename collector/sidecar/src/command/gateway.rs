@@ -54,8 +54,14 @@ use crate::resource;
 /// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Deadline of the final flush.
+/// Deadline of the final flush of a gateway that meters nothing.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Additional time to deliver the last points of each metered GPU.
+const GRACE_PER_GPU: Duration = Duration::from_millis(1);
+
+/// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
+const MAX_GRACE: Duration = Duration::from_secs(20);
 
 /// Forwards and meters until a signal, and reports.
 pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
@@ -170,11 +176,12 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     if let Some(Err(error)) = otlp_file.map(phasemeter_otlp::OtlpFile::finish) {
         stop_file(&error);
     }
-    let until = Instant::now() + GRACE;
-    let (mut sent, passed) = receiving.finish(GRACE, &is_cut);
     let gpus = billing.gpus();
+    let grace = grace(gpus.len());
+    let until = Instant::now() + grace;
+    let (mut sent, passed) = receiving.finish(grace, &is_cut);
     claims.iter_mut().for_each(|claims| claims.finish(&run, gpus, delivery.as_ref()));
-    let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
+    let delivered = delivery.map(|delivery| delivery.finish(grace, &is_cut));
     claims.into_iter().for_each(|claims| claims.conclude(&run));
     let left = until.saturating_duration_since(Instant::now());
     telemetry.into_iter().for_each(|it| it.finish(if is_cut() { Duration::ZERO } else { left }));
@@ -195,11 +202,16 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         delivery: sent,
         timed: true,
     };
-    let gpus = billing.gpus();
     run_report::write(&args.metering, gpus, &run, provenance, report_file)?;
     let lost = delivered.iter().chain(&passed).find_map(DeliveryReport::loss);
     lost.iter().for_each(|lost| warn!("{lost}"));
     run_report::flush(is_cut)
+}
+
+/// Deadline of the final flush with so many metered GPUs.
+fn grace(gpus: usize) -> Duration {
+    let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+    GRACE.saturating_add(GRACE_PER_GPU.saturating_mul(gpus)).min(MAX_GRACE)
 }
 
 /// A running gateway.
