@@ -60,8 +60,7 @@ const MAX_BUFFERED: usize = CAPACITY;
 /// If there are more, a GPU with more than this releases its oldest early: 2 s at 32 Hz.
 const BUFFERED_PER_GPU: usize = 64;
 
-/// A reading of the last poll is one at the end of the run if it follows within this time; a later one
-/// came from a slow call and describes what the run does not cover.
+/// A last poll this late still counts as the end of the run. A later one came from a slow call.
 const LAST_POLL: Nanos = Nanos::from_millis(100);
 
 /// Settings of a run.
@@ -150,7 +149,7 @@ pub struct Pipeline<'a> {
     /// The experiments that began during the run, from the first one on.
     #[cfg(feature = "live")]
     experiments: Option<experiments::Experiments>,
-    /// What the time of GPUs cost, if anybody takes it.
+    /// What the time of GPUs cost, if a listener is attached.
     #[cfg(feature = "live")]
     charges: Option<Vec<GpuCharge>>,
     /// Those that have ended.

@@ -23,12 +23,15 @@ const MAX_FUEL: u64 = 500_000_000;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
 impl Pricing {
-    /// The offers beside these models and their prices, at this wall time, at most [`MAX_OFFERS`]: the
-    /// instance types paid for; the same models in another region and at other providers; and all others
-    /// of the providers and regions, of the first price first, the cheapest first. If a price has no region,
-    /// each instance type is in its cheapest one. A pricer's quote for the whole
-    /// instance replaces the list price, unless the price paid is given; after an error, or once they took
-    /// long, pricers are not queried again.
+    /// The offers beside these models and their prices, at this wall time, at most [`MAX_OFFERS`]:
+    ///
+    /// 1. the instance types that are paid for;
+    /// 2. the same models in another region, and at other providers;
+    /// 3. all others of the providers and regions: those of the first price first, the cheapest first.
+    ///
+    /// If a price has no region, each instance type is in its cheapest one. A pricer's quote for the whole
+    /// instance replaces the list price, unless the price paid is given. Pricers are not queried again
+    /// after an error, or once they took long.
     pub fn offers<'a>(
         &mut self,
         used: impl IntoIterator<Item = (&'a str, &'a Price)>,
