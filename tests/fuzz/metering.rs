@@ -24,7 +24,8 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::ExperimentRequest;
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::log::Input;
+use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
 static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);

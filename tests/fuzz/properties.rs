@@ -29,11 +29,12 @@ use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_sources::SourceError;
+use phasemeter_sources::log::{Input, OpenedInputs};
 use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
 use phasemeter_sources::metric_log::{
     DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize,
 };
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, OpenedInputs};
+use phasemeter_sources::nvidia_smi::LogOptions;
 use phasemeter_workload::interruption::{Cloud, Notice, Response, Watch};
 use phasemeter_workload::mapping::WorkMappings;
 

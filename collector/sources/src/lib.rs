@@ -11,9 +11,9 @@ use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 
 pub mod clock;
-mod clock_jump;
 pub mod demo;
 pub mod file_id;
+pub mod log;
 #[cfg(feature = "mapping")]
 pub mod mapping;
 #[cfg(feature = "mapping")]
@@ -90,6 +90,14 @@ pub enum SourceError {
     Directory {
         /// The directory, as given by the user.
         input: String,
+    },
+    /// It was given twice, perhaps by another path, and would be counted twice.
+    #[error("{input}: given twice, first as {first}; name each log once")]
+    Duplicate {
+        /// The file, as given by the user.
+        input: String,
+        /// The same file, as given first.
+        first: String,
     },
     /// It can be read, but not metered.
     #[error(transparent)]

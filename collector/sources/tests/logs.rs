@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_sources::nvidia_smi::{GivenModel, Input, LogOptions, Logs};
+use phasemeter_sources::log::{GivenModel, Input};
+use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
 
 const NOTES: [&str; 2] = ["args", "expected"];
@@ -41,7 +42,8 @@ fn listing_of(case: &Path) -> String {
     let (inputs, options) = arguments();
     let mut listing = String::new();
     if let Err(error) = list(&inputs, &options, &mut listing) {
-        let status = if matches!(error, SourceError::Log(_)) { 65 } else { 66 };
+        let is_data = matches!(error, SourceError::Log(_) | SourceError::Duplicate { .. });
+        let status = if is_data { 65 } else { 66 };
         writeln!(listing, "error {status}: {error}").unwrap();
         if let Some(source) = error.source() {
             writeln!(listing, "  {source}").unwrap();

@@ -6,11 +6,13 @@ use std::path::Path;
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_sources::Source;
+use phasemeter_sources::log::{
+    GivenModel, Input, OpenedInputs, RejectedRow as RejectedLine, RejectedRows,
+};
 #[cfg(feature = "gateway")]
 use phasemeter_sources::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
 use phasemeter_sources::nvidia_smi::{
-    GivenModel, GpuIdentification, Input, LocalStep, LocalSteps, LogOptions, LogSummary, Logs,
-    OpenedInputs, RejectedRow as RejectedLine, RejectedRows, Separation, UtcOffset,
+    GpuIdentification, LocalStep, LocalSteps, LogOptions, LogSummary, Logs, Separation, UtcOffset,
 };
 
 use super::error::CommandError;

@@ -175,7 +175,7 @@ impl CommandError {
 
     fn status(&self) -> u8 {
         match self {
-            Self::Source(SourceError::Log(_)) => EX_DATAERR,
+            Self::Source(SourceError::Log(_) | SourceError::Duplicate { .. }) => EX_DATAERR,
             #[cfg(feature = "gateway")]
             Self::Source(SourceError::MetricLog(_)) => EX_DATAERR,
             Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {

@@ -9,7 +9,7 @@ use super::format::Format;
 use super::sample::Sample;
 use super::series::SeriesStore;
 use super::{otlp_json, prometheus};
-use crate::nvidia_smi::lines::MAX_ROW;
+use crate::log::lines::MAX_ROW;
 
 /// Maximum length of a line with an OTLP request: the largest that a gRPC server accepts by default, as
 /// JSON.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use crate::clock_jump::{self, Clock, ClockJump, Rejection, Timed};
+use crate::log::clock_jump::{self, Clock, ClockJump, Rejection, Timed};
 use crate::mapping::{GpuId, GpuValue, SAME_INSTANT};
 
 /// Instants that are kept, while it is unknown whether the first one of a GPU is far ahead.

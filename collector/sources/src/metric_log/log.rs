@@ -14,11 +14,11 @@ use super::format::Format;
 use super::gpu_instants::{GpuInstants, is_same_instant};
 use super::sample::Sample;
 use crate::SourceError;
-use crate::clock_jump::ClockJump;
+use crate::log::RejectedRows;
+use crate::log::clock_jump::ClockJump;
+use crate::log::lines::{Line, Lines};
+use crate::log::stream;
 use crate::mapping::{GpuValue, Mapped, Mappings, Point, UnitChecks, UnitNotice};
-use crate::nvidia_smi::lines::{Line, Lines};
-use crate::nvidia_smi::rejected::RejectedRows;
-use crate::nvidia_smi::stream;
 
 /// Values of one instant that are read at once.
 const MAX_VALUES: usize = 65_536;

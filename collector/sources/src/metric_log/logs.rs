@@ -13,10 +13,10 @@ use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
 use super::format::{self, Format};
 use super::log::MetricLog;
+use crate::log::RejectedRows;
+use crate::log::stream::CountingReader;
+use crate::log::{GivenModel, OpenedInputs};
 use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer, RejectedPoint};
-use crate::nvidia_smi::GivenModel;
-use crate::nvidia_smi::rejected::RejectedRows;
-use crate::nvidia_smi::stream::{CountingReader, OpenedInputs};
 use crate::{Counts, Source, SourceError};
 
 /// By how much values of one instant may be apart in the logs.
@@ -235,11 +235,8 @@ impl MetricLogs {
     }
 
     fn identity(&self, found: &GpuIdentity) -> GpuIdentity {
-        let (model, is_model_assumed) = match (&self.given_model, &found.model) {
-            (Some(GivenModel::Override(given)), _) => (Some(given.clone()), false),
-            (Some(GivenModel::Default(given)), None) => (Some(given.clone()), true),
-            (_, logged) => (logged.clone(), false),
-        };
+        let (model, is_model_assumed) =
+            GivenModel::of(self.given_model.as_ref(), found.model.as_ref());
         GpuIdentity { model, is_model_assumed, ..found.clone() }
     }
 }

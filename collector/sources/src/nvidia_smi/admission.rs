@@ -16,10 +16,10 @@ use super::entry::Entry;
 use super::error::LogErrorKind;
 use super::instants::{Different, Instants};
 use super::local_clock::{Before, LocalClock, LocalSteps};
-use super::rejected::RejectReason;
+use super::reject_reason::RejectReason;
 use super::row_order::{RowOrder, TickSummary};
 use super::spread::Spread;
-use crate::clock_jump::Clocks;
+use crate::log::clock_jump::Clocks;
 
 /// A row further from those before it may follow a step of local time.
 const MIN_STEP: Nanos = Nanos::from_secs(1_200);

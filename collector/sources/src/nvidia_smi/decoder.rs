@@ -6,11 +6,11 @@ use super::digits::Ahead;
 use super::entry::Entry;
 use super::error::{HeaderError, LogError, LogErrorKind};
 use super::gpu_registry::GpuRegistry;
-use super::lines::Line;
-use super::rejected::RejectReason;
+use super::reject_reason::RejectReason;
 use super::row::Row;
 use super::timestamp::TimestampParser;
 use super::usual_row::UsualRow;
+use crate::log::lines::Line;
 
 /// The state of a log that affects the decoding of its next line.
 pub(super) struct LogDecoder {

@@ -1,7 +1,7 @@
 //! Reads short numbers and texts eight bytes at once (SWAR): loops over a varying number of bytes would
 //! dominate the parsing of a row.
 
-use super::lines::AHEAD;
+use crate::log::lines::AHEAD;
 
 /// The beginning of a line and what follows it.
 pub(super) type Ahead = [u8; AHEAD];

@@ -5,7 +5,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::limits::Limits;
 use crate::Counts;
-use crate::clock_jump::Timed;
+use crate::log::clock_jump::Timed;
 
 /// A reading and its context.
 #[derive(Clone, Copy, Debug)]

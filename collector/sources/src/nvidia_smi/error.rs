@@ -92,12 +92,6 @@ pub enum LogErrorKind {
         /// By how much they are earlier.
         seconds: u64,
     },
-    /// The log was given twice, perhaps by another path, and would be counted twice.
-    #[error("given twice, first as {first}; name each log once")]
-    DuplicateLog {
-        /// The same log as given first.
-        first: String,
-    },
 }
 
 /// Why a line is not a usable header.

@@ -13,6 +13,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use super::identity::{self, IdMap};
 use super::limits::Limits;
 use super::separation::Separation;
+use crate::log::GivenModel;
 
 /// Maximum time between a chain and a log that continues it.
 const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
@@ -20,15 +21,6 @@ const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
 /// The attribute with the first log of a GPU, if there are several machines: the GPUs of one log are in
 /// one machine.
 const LOG_FILE: &str = "log.file.name";
-
-/// A model of all GPUs, given by the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GivenModel {
-    /// If the log has none.
-    Default(String),
-    /// In place of the log's.
-    Override(String),
-}
 
 /// The GPUs of all logs, in order of first appearance.
 #[derive(Default)]
@@ -159,11 +151,7 @@ impl Fleet {
         let known = by_uuid.or_else(in_chain);
         let index = known.unwrap_or(self.gpus.len());
         if known.is_none() {
-            let (model, is_model_assumed) = match &self.given_model {
-                None => (None, false),
-                Some(GivenModel::Default(model)) => (Some(model.clone()), true),
-                Some(GivenModel::Override(model)) => (Some(model.clone()), false),
-            };
+            let (model, is_model_assumed) = GivenModel::of(self.given_model.as_ref(), None);
             let identity = GpuIdentity { model, is_model_assumed, ..GpuIdentity::default() };
             self.gpus.push(identity);
             self.logged_models.push(None);

@@ -7,7 +7,7 @@ use phasemeter_meter::reading::{GpuIdentity, MIG_MODE, MIG_PROFILES, NVLINK_PEER
 use super::cell::text_value;
 use super::identity::{self, IdMap};
 use super::limits::Limits;
-use super::rejected::RejectReason;
+use super::reject_reason::RejectReason;
 use super::row::{Ids, Row};
 
 /// Maximum number of GPUs per log: enough for a rack, and a memory bound if an ID column has other

@@ -20,11 +20,12 @@ use super::decoder::{Decoded, LogDecoder};
 use super::entry::Entry;
 use super::error::{LogError, LogErrorKind};
 use super::interleave::{Fit, Head};
-use super::lines::{Lines, MAX_ROW};
 use super::local_clock::{LocalSteps, shifted};
-use super::rejected::{RejectReason, RejectedRows};
+use super::reject_reason::RejectReason;
 use super::row_order::{RowOrder, TickSummary};
-use super::stream;
+use crate::log::RejectedRows;
+use crate::log::lines::{Lines, MAX_ROW};
+use crate::log::stream;
 
 /// Number of rows to read ahead.
 const HEAD: usize = 1_000;

@@ -18,10 +18,11 @@ use super::fleet::Fleet;
 use super::local_clock::LocalSteps;
 use super::log::Log;
 use super::read_ahead::{Decoders, ReadAhead};
-use super::rejected::RejectedRows;
 use super::row_order::TickSummary;
 use super::separation::Separation;
-use super::stream::{CountingReader, Input, OpenedInputs};
+use crate::log::RejectedRows;
+use crate::log::stream::CountingReader;
+use crate::log::{Input, OpenedInputs};
 
 /// The readings of `nvidia-smi` logs, in time order across all logs.
 pub struct Logs {
@@ -293,8 +294,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::chunked_reader::ChunkedReader;
     use super::*;
+    use crate::log::chunked_reader::ChunkedReader;
 
     const HEADER: &str = "timestamp, uuid, utilization.gpu [%]\n";
 

@@ -14,8 +14,6 @@
 mod admission;
 mod alignment;
 mod cell;
-#[cfg(test)]
-mod chunked_reader;
 mod columns;
 mod convert;
 pub mod csv_writer;
@@ -29,18 +27,16 @@ mod identity;
 mod instants;
 mod interleave;
 mod limits;
-pub(crate) mod lines;
 mod local_clock;
 mod log;
 mod logs;
 mod read_ahead;
-pub(crate) mod rejected;
+mod reject_reason;
 mod row;
 mod row_order;
 mod separation;
 mod spacing;
 mod spread;
-pub(crate) mod stream;
 mod ticks;
 mod timestamp;
 mod usual_row;
@@ -49,16 +45,15 @@ use std::num::NonZeroU32;
 
 use phasemeter_meter::units::Nanos;
 
+use crate::log::GivenModel;
+
 pub use columns::GpuIdentification;
 pub use convert::Foreign;
 pub use error::{HeaderError, LogError, LogErrorKind};
-pub use fleet::GivenModel;
 pub use local_clock::{LocalStep, LocalSteps};
 pub use logs::{LogSummary, Logs};
-pub use rejected::{RejectedRow, RejectedRows};
 pub use row_order::TickSummary;
 pub use separation::Separation;
-pub use stream::{Input, OpenedInputs};
 pub use timestamp::{ParseUtcOffsetError, UtcOffset};
 
 /// Options that apply to all logs.

@@ -16,7 +16,7 @@ use phasemeter_meter::units::Timestamp;
 use super::super::SourceError;
 use super::entry::Entry;
 use super::log::{Log, LogFormat};
-use super::rejected::RejectedRows;
+use crate::log::RejectedRows;
 
 /// Readings in one batch of each log, together: 0.7 MiB.
 const READINGS: usize = 4_096;

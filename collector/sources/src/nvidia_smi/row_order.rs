@@ -9,7 +9,7 @@ use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Timestamp;
 
 use super::entry::Entry;
-use super::rejected::RejectReason;
+use super::reject_reason::RejectReason;
 use super::spacing::Spacing;
 use super::ticks::{Tick, TickKind, Ticks};
 

@@ -10,7 +10,8 @@ use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
-use phasemeter_sources::nvidia_smi::{Input, LogOptions, Logs};
+use phasemeter_sources::log::Input;
+use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 
 use super::error::PolicyCommandError;
 use super::files;

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
-use super::super::SourceError;
-use super::super::file_id::FileId;
-use super::error::{LogError, LogErrorKind};
+use crate::SourceError;
+use crate::file_id::FileId;
 
 /// The location of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +77,8 @@ impl OpenedInputs {
         for input in inputs {
             let log = open(input)?;
             if let Some(first) = files.insert(log.id, input) {
-                let (file, first) = (input.to_string(), first.to_string());
-                let kind = LogErrorKind::DuplicateLog { first };
-                return Err(LogError { file, line: None, kind }.into());
+                let (input, first) = (input.to_string(), first.to_string());
+                return Err(SourceError::Duplicate { input, first });
             }
             opened.push((input.clone(), log));
         }

@@ -8,7 +8,7 @@ use memchr::memchr;
 pub(crate) const MAX_ROW: usize = 64 << 10;
 
 /// Bytes of [`Lines::peek`].
-pub(super) const AHEAD: usize = 256;
+pub(crate) const AHEAD: usize = 256;
 
 /// One line without its ending, `\n` or `\r\n`. The last one may have none.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +44,14 @@ impl Lines {
     /// The beginning of the next line with what follows it in memory, and how many of these bytes were
     /// read already.
     #[inline]
-    pub(super) fn peek(&self) -> Option<(&[u8; AHEAD], usize)> {
+    pub(crate) fn peek(&self) -> Option<(&[u8; AHEAD], usize)> {
         let ahead = self.buffer.get(self.start..)?.first_chunk()?;
         Some((ahead, self.end - self.start))
     }
 
     /// Consumes the line that was peeked at, of this length with its ending.
     #[inline]
-    pub(super) const fn consume(&mut self, length: usize) {
+    pub(crate) const fn consume(&mut self, length: usize) {
         self.start += length;
         self.number += 1;
     }

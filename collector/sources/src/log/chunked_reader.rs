@@ -2,14 +2,14 @@
 
 use std::io::{Cursor, Read, Result};
 
-pub(super) struct ChunkedReader {
+pub(crate) struct ChunkedReader {
     bytes: Cursor<Vec<u8>>,
     sizes: Vec<usize>,
 }
 
 impl ChunkedReader {
     /// Repeats these chunk sizes.
-    pub(super) fn new(bytes: impl Into<Vec<u8>>, sizes: Vec<usize>) -> Self {
+    pub(crate) fn new(bytes: impl Into<Vec<u8>>, sizes: Vec<usize>) -> Self {
         Self { bytes: Cursor::new(bytes.into()), sizes }
     }
 }

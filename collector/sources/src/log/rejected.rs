@@ -1,11 +1,7 @@
 //! Rejected rows: all are counted, and the first hundred are kept with their reason.
 
 use std::fmt;
-use std::io;
 use std::sync::Arc;
-
-use super::error::HeaderError;
-use super::timestamp::FORMS;
 
 /// Maximum number of rows kept with their reason.
 const MAX_KEPT: usize = 100;
@@ -45,42 +41,17 @@ impl RejectedRows {
     }
 
     /// Those rejected after the first `total`, of which `kept` were kept.
-    pub(super) fn since(&self, kept: usize, total: u64) -> Self {
+    pub(crate) fn since(&self, kept: usize, total: u64) -> Self {
         let first = self.first.get(kept..).unwrap_or_default().to_vec();
         Self { first, total: self.total.saturating_sub(total) }
     }
 
     /// Adds the rejected rows of another log.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.total = self.total.saturating_add(other.total);
         let free = MAX_KEPT.saturating_sub(self.first.len());
         self.first.extend(other.first.into_iter().take(free));
     }
-}
-
-/// Why a row is rejected.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RejectReason {
-    #[error("expected {expected} cells, found {found}")]
-    CellCount { found: usize, expected: usize },
-    #[error("invalid timestamp; expected {FORMS}")]
-    Timestamp,
-    #[error("longer than 64 KiB")]
-    TooLong,
-    #[error("no valid GPU ID")]
-    NoGpuId,
-    #[error("more than {0} GPUs in one log")]
-    TooManyGpus(usize),
-    #[error("incomplete tick: {found} rows of {expected} GPUs")]
-    IncompleteTick { found: usize, expected: usize },
-    #[error("differs from line {first}, of the same instant and GPU")]
-    Different { first: u64 },
-    #[error("unusable header: {0}")]
-    Header(HeaderError),
-    #[error("follows an unusable header")]
-    NoColumns,
-    #[error("compressed data corrupt or truncated from here on: {0}")]
-    Corrupt(io::Error),
 }
 
 #[cfg(test)]
@@ -91,7 +62,7 @@ mod tests {
     fn all_rows_are_counted_and_hundred_kept() {
         let (mut rejected, file) = (RejectedRows::default(), Arc::from("a.csv"));
         for line in 1..=250 {
-            rejected.record(&file, line, &RejectReason::Timestamp);
+            rejected.record(&file, line, "invalid timestamp");
         }
         assert_eq!(rejected.total, 250);
         assert_eq!(rejected.first.len(), 100);
