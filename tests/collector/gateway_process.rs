@@ -1,9 +1,10 @@
 //! A gateway whose report is read once it has stopped.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use phasemeter_otlp::EncodedRequest;
@@ -15,6 +16,9 @@ use tempfile::TempDir;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 const TERM: i32 = 15;
+
+/// Lines of its log that are kept for an assertion that fails.
+const LOG_LINES: usize = 60;
 
 /// The binary, with metrics sent to this endpoint.
 pub(crate) fn phasemeter(endpoint: &str) -> Command {
@@ -30,6 +34,8 @@ pub(crate) struct Gateway {
     child: Child,
     pub(crate) address: String,
     directory: TempDir,
+    /// Reads its log; returns the end of it.
+    log: JoinHandle<VecDeque<String>>,
 }
 
 impl Gateway {
@@ -47,8 +53,15 @@ impl Gateway {
                 break address.split_whitespace().next().unwrap().to_owned();
             }
         };
-        thread::spawn(move || log.for_each(drop));
-        Self { child, address, directory }
+        let log = thread::spawn(move || {
+            let mut end = VecDeque::new();
+            for line in log.map_while(Result::ok) {
+                end.push_back(line);
+                end.drain(..end.len().saturating_sub(LOG_LINES));
+            }
+            end
+        });
+        Self { child, address, directory, log }
     }
 
     /// Its process ID.
@@ -73,7 +86,9 @@ impl Gateway {
     /// Stops it, and returns its report.
     pub(crate) fn stop(mut self) -> Value {
         phasemeter_process::send(self.child.id(), TERM).unwrap();
-        assert!(self.child.wait().unwrap().success());
+        let status = self.child.wait().unwrap();
+        let log = self.log.join().unwrap();
+        assert!(status.success(), "{status}: {log:#?}");
         let report = fs::read(self.directory.path().join("report.json")).unwrap();
         serde_json::from_slice(&report).unwrap()
     }
