@@ -10,7 +10,7 @@ use crate::artifact::SignedArtifact;
 use crate::digest::Digest;
 use crate::error::PolicyError;
 use crate::settings::SettingError;
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// A file that may become a policy.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use wasmparser::Payload;
 use wasmtime::{Config, Engine};
 
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT};
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// Whether this build can compile policies and run native code.
 pub(crate) const AVAILABLE: bool = true;

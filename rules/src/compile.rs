@@ -27,8 +27,8 @@ use crate::confinement::{ConfinementError, confine};
 use crate::contract::{self, Stubs};
 use crate::engine::{Layout, unpooled};
 use crate::error::{CompileError, ForbiddenImports, LoadError, MAX_GUEST_TEXT};
-use crate::text::sanitize;
 use crate::wasm_info::WasmInfo;
+use phasemeter_terminal::escape::sanitize;
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;

@@ -1,7 +1,7 @@
 //! The data of one store: its resource limiter, and the lines its guest logged.
 
 use crate::limits::{Limits, StoreLimiter};
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// Log lines kept per evaluation.
 const MAX_LINES: usize = 32;

@@ -27,7 +27,7 @@ use crate::guest_state::GuestState;
 use crate::limits::Limits;
 use crate::policy::{Guest, Origin, Policy};
 use crate::signature::{self, PublicKey, Use};
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// Configuration of a host.
 #[derive(Clone, Debug)]

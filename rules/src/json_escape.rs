@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-use crate::text::is_visible;
+use phasemeter_terminal::escape::is_visible;
 
-/// A layout of JSON that escapes what [`clean`](crate::text::clean) replaces.
+/// A layout of JSON that escapes what [`clean`](phasemeter_terminal::escape::clean) replaces.
 #[derive(Clone, Debug, Default)]
 pub struct Escaped<F>(pub F);
 

@@ -28,7 +28,6 @@ pub mod fixture;
 // Errors, and text of others.
 pub mod error;
 pub mod json_escape;
-pub mod text;
 
 // Evaluation.
 mod contract;

@@ -13,7 +13,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use crate::digest::hex;
 pub use crate::error::SignatureError;
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// What a signed file is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,6 @@ pub mod directory;
 pub mod selection;
 
 // The division of time, and of what it costs.
-mod apportion;
 mod open_cost;
 mod sweep;
 

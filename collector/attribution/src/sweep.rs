@@ -5,11 +5,11 @@
 //! however many spans are active, and a time slice the same however many spans it is divided among. Amounts
 //! are rounded once, at the end.
 
+use phasemeter_meter::apportion::apportion;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::adjusted_count::AdjustedCount;
-use crate::apportion::apportion;
 use crate::cost::{CostSlice, SpanCost};
 
 /// The most bits after the point of an amount that is being divided.
@@ -329,7 +329,9 @@ impl<'a> Sweep<'a> {
             let excess = bits(sum).saturating_sub(PART_BITS);
             let parts: Vec<u64> =
                 exact.map(|exact| u64::try_from(exact >> excess).unwrap_or_default()).collect();
+            // Without any part, the first takes all.
             let shares = apportion(total, &parts);
+            let shares = shares.unwrap_or_else(|| vec![total; parts.len().min(1)]);
             unsampled[amount] = shares.get(indices.len()).copied().unwrap_or_default();
             // In place: there may be as many candidates as fit into memory.
             for (&index, share) in indices.iter().zip(shares) {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_meter::apportion::apportion;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
@@ -18,7 +19,6 @@ use crate::gpu_names::GpuNames;
 use crate::read::Digest;
 use crate::report::{Gpu, Report};
 use crate::sessions::{Sessions, gpu_digest};
-use crate::spread::spread;
 use crate::totals::{Split, Totals};
 
 /// Attributes that identify the host of a GPU without a UUID.
@@ -304,12 +304,14 @@ fn spread_idle(rows: &mut [Row]) -> Option<String> {
     let is_group = |row: &Row| matches!(row.payer, Payer::Group(_));
     let weights: Vec<u128> =
         rows.iter().map(|row| if is_group(row) { row.metered.effective } else { 0 }).collect();
-    let Some(shares) = spread(amount, &weights) else {
+    let Some(shares) = apportion(amount.0.unsigned_abs(), &weights) else {
         return (amount > NanoUsd::ZERO).then(|| {
             "no group has effective time, so idle cost without an owner is an account".to_owned()
         });
     };
-    rows.iter_mut().zip(shares).for_each(|(row, share)| row.idle_share = share);
+    for (row, share) in rows.iter_mut().zip(shares) {
+        row.idle_share = NanoUsd(share.cast_signed());
+    }
     rows[idle].idle_share = NanoUsd::ZERO - amount;
     None
 }

@@ -3,13 +3,15 @@
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::number::counted;
+use phasemeter_terminal::page::{Page, Style};
+use phasemeter_terminal::table::Table;
 
 use crate::bill::{Bill, Payer};
 use crate::dimension::Dimension;
-use crate::format::{dollars, grouped, hours, percent, printed};
+use crate::format::{dollars, hours, percent, printed};
 use crate::invoice::Reconciliation;
 use crate::printed_bill::PrintedBill;
-use crate::table::{Table, paragraph};
 use crate::totals::Totals;
 
 /// In place of an amount of time without a price.
@@ -18,10 +20,12 @@ const NO_PRICE: &str = "no price";
 /// Renders a bill, and its reconciliation with an invoice.
 #[must_use]
 pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
-    let mut text = title(bill);
-    text.push('\n');
+    let mut page = Page::new(false);
+    page.write(Style::Bold, &title(bill));
+    page.end_line();
+    page.end_line();
     let mut table =
-        Table::new([&by(bill), "GPU-hours", "effective", "metered", "idle share", "total"]);
+        Table::of_numbers([&by(bill), "GPU-hours", "effective", "metered", "idle share", "total"]);
     let amounts = PrintedBill::of(bill);
     let is_idle_estimated =
         bill.rows.iter().any(|row| row.payer == Payer::Idle && row.metered.range().is_some());
@@ -52,8 +56,8 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         marked(amounts.all, sum.cost, sum.range().is_some())
     };
     table.row(["all".to_owned(), hours, effective, all.clone(), String::new(), all.clone()]);
-    table.write(&mut text);
-    text.push('\n');
+    table.write(&mut page, 0);
+    page.end_line();
     let [utilized, waste, unobserved] = amounts.used;
     let parts = format!(
         "{all} = {} utilized + {} waste ({}) + {} unobserved",
@@ -62,36 +66,30 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         percent(sum.waste(), sum.cost),
         printed(unobserved, sum.unobserved),
     );
-    paragraph(&mut text, "Bill", if sum.has_no_price() { NO_PRICE } else { &parts });
+    page.sentences("Bill", [if sum.has_no_price() { NO_PRICE } else { &parts }]);
     if let Some([low, high]) = sum.range() {
         let estimate = format!(
             "~ is at prices that are estimates; at the lowest and the highest of them the bill is {} to {}",
             dollars(low),
             dollars(high)
         );
-        paragraph(&mut text, "Estimate", &estimate);
+        page.sentences("Estimate", [estimate]);
     }
     if bill.rows.iter().any(|row| row.idle_share != NanoUsd::ZERO) {
         let rule = "idle cost of GPUs without an owner is spread by effective hours; \
                     --idle separate keeps it apart";
-        paragraph(&mut text, "Idle share", rule);
+        page.sentences("Idle share", [rule]);
     }
     if let Some(invoice) = invoice {
-        text.push('\n');
-        write_invoice(&mut text, bill, &amounts, invoice);
+        page.end_line();
+        write_invoice(&mut page, bill, &amounts, invoice);
     }
-    for (index, note) in bill.notes.iter().enumerate() {
-        paragraph(&mut text, if index == 0 { "Notes" } else { "" }, note);
-    }
-    text
+    page.sentences("Notes", &bill.notes);
+    page.into_text()
 }
 
 fn title(bill: &Bill) -> String {
-    let plural = |count: usize, noun: &str| {
-        let ending = if count == 1 { "" } else { "s" };
-        format!("{} {noun}{ending}", grouped(count as u128))
-    };
-    let mut title = format!("Bill of {}", plural(bill.reports, "report"));
+    let mut title = format!("Bill of {}", counted(bill.reports as u64, "report"));
     if let Some((from, to)) = bill.span {
         let days = [from, to.saturating_sub(Nanos(1)).max(from)].map(Date::of);
         title += &match days {
@@ -99,7 +97,6 @@ fn title(bill: &Bill) -> String {
             [first, last] => format!(", {first} to {last} (UTC)"),
         };
     }
-    title.push('\n');
     title
 }
 
@@ -133,8 +130,8 @@ fn times(totals: &Totals, sum: &Totals) -> [String; 2] {
     [totals.hours(), totals.effective_hours()].map(|time| hours(time, sum.hours()))
 }
 
-fn write_invoice(text: &mut String, bill: &Bill, amounts: &PrintedBill, invoice: &Reconciliation) {
-    let mut table = Table::new([&by(bill), "total", "billed", "difference", ""]);
+fn write_invoice(page: &mut Page, bill: &Bill, amounts: &PrintedBill, invoice: &Reconciliation) {
+    let mut table = Table::of_numbers([&by(bill), "total", "billed", "difference", ""]);
     let (lines, all) = amounts.lines(bill, invoice);
     let unless = |cents: i128, amount: Option<NanoUsd>| {
         amount.map_or_else(|| "–".to_owned(), |amount| printed(cents, amount))
@@ -159,8 +156,8 @@ fn write_invoice(text: &mut String, bill: &Bill, amounts: &PrintedBill, invoice:
         unless(difference, sum.difference()),
         percent(sum.difference().unwrap_or_default(), sum.total.unwrap_or_default()),
     ]);
-    table.write(text);
-    text.push('\n');
+    table.write(page, 0);
+    page.end_line();
 }
 
 /// Cents of an amount, with a mark if it is an estimate.

@@ -2,6 +2,8 @@
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed::{CENT, rounded};
+use phasemeter_terminal::money;
+use phasemeter_terminal::number::with_commas;
 
 /// Dollars with two decimals, rounded half to even; an amount that is not zero never displays as zero.
 pub(crate) fn dollars(amount: NanoUsd) -> String {
@@ -14,21 +16,7 @@ pub(crate) fn printed(cents: i128, amount: NanoUsd) -> String {
         return if amount.0 < 0 { "-<$0.01".to_owned() } else { "<$0.01".to_owned() };
     }
     let sign = if cents < 0 { "-" } else { "" };
-    let cents = cents.unsigned_abs();
-    format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
-}
-
-/// `1,234,567`.
-pub(crate) fn grouped(number: u128) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{sign}{}", money::dollars(cents, 2))
 }
 
 /// Hours beside a sum: three decimals if that is below a hundred, else one.
@@ -36,9 +24,7 @@ pub(crate) fn hours(hours: f64, sum: f64) -> String {
     if sum < 100.0 {
         return format!("{hours:.3}");
     }
-    let text = format!("{hours:.1}");
-    let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
-    format!("{}.{tenths}", whole.parse().map_or_else(|_| whole.to_owned(), grouped))
+    with_commas(&format!("{hours:.1}"))
 }
 
 /// A part of a whole to one decimal; `–` if there is no whole.

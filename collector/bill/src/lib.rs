@@ -23,7 +23,6 @@ pub mod dimension;
 pub mod gpu_names;
 pub mod invoice;
 mod sessions;
-mod spread;
 pub mod totals;
 
 // Comparisons.
@@ -36,4 +35,3 @@ pub mod csv;
 pub mod focus;
 mod format;
 pub mod printed_bill;
-mod table;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 // Values and units.
+pub mod apportion;
 pub mod date;
 pub mod device_metric;
 pub mod device_state;

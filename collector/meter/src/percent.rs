@@ -1,12 +1,11 @@
 //! Percentages with one decimal that sum to exactly 100.0.
 //!
-//! Rounded independently, shares can sum to 99.9 or 100.1. Here each is rounded down, and the
-//! missing tenths go to the largest remainders.
+//! Rounded independently, shares can sum to 99.9 or 100.1.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Add;
 
+use crate::apportion::apportion;
 use crate::units::Nanos;
 
 /// Tenths of a percent in 100%.
@@ -51,26 +50,9 @@ impl fmt::Display for Percent {
 /// is zero.
 #[must_use]
 pub fn percents<const N: usize>(parts: [Nanos; N]) -> Option<[Percent; N]> {
-    let sum: u128 = parts.iter().map(|part| u128::from(part.0)).sum();
-    if sum == 0 {
-        return None;
-    }
-    let mut shares = parts.map(|part| {
-        let tenths = u128::from(part.0) * u128::from(WHOLE);
-        (rounded_down(tenths, sum), tenths % sum)
-    });
-    let assigned: u16 = shares.iter().map(|(share, _)| share.0).sum();
-    let mut by_remainder = shares.each_mut();
-    by_remainder.sort_by_key(|(_, remainder)| Reverse(*remainder));
-    for (share, _) in by_remainder.into_iter().take(usize::from(WHOLE - assigned)) {
-        share.0 += 1;
-    }
-    Some(shares.map(|(share, _)| share))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "no part is more than the sum")]
-fn rounded_down(tenths: u128, sum: u128) -> Percent {
-    Percent((tenths / sum) as u16)
+    let tenths = apportion(WHOLE.into(), &parts.map(|part| part.0))?;
+    let mut tenths = tenths.into_iter().map(|it| Percent(u16::try_from(it).unwrap_or(WHOLE)));
+    Some(parts.map(|_| tenths.next().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! Rounded independently, parts can sum to a cent more or less than the whole. Here each is rounded down, and
 //! the missing units go to the largest remainders.
 
-use std::cmp::Reverse;
-
+use crate::apportion::largest;
 use crate::money::{NanoUsd, div_half_even};
 
 /// Nano-dollars per cent.
@@ -35,7 +34,6 @@ pub fn parts_with(
 ) -> Vec<i128> {
     let unit = unit.max(1);
     let floor = |amount: NanoUsd| amount.0.div_euclid(unit);
-    let remainder = |index: usize| parts[index].0.rem_euclid(unit);
     let is_near = |amount: NanoUsd, printed: i128| {
         (printed.saturating_mul(unit) - amount.0).saturating_abs() < unit
     };
@@ -46,12 +44,13 @@ pub fn parts_with(
         let mut printed: Vec<i128> =
             each.map(|(part, fixed)| fixed.unwrap_or(floor(*part))).collect();
         let missing = whole - printed.iter().sum::<i128>();
-        let is_free = |index: &usize| fixed[*index].is_none() && remainder(*index) > 0;
-        let mut free: Vec<usize> = (0..parts.len()).filter(is_free).collect();
+        let each = parts.iter().zip(&fixed);
+        let remainders = each.map(|(part, fixed)| fixed.map_or(part.0.rem_euclid(unit), |_| 0));
+        let remainders: Vec<u128> = remainders.map(i128::unsigned_abs).collect();
+        let free = remainders.iter().filter(|remainder| **remainder > 0).count();
         match usize::try_from(missing) {
-            Ok(missing) if missing <= free.len() => {
-                free.sort_by_key(|index| Reverse(remainder(*index)));
-                free.into_iter().take(missing).for_each(|index| printed[index] += 1);
+            Ok(missing) if missing <= free => {
+                largest(&remainders, missing).into_iter().for_each(|index| printed[index] += 1);
                 return printed;
             }
             // What is known does not fit.

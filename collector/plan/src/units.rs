@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{NANOS_PER_HOUR, NANOS_PER_SECOND, Nanos};
+use phasemeter_terminal::number::trimmed;
 
 use crate::format;
 
@@ -42,7 +43,7 @@ impl Ratio {
 /// `80%`, `12.5%`.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", format::trimmed(&format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000)))
+        write!(f, "{}%", trimmed(&format!("{}.{:04}", self.0 / 10_000, self.0 % 10_000)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::printed::{self, CENT};
+use phasemeter_terminal::chart::Chart;
 
 use crate::format;
 
@@ -168,17 +169,6 @@ pub struct Formula {
     pub numbers: String,
     /// The result.
     pub result: String,
-}
-
-/// A chart of points: to the right is slower, up is more expensive.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chart {
-    /// The axis to the right, with its unit.
-    pub x: &'static str,
-    /// The axis upward, with its unit.
-    pub y: &'static str,
-    /// Names and places.
-    pub points: Vec<(String, f64, f64)>,
 }
 
 /// Commands or a file, line by line.

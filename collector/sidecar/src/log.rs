@@ -24,7 +24,7 @@ use tracing_subscriber::{Layer, registry};
 use crate::cli::{LogArgs, LogFormat, LogLevel};
 use crate::log_limit::LogLimit;
 use crate::standard_error;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// How long a thread that panics waits for the reader of the log.
 const PANIC_FLUSH: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Error;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 use crate::standard_error;
 

@@ -14,8 +14,8 @@ use wasmtime::component::Instance;
 
 use crate::error::{ForbiddenImports, LoadError, PolicyError};
 use crate::guest_state::GuestState;
-use crate::text::sanitize;
 use crate::wasm_info::WasmInfo;
+use phasemeter_terminal::escape::sanitize;
 
 /// An instance to call, and how to classify its errors.
 pub(crate) struct Call<'a> {

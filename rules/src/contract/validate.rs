@@ -6,7 +6,7 @@
 use phasemeter_meter::savings::fraction::Fraction;
 
 use crate::error::{PolicyError, Violation};
-use crate::text::sanitize;
+use phasemeter_terminal::escape::sanitize;
 
 /// The most violations that are reported.
 const MAX_VIOLATIONS: usize = 8;

@@ -5,12 +5,13 @@ use super::{all_files, edges_of};
 use crate::repository::read;
 
 /// Crates that compute only: the same input gives the same output, at any time and on any machine.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "collector/alerts/src",
     "collector/attribution/src",
     "collector/bill/src",
     "collector/meter/src",
     "collector/plan/src",
+    "collector/terminal/src",
     "collector/workload/src",
 ];
 

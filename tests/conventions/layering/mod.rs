@@ -14,22 +14,23 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls, files, process} ← {alerts, bill, rules, sources, otlp, plan} ← sidecar`: each crate may
+/// `{meter, nvml-calls, files, process} ← terminal ← {alerts, bill, rules, sources, otlp, plan} ← sidecar`: each crate may
 /// depend on those of lower layers only.
-const LAYERS: [(&str, u8); 13] = [
+const LAYERS: [(&str, u8); 14] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
     ("phasemeter-process", 0),
-    ("phasemeter-alerts", 1),
-    ("phasemeter-attribution", 1),
-    ("phasemeter-bill", 1),
-    ("phasemeter-rules", 1),
-    ("phasemeter-sources", 1),
-    ("phasemeter-otlp", 1),
-    ("phasemeter-plan", 1),
-    ("phasemeter-workload", 1),
-    ("phasemeter", 2),
+    ("phasemeter-terminal", 1),
+    ("phasemeter-alerts", 2),
+    ("phasemeter-attribution", 2),
+    ("phasemeter-bill", 2),
+    ("phasemeter-rules", 2),
+    ("phasemeter-sources", 2),
+    ("phasemeter-otlp", 2),
+    ("phasemeter-plan", 2),
+    ("phasemeter-workload", 2),
+    ("phasemeter", 3),
 ];
 
 /// The edges between the files of the crate with this root.

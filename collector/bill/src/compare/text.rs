@@ -1,17 +1,20 @@
 //! A comparison as text.
 
 use phasemeter_meter::phase::Account;
+use phasemeter_terminal::number::grouped;
+use phasemeter_terminal::page::{Page, Style};
+use phasemeter_terminal::table::Table;
 
 use super::{Change, Comparison, Promise};
-use crate::format::grouped;
-use crate::table::{Table, paragraph};
 
 /// Renders a comparison at this confidence level.
 #[must_use]
 pub fn render(comparison: &Comparison, names: [&str; 2], level: f64) -> String {
-    let mut text = format!("Before and after, per {}\n\n", singular(&comparison.unit));
+    let mut page = Page::new(false);
+    page.items(Style::Bold, &[format!("Before and after, per {}", singular(&comparison.unit))], "");
+    page.end_line();
     let [before, after] = &comparison.sums;
-    let mut table = Table::new(["", "before", "after", "change", &interval_title(level)]);
+    let mut table = Table::of_numbers(["", "before", "after", "change", &interval_title(level)]);
     let each = |sums: &super::Sums| significant(sums.unit_cost());
     table.row(row("dollars", [each(before), each(after)], &comparison.unit_cost, 100.0, "%"));
     let each = |sums: &super::Sums| significant(sums.unit_time());
@@ -27,27 +30,17 @@ pub fn render(comparison: &Comparison, names: [&str; 2], level: f64) -> String {
             table.row(row(&name, [share(before), share(after)], &change, 100.0, " points"));
         }
     }
-    table.write(&mut text);
-    text.push('\n');
-    paragraph(&mut text, "Result", &conclusion(comparison, level));
-    if let Some(promise) = &comparison.promise {
-        paragraph(&mut text, "Promise", &promise_text(promise, &comparison.unit_cost));
+    table.write(&mut page, 0);
+    page.end_line();
+    page.sentences("Result", [conclusion(comparison, level)]);
+    let promise = comparison.promise.as_ref();
+    page.sentences("Promise", promise.map(|it| promise_text(it, &comparison.unit_cost)));
+    for ((label, name), sums) in ["Before", "After"].into_iter().zip(names).zip([before, after]) {
+        let (work, unit) = (whole(sums.work), &comparison.unit);
+        page.sentences(label, [format!("{name}: {work} {unit} in {:.1} GPU-hours", sums.hours)]);
     }
-    let count = |sums: &super::Sums| format!("{} {}", whole(sums.work), comparison.unit);
-    paragraph(
-        &mut text,
-        "Before",
-        &format!("{}: {} in {:.1} GPU-hours", names[0], count(before), before.hours),
-    );
-    paragraph(
-        &mut text,
-        "After",
-        &format!("{}: {} in {:.1} GPU-hours", names[1], count(after), after.hours),
-    );
-    for (index, note) in comparison.notes.iter().enumerate() {
-        paragraph(&mut text, if index == 0 { "Notes" } else { "" }, note);
-    }
-    text
+    page.sentences("Notes", &comparison.notes);
+    page.into_text()
 }
 
 fn interval_title(level: f64) -> String {

@@ -8,13 +8,14 @@ use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{HOURS_PER_MONTH, HOURS_PER_YEAR};
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos};
+use phasemeter_terminal::chart::Chart;
 
 pub use self::roofline::{Roofline, Side};
 
 use crate::error::PlanError;
 use crate::format::{grouped, number, percent, rate, seconds, usd};
 use crate::units::{Count, PerSecond, Span};
-use crate::worksheet::{Chart, Quantity, Worksheet};
+use crate::worksheet::{Quantity, Worksheet};
 
 /// The question.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use super::exit_status::{
 };
 use crate::pipeline::PipelineError;
 use crate::policies::OpenError;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]

@@ -104,7 +104,7 @@ pub(super) fn covered_by(senders: &SenderCounts) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_rules::text::clean;
+    use phasemeter_terminal::escape::clean;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Names senders in sentences.
 
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 use crate::gateway::SenderCounts;
 

@@ -4,8 +4,8 @@
 //! any time would be billed.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_rules::text::clean;
 use phasemeter_sources::clock::MAX_AHEAD;
+use phasemeter_terminal::escape::clean;
 use tracing::warn;
 
 use super::sender_counts::SenderCounts;

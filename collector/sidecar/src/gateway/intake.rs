@@ -12,11 +12,11 @@ use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
-use phasemeter_rules::text::clean;
 use phasemeter_sources::mapping::{
     ArrivedAt, GpuId, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint, UnitChecks,
     UnitNotice,
 };
+use phasemeter_terminal::escape::clean;
 use tracing::{info, warn};
 
 use super::clock_check::{ClockCheck, FarFromClock};

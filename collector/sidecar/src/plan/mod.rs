@@ -1,6 +1,5 @@
 //! Results of `phasemeter plan` as text and JSON, and the measured values of reports that they use.
 
-mod chart;
 pub mod json;
 mod measured;
 mod priced;

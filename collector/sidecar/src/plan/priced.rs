@@ -5,7 +5,7 @@ use phasemeter_meter::price::{Plan, Price};
 use serde::Serialize;
 
 use crate::report::Usd;
-use crate::report::text::format::rate;
+use phasemeter_terminal::money::rate;
 
 /// A price as used by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -6,9 +6,8 @@
 use phasemeter_plan::worksheet::{Quantity, Worksheet};
 
 use super::PlanReport;
-use super::chart::chart;
 use super::table::table;
-use crate::report::text::layout::{Page, SEPARATOR, Style};
+use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 /// Renders the plan.
 #[must_use]
@@ -28,9 +27,9 @@ pub fn render(report: &PlanReport, color: bool) -> String {
         page.paragraph(Style::Bold, 0, &shown.title);
         table(&mut page, shown);
     }
-    if let Some(points) = &sheet.chart {
+    if let Some(chart) = &sheet.chart {
         page.end_line();
-        chart(&mut page, points);
+        chart.write(&mut page);
     }
     formulas(&mut page, sheet);
     for snippet in &sheet.snippets {
@@ -44,8 +43,12 @@ pub fn render(report: &PlanReport, color: bool) -> String {
         page.end_line();
         page.facts("Price", report.prices.iter().map(|price| price.items().to_vec()));
     }
-    sentences(&mut page, "Assumptions", &sheet.assumptions);
-    sentences(&mut page, "Notes", &sheet.notes);
+    for (label, sentences) in [("Assumptions", &sheet.assumptions), ("Notes", &sheet.notes)] {
+        if !sentences.is_empty() {
+            page.end_line();
+            page.sentences(label, sentences);
+        }
+    }
     page.into_text()
 }
 
@@ -70,18 +73,5 @@ fn formulas(page: &mut Page, sheet: &Worksheet) {
     for formula in &sheet.formulas {
         page.paragraph(Style::Plain, 2, &format!("{} = {}", formula.name, formula.symbols));
         page.paragraph(Style::Plain, 4, &format!("= {} = {}", formula.numbers, formula.result));
-    }
-}
-
-fn sentences(page: &mut Page, label: &str, sentences: &[String]) {
-    if sentences.is_empty() {
-        return;
-    }
-    page.end_line();
-    let words = |sentence: &String| sentence.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let mut label = label;
-    for sentence in sentences {
-        page.fact(label, &words(sentence), " ");
-        label = "";
     }
 }

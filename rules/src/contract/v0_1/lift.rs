@@ -19,8 +19,8 @@ use crate::recommendation::{
     Target,
 };
 use crate::schema::Schema;
-use crate::text::sanitize;
 use crate::window::Window;
+use phasemeter_terminal::escape::sanitize;
 
 const MAX_RECOMMENDATIONS: usize = 64;
 const MAX_NEEDS: usize = 64;

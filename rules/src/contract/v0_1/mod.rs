@@ -15,8 +15,8 @@ use crate::manifest::{Kind, Manifest};
 use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Response;
 use crate::settings::{SettingError, Settings};
-use crate::text::sanitize;
 use crate::window::Window;
+use phasemeter_terminal::escape::sanitize;
 
 use generated::exports::phasemeter::policy as wit;
 use generated::phasemeter::policy::log;

@@ -8,7 +8,7 @@ use super::{files, output, project};
 use crate::cli::BenchArgs;
 use crate::command::error::CommandError;
 use crate::report::text::grouped;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Evaluates the policy repeatedly.
 pub(super) fn run(args: &BenchArgs) -> Result<(), CommandError> {

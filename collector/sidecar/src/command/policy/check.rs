@@ -5,7 +5,7 @@ use phasemeter_rules::policy::Policy;
 use super::loader::PolicyLoader;
 use crate::cli::CheckArgs;
 use crate::command::error::CommandError;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Loads the policy as a sidecar does.
 pub(super) fn run(args: &CheckArgs) -> Result<(), CommandError> {

@@ -5,7 +5,7 @@ use super::{files, project};
 use crate::cli::CompileArgs;
 use crate::command::error::CommandError;
 use crate::report::text::grouped;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Writes NAME.aot beside NAME.wasm.
 pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {

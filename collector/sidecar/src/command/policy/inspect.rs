@@ -12,7 +12,7 @@ use super::{files, project};
 use crate::cli::InspectArgs;
 use crate::command::error::CommandError;
 use crate::report::text::grouped;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Prints the properties.
 pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {

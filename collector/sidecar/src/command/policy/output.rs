@@ -16,7 +16,7 @@ use super::input::{InputData, PolicyInput};
 use crate::report::Utc;
 use crate::report::text::{quantity, rate};
 use crate::standard_error;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// The output of a policy.
 pub(super) enum PolicyOutput {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 use serde::Deserialize;
 
 use super::error::PolicyCommandError;

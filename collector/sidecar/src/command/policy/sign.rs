@@ -8,7 +8,7 @@ use super::verify::{key_text, signature_path};
 use super::{files, project};
 use crate::cli::SignArgs;
 use crate::command::error::CommandError;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Signs the file and prints the public key.
 pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {

@@ -25,7 +25,7 @@ use super::output::{self, PolicyOutput};
 use super::project::Project;
 use crate::cli::TestArgs;
 use crate::command::error::CommandError;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Lines of context around a difference.
 const CONTEXT: usize = 3;

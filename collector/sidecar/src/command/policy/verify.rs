@@ -8,7 +8,7 @@ use super::error::PolicyCommandError;
 use super::signed_file::SignedFile;
 use super::{files, project};
 use crate::cli::VerifyArgs;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// Verifies the signature with each key until one matches.
 pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {

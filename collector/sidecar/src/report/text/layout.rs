@@ -5,7 +5,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use phasemeter_meter::phase::Phase;
-use phasemeter_rules::text::clean;
+use phasemeter_terminal::escape::clean;
 
 /// The width of a page in columns.
 pub(crate) const WIDTH: usize = 80;
@@ -82,24 +82,6 @@ impl Page {
             self.write(style, &line);
             self.end_line();
         }
-    }
-
-    /// A paragraph, indented.
-    #[cfg(feature = "plan")]
-    pub(crate) fn paragraph(&mut self, style: Style, indent: usize, text: &str) {
-        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        for line in wrap(&words, " ", WIDTH - indent) {
-            self.write(Style::Plain, &" ".repeat(indent));
-            self.write(style, &line);
-            self.end_line();
-        }
-    }
-
-    /// One line of a command or file, which may be longer than the page: it is copied from it.
-    #[cfg(feature = "plan")]
-    pub(crate) fn verbatim(&mut self, indent: usize, line: &str) {
-        self.write(Style::Plain, &format!("{}{}", " ".repeat(indent), clean(line)));
-        self.end_line();
     }
 
     /// Items beside a label, as many per line as fit.

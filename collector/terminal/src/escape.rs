@@ -11,7 +11,8 @@ pub fn clean(text: &str) -> String {
 }
 
 /// The same for at most `limit` bytes of a text.
-pub(crate) fn sanitize(text: &str, limit: usize) -> String {
+#[must_use]
+pub fn sanitize(text: &str, limit: usize) -> String {
     clean(text.get(..text.floor_char_boundary(limit)).unwrap_or_default())
 }
 
@@ -46,7 +47,8 @@ const INVISIBLE: [(char, char); 25] = [
 ];
 
 /// Whether a character is visible as itself.
-pub(crate) fn is_visible(c: char) -> bool {
+#[must_use]
+pub fn is_visible(c: char) -> bool {
     !c.is_control() && !INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 

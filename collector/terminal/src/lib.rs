@@ -1,0 +1,17 @@
+//! Text for people: pages of 80 columns, tables, charts and numbers.
+//!
+//! ```text
+//! numbers, money → tables, charts, facts → Page → text
+//! ```
+//!
+//! No text exceeds the page, and text of others cannot send control sequences to the terminal. No I/O.
+
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod escape;
+pub mod money;
+pub mod number;
+pub mod page;
+pub mod table;
+pub mod wrap;
