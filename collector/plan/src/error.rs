@@ -33,7 +33,7 @@ pub enum PlanError {
 impl PlanError {
     /// A value that cannot be used.
     #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
-    pub(crate) fn invalid(
+    pub fn invalid(
         option: &'static str,
         value: impl ToString,
         problem: impl Into<String>,
@@ -44,11 +44,8 @@ impl PlanError {
     }
 
     /// A value that was not given.
-    pub(crate) const fn missing(
-        option: &'static str,
-        reason: &'static str,
-        fix: &'static str,
-    ) -> Self {
+    #[must_use]
+    pub const fn missing(option: &'static str, reason: &'static str, fix: &'static str) -> Self {
         Self::Missing { option, reason, fix }
     }
 }

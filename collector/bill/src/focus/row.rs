@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
+use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 
 use self::Column::{Cost, Hours, Map, Range, Text, Time};
@@ -42,22 +43,13 @@ struct Context<'a> {
     tags: &'a BTreeMap<String, String>,
 }
 
-/// How a GPU is paid for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Plan {
-    OnDemand,
-    Spot,
-    Reserved,
-    Owned,
-}
-
 /// The columns, in the order of their names, then our own.
 #[expect(
     clippy::redundant_closure_for_method_calls,
     reason = "a method has the lifetime of its context, and a column takes any"
 )]
 const COLUMNS: [(&str, Column); 63] = [
-    ("BilledCost", Cost(|it| if it.plan.is_prepaid() { NanoUsd::ZERO } else { it.cost })),
+    ("BilledCost", Cost(|it| if it.plan.is_committed() { NanoUsd::ZERO } else { it.cost })),
     (
         "BillingAccountId",
         Text(|it| it.attribute("cloud.account.id").unwrap_or(NOT_REPORTED).to_owned()),
@@ -68,17 +60,17 @@ const COLUMNS: [(&str, Column); 63] = [
     ),
     ("BillingAccountType", Text(|_| "Account".to_owned())),
     ("BillingCurrency", Text(|_| "USD".to_owned())),
-    ("BillingPeriodEnd", Time(|it| it.month(1))),
-    ("BillingPeriodStart", Time(|it| it.month(0))),
+    ("BillingPeriodEnd", Time(|it| it.month(true))),
+    ("BillingPeriodStart", Time(|it| it.month(false))),
     ("ChargeCategory", Text(|_| "Usage".to_owned())),
     ("ChargeClass", Text(|_| String::new())),
-    ("ChargeDescription", Text(|it| format!("GPU time, {}, {}", it.model(), it.plan.name()))),
+    ("ChargeDescription", Text(|it| format!("GPU time, {}, {}", it.model(), it.plan_name()))),
     ("ChargeFrequency", Text(|_| "Usage-Based".to_owned())),
     ("ChargePeriodEnd", Time(|it| it.period.end)),
     ("ChargePeriodStart", Time(|it| it.period.start)),
     ("CommitmentDiscountCategory", Text(|it| it.if_reserved(|_| "Usage".to_owned()))),
     ("CommitmentDiscountId", Text(|it| it.if_reserved(Context::sku_price))),
-    ("CommitmentDiscountName", Text(|it| it.if_reserved(|it| it.plan_name().to_owned()))),
+    ("CommitmentDiscountName", Text(|it| it.if_reserved(|it| it.plan.as_str().to_owned()))),
     ("CommitmentDiscountQuantity", Hours(|it| it.is_reserved().then(|| it.period.length()))),
     ("CommitmentDiscountStatus", Text(|it| it.if_reserved(|_| "Used".to_owned()))),
     ("CommitmentDiscountType", Text(|it| it.if_reserved(|_| "Reservation".to_owned()))),
@@ -91,7 +83,7 @@ const COLUMNS: [(&str, Column); 63] = [
     ("InvoiceIssuerName", Text(|it| it.provider().to_owned())),
     ("ListCost", Cost(|it| it.cost)),
     ("ListUnitPrice", Cost(|it| it.unit_price())),
-    ("PricingCategory", Text(|it| it.plan.pricing_category().to_owned())),
+    ("PricingCategory", Text(|it| it.pricing_category().to_owned())),
     ("PricingQuantity", Hours(|it| Some(it.period.length()))),
     ("PricingUnit", Text(|_| HOURS.to_owned())),
     ("ProviderName", Text(|it| it.provider().to_owned())),
@@ -140,7 +132,8 @@ pub(super) fn values<'a>(
     period: &'a Period,
     tags: &'a BTreeMap<String, String>,
 ) -> [Value<'a>; COLUMNS.len()] {
-    let plan = Plan::of(gpu.price.as_ref());
+    let plan = gpu.price.as_ref().and_then(|price| price.plan.as_deref()?.parse().ok());
+    let plan = plan.unwrap_or(Plan::OnDemand);
     let cost = period.accounts.cost_of(&Account::ALL);
     let context = Context { report, gpu, period, plan, cost, tags };
     COLUMNS.map(|(_, column)| column.value(&context))
@@ -164,40 +157,6 @@ impl Column {
             Hours(time) => Value::Decimal(time(context).map(Decimal::hours)),
             Time(at) => Value::Time(at(context)),
             Map(map) => Value::Map(map(context)),
-        }
-    }
-}
-
-impl Plan {
-    fn of(price: Option<&Price>) -> Self {
-        match price.and_then(|price| price.plan.as_deref()) {
-            Some("spot") => Self::Spot,
-            Some("reserved_1y" | "reserved_3y") => Self::Reserved,
-            Some("owned") => Self::Owned,
-            _ => Self::OnDemand,
-        }
-    }
-
-    /// Whether it is paid for in advance.
-    const fn is_prepaid(self) -> bool {
-        matches!(self, Self::Reserved | Self::Owned)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::OnDemand => "on demand",
-            Self::Spot => "spot",
-            Self::Reserved => "reserved",
-            Self::Owned => "owned",
-        }
-    }
-
-    const fn pricing_category(self) -> &'static str {
-        match self {
-            Self::OnDemand => "Standard",
-            Self::Spot => "Dynamic",
-            Self::Reserved => "Committed",
-            Self::Owned => "Other",
         }
     }
 }
@@ -230,12 +189,26 @@ impl Context<'_> {
         priced.or_else(|| self.attribute("host.type"))
     }
 
-    fn plan_name(&self) -> &str {
-        self.price().and_then(|price| price.plan.as_deref()).unwrap_or_default()
+    const fn plan_name(&self) -> &'static str {
+        match self.plan {
+            Plan::OnDemand => "on demand",
+            Plan::Spot => "spot",
+            Plan::Reserved1y | Plan::Reserved3y => "reserved",
+            Plan::Owned => "owned",
+        }
     }
 
-    fn is_reserved(&self) -> bool {
-        self.plan == Plan::Reserved
+    const fn pricing_category(&self) -> &'static str {
+        match self.plan {
+            Plan::OnDemand => "Standard",
+            Plan::Spot => "Dynamic",
+            Plan::Reserved1y | Plan::Reserved3y => "Committed",
+            Plan::Owned => "Other",
+        }
+    }
+
+    const fn is_reserved(&self) -> bool {
+        matches!(self.plan, Plan::Reserved1y | Plan::Reserved3y)
     }
 
     fn if_reserved(&self, value: impl Fn(&Self) -> String) -> String {
@@ -257,9 +230,8 @@ impl Context<'_> {
     }
 
     fn sku_price(&self) -> String {
-        let plan = if self.plan_name().is_empty() { "on_demand" } else { self.plan_name() };
         let region = if self.region().is_empty() { NOT_REPORTED } else { self.region() };
-        format!("{}/{region}/{plan}", self.sku())
+        format!("{}/{region}/{}", self.sku(), self.plan)
     }
 
     fn sku_details(&self) -> String {
@@ -295,9 +267,9 @@ impl Context<'_> {
         self.period.utilized_usd.map_or(NanoUsd::ZERO, |Usd(utilized)| utilized)
     }
 
-    /// The start of the month of the period, or of a later one.
-    fn month(&self, later: u32) -> Timestamp {
-        month(self.period.start, later).unwrap_or(self.period.end)
+    /// The start of the month of the period, or of the month after it.
+    fn month(&self, is_next: bool) -> Timestamp {
+        month(self.period.start, is_next).unwrap_or(self.period.end)
     }
 
     /// The cost at the lowest and at the highest price of an estimate.

@@ -56,16 +56,8 @@ pub struct ShowPricesArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
 
-    /// Provider, like aws.
-    #[arg(long, value_name = "NAME")]
-    pub provider: Option<String>,
-
-    /// Region, like us-east-1.
-    #[arg(long, value_name = "NAME")]
-    pub region: Option<String>,
-
     #[command(flatten)]
-    pub book: BookArgs,
+    pub list: ListArgs,
 }
 
 /// `phasemeter prices import`.

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::error::CommandError;
 use super::plan;
 use super::today::today;
-use crate::cli::{Cloud, Format, ImportArgs, PricesCommand};
+use crate::cli::{BookArgs, Cloud, Format, ImportArgs, ListArgs, PricesCommand};
 use crate::price_import::{Imported, read_aws, read_aws_json, read_azure, read_gcp};
 use crate::pricing::book_file::{self, BookFileError};
 
@@ -26,19 +26,17 @@ const LISTED: usize = 8;
 pub(super) fn run(command: PricesCommand) -> Result<(), CommandError> {
     let (question, format, worksheet): (_, Format, Worksheet) = match command {
         PricesCommand::List(args) => {
-            let book = book_file::load(&args.book.prices)?;
-            let filter = Filter { provider: args.provider, region: args.region, name: None };
-            ("prices list", args.book.format, list(&book, &filter, today())?)
+            let ListArgs { provider, region, book: BookArgs { prices, format } } = args;
+            let filter = Filter { provider, region, name: None };
+            ("prices list", format, list(&book_file::load(&prices)?, &filter, today())?)
         }
         PricesCommand::Show(args) => {
-            let book = book_file::load(&args.book.prices)?;
-            let name = Some(args.name);
-            let filter = Filter { provider: args.provider, region: args.region, name };
-            ("prices show", args.book.format, show(&book, &filter, today())?)
+            let ListArgs { provider, region, book: BookArgs { prices, format } } = args.list;
+            let filter = Filter { provider, region, name: Some(args.name) };
+            ("prices show", format, show(&book_file::load(&prices)?, &filter, today())?)
         }
         PricesCommand::Age(args) => {
-            let book = book_file::load(&args.book.prices)?;
-            ("prices age", args.book.format, age(&book, today()))
+            ("prices age", args.book.format, age(&book_file::load(&args.book.prices)?, today()))
         }
         PricesCommand::Diff(args) => {
             let names = [&args.before, &args.after].map(|path| path.display().to_string());

@@ -29,11 +29,11 @@ pub(super) fn request(args: CapacityArgs, prices: &mut Prices) -> Result<Request
             Demand::Offline { per_day, window, windows: args.windows }
         }
         (None, None, None) => {
-            return Err(PlanError::Missing {
-                option: "demand",
-                reason: "the number of GPUs depends on it",
-                fix: "give --demand, --by-hour, or --per-day with --window",
-            }
+            return Err(PlanError::missing(
+                "demand",
+                "the number of GPUs depends on it",
+                "give --demand, --by-hour, or --per-day with --window",
+            )
             .into());
         }
     };
@@ -78,11 +78,11 @@ struct Profile {
 
 /// The demand by hour of the day of a report: its work by hour, else its utilization.
 fn profile(from: Option<&Path>, report: Option<&Measured>) -> Result<Profile, CommandError> {
-    let report = report.ok_or(PlanError::Missing {
-        option: "from",
-        reason: "--by-hour without a list takes the hours of a report",
-        fix: "give --from, or a list like 20,5,80,400",
-    })?;
+    let report = report.ok_or(PlanError::missing(
+        "from",
+        "--by-hour without a list takes the hours of a report",
+        "give --from, or a list like 20,5,80,400",
+    ))?;
     let (unit, rates) = match report.work_rates() {
         Some((unit, rates)) => (Some(unit.to_owned()), rates),
         None => {

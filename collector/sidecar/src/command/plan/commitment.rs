@@ -25,12 +25,12 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
     };
     let gpus = args.gpu_count.or_else(|| Some(report.as_ref()?.gpus.len() as u64)).unwrap_or(1);
     if !(1..=MAX_GPUS).contains(&gpus) {
-        return Err(PlanError::Invalid {
-            option: "gpu-count",
-            value: gpus.to_string(),
-            problem: "not a number of GPUs".to_owned(),
-            fix: "give 1 to 100000".to_owned(),
-        }
+        return Err(PlanError::invalid(
+            "gpu-count",
+            gpus,
+            "not a number of GPUs",
+            "give 1 to 100000",
+        )
         .into());
     }
     let model = args.gpu.as_deref();
@@ -46,11 +46,11 @@ pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Reque
         Some(rate) => Some(rate),
         None => prices.unquoted(&args.price, model, report.as_ref())?,
     };
-    let on_demand = on_demand.ok_or(PlanError::Missing {
-        option: "price",
-        reason: "plans are compared with the price on demand",
-        fix: "give --price, --gpu or --instance-type",
-    })?;
+    let on_demand = on_demand.ok_or(PlanError::missing(
+        "price",
+        "plans are compared with the price on demand",
+        "give --price, --gpu or --instance-type",
+    ))?;
     let model = model.or_else(|| report.as_ref()?.model());
     // Other prices are those of the same place: what another provider charges is not for these instances.
     let place = placed_as(&args.price, report.as_ref());
@@ -106,11 +106,11 @@ fn placed_as(args: &PlanPriceArgs, report: Option<&Measured>) -> PlanPriceArgs {
 
 /// The GPUs in use in each hour of a report.
 fn used_by_hour(from: Option<&Path>, report: Option<&Measured>) -> Result<Vec<u64>, CommandError> {
-    let report = report.ok_or(PlanError::Missing {
-        option: "from",
-        reason: "--by-hour without a list takes the hours of a report",
-        fix: "give --from, or a list like 2,2,8,8",
-    })?;
+    let report = report.ok_or(PlanError::missing(
+        "from",
+        "--by-hour without a list takes the hours of a report",
+        "give --from, or a list like 2,2,8,8",
+    ))?;
     let hours: Vec<u64> = report.hours().into_values().map(|hour| hour.in_use).collect();
     if hours.iter().all(|&gpus| gpus == 0) {
         let fix = "give the report of a run with work, or --by-hour a list like 2,2,8,8";

@@ -86,16 +86,17 @@ fn candidates(names: &[String]) -> Result<Vec<Candidate>, CommandError> {
         };
         return Ok(sizes.into_iter().map(candidate).collect());
     }
-    let each = names.iter().map(|name| {
-        let memory = specs(name)?.memory.ok_or_else(|| PlanError::Invalid {
-            option: "gpu",
-            value: name.clone(),
-            problem: "its memory is unknown".to_owned(),
-            fix: "name another GPU".to_owned(),
-        })?;
-        Ok(Candidate { name: name.clone(), memory: Size(memory.get()) })
-    });
+    let each =
+        names.iter().map(|name| Ok(Candidate { name: name.clone(), memory: memory_of(name)? }));
     each.collect()
+}
+
+/// The memory of a model.
+pub(super) fn memory_of(model: &str) -> Result<Size, PlanError> {
+    let memory = specs(model)?.memory.map(|memory| Size(memory.get()));
+    memory.ok_or_else(|| {
+        PlanError::invalid("gpu", model, "its memory is unknown", "name another GPU")
+    })
 }
 
 /// The specifications of a model.
@@ -109,12 +110,7 @@ pub(super) fn specs(model: &str) -> Result<GpuSpecs, PlanError> {
         } else {
             format!("use {}", similar.join(" or "))
         };
-        PlanError::Invalid {
-            option: "gpu",
-            value: model.to_owned(),
-            problem: "unknown GPU model".to_owned(),
-            fix,
-        }
+        PlanError::invalid("gpu", model, "unknown GPU model", fix)
     })
 }
 

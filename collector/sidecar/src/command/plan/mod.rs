@@ -24,41 +24,39 @@ use crate::report::text::use_color;
 /// Solves a question and writes the result.
 pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {
     let mut prices = Prices::today();
-    let (question, output, worksheet) = match command {
+    let (question, format, worksheet) = match command {
         PlanCommand::Memory(args) => {
-            let output = args.output.clone();
-            ("memory", output, memory::request(&args)?.compute()?.worksheet())
+            ("memory", args.output.format, memory::request(&args)?.compute()?.worksheet())
         }
         PlanCommand::Capacity(args) => {
-            let output = args.output.clone();
-            ("capacity", output, capacity::request(args, &mut prices)?.compute()?.worksheet())
+            let format = args.output.format;
+            ("capacity", format, capacity::request(args, &mut prices)?.compute()?.worksheet())
         }
         PlanCommand::Commitment(args) => {
-            let output = args.output.clone();
-            ("commitment", output, commitment::request(*args, &mut prices)?.compare()?.worksheet())
+            let format = args.output.format;
+            ("commitment", format, commitment::request(*args, &mut prices)?.compare()?.worksheet())
         }
         PlanCommand::Own(args) => {
-            let output = args.output.clone();
-            ("own", output, own::request(&args, &mut prices)?.compute()?.worksheet())
+            let request = own::request(&args, &mut prices)?;
+            ("own", args.output.format, request.compute()?.worksheet())
         }
         PlanCommand::Spot(args) => {
-            let output = args.output.clone();
-            ("spot", output, spot::request(&args, &mut prices)?.compute()?.worksheet())
+            let request = spot::request(&args, &mut prices)?;
+            ("spot", args.output.format, request.compute()?.worksheet())
         }
         PlanCommand::Sharing(args) => {
-            let output = args.output.clone();
-            ("sharing", output, sharing::request(args, &mut prices)?.compute()?.worksheet())
+            let format = args.output.format;
+            ("sharing", format, sharing::request(args, &mut prices)?.compute()?.worksheet())
         }
         PlanCommand::Batching(args) => {
-            let output = args.output.clone();
-            ("batching", output, batching::request(&args)?.compute()?.worksheet())
+            ("batching", args.output.format, batching::request(&args)?.compute()?.worksheet())
         }
         PlanCommand::Select(args) => {
-            let output = args.output.clone();
-            ("select", output, select::request(args, &mut prices)?.compute()?.worksheet())
+            let format = args.output.format;
+            ("select", format, select::request(args, &mut prices)?.compute()?.worksheet())
         }
     };
-    report(question, worksheet, prices.used(), output.format)
+    report(question, worksheet, prices.used(), format)
 }
 
 /// Writes a result to standard output. A closed pipe is not an error.

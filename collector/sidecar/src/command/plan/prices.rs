@@ -53,11 +53,11 @@ impl Prices {
         }
         let of_type = || self.gpu_of(args.instance_type.as_deref());
         let model = model.or_else(|| measured?.model()).map(str::to_owned).or_else(of_type);
-        let model = model.ok_or(PlanError::Missing {
-            option: "gpu",
-            reason: "a pricing policy is asked for the price of a model",
-            fix: "give --gpu or --instance-type",
-        })?;
+        let model = model.ok_or(PlanError::missing(
+            "gpu",
+            "a pricing policy is asked for the price of a model",
+            "give --gpu or --instance-type",
+        ))?;
         let PricerArgs { policy_files: files, policy_settings: settings } = args.pricers.clone();
         let policies = PolicyArgs { files, settings, ..PolicyArgs::default() };
         let manager = policies::open(&policies, Evaluations::Once)?;

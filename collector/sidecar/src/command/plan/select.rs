@@ -26,12 +26,12 @@ pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, 
         offers.push(offer(arg, prices)?);
     }
     if let Some(intensity) = args.intensity.filter(|it| !it.is_finite() || *it <= 0.0) {
-        return Err(PlanError::Invalid {
-            option: "intensity",
-            value: intensity.to_string(),
-            problem: "not FLOP per byte".to_owned(),
-            fix: "give a number above 0, like 50".to_owned(),
-        }
+        return Err(PlanError::invalid(
+            "intensity",
+            intensity,
+            "not FLOP per byte",
+            "give a number above 0, like 50",
+        )
         .into());
     }
     Ok(Request {
@@ -74,11 +74,13 @@ fn offer(arg: OfferArg, prices: &mut Prices) -> Result<Offer, CommandError> {
         pricers: PricerArgs::default(),
     };
     let price: Option<Rate> = prices.on_demand(&lookup, model.as_deref(), None)?;
-    let price = price.ok_or_else(|| PlanError::Invalid {
-        option: "offer",
-        value: name.clone(),
-        problem: "its price is unknown".to_owned(),
-        fix: "add price=USD, gpu=MODEL or instance-type=NAME".to_owned(),
+    let price = price.ok_or_else(|| {
+        PlanError::invalid(
+            "offer",
+            &name,
+            "its price is unknown",
+            "add price=USD, gpu=MODEL or instance-type=NAME",
+        )
     })?;
     let specs = model.as_deref().and_then(GpuSpecs::of);
     Ok(Offer { name, specs, gpus: arg.count, price, throughput: arg.throughput })

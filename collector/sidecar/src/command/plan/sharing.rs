@@ -5,7 +5,7 @@ use phasemeter_plan::sharing::{Request, Workload};
 use phasemeter_plan::units::Size;
 
 use super::super::error::CommandError;
-use super::memory::specs;
+use super::memory::memory_of;
 use super::own::ratio;
 use super::prices::Prices;
 use super::{lacks, measured};
@@ -21,12 +21,7 @@ pub(super) fn request(args: SharingArgs, prices: &mut Prices) -> Result<Request,
     let report = measured(from)?;
     let model = args.gpu.clone().or_else(|| Some(report.as_ref()?.model()?.to_owned()));
     let model = model.ok_or_else(|| lacks(from, "single model of its GPUs", "give --gpu"))?;
-    let memory = specs(&model)?.memory.ok_or_else(|| PlanError::Invalid {
-        option: "gpu",
-        value: model.clone(),
-        problem: "its memory is unknown".to_owned(),
-        fix: "name another GPU".to_owned(),
-    })?;
+    let memory = memory_of(&model)?;
     let workloads = match (&report, args.workloads.is_empty() && args.partition.is_empty()) {
         (Some(report), true) => measured_workloads(report).ok_or_else(|| {
             lacks(
@@ -40,7 +35,7 @@ pub(super) fn request(args: SharingArgs, prices: &mut Prices) -> Result<Request,
     let price = prices.on_demand(&args.price, Some(&model), report.as_ref())?;
     Ok(Request {
         model,
-        memory: Size(memory.get()),
+        memory,
         workloads,
         headroom: args.headroom,
         target: args.target,
@@ -66,12 +61,12 @@ fn given(args: &SharingArgs) -> Result<Vec<Workload>, PlanError> {
     let mut workloads = Vec::new();
     for it in &args.workloads {
         if it.count > MAX_COUNT {
-            return Err(PlanError::Invalid {
-                option: "workload",
-                value: it.name.clone(),
-                problem: format!("count={} is too many", it.count),
-                fix: format!("give at most {MAX_COUNT}"),
-            });
+            return Err(PlanError::invalid(
+                "workload",
+                &it.name,
+                format!("count={} is too many", it.count),
+                format!("give at most {MAX_COUNT}"),
+            ));
         }
         let name = |number: u64| {
             if it.count == 1 { it.name.clone() } else { format!("{}-{number}", it.name) }

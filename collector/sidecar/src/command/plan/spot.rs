@@ -12,12 +12,12 @@ use crate::cli::SpotArgs;
 
 pub(super) fn request(args: &SpotArgs, prices: &mut Prices) -> Result<Request, CommandError> {
     if args.no_checkpoints {
-        return Err(PlanError::Invalid {
-            option: "no-checkpoints",
-            value: "given".to_owned(),
-            problem: "an interruption would repeat the whole job".to_owned(),
-            fix: "save checkpoints, or use capacity that is not interrupted".to_owned(),
-        }
+        return Err(PlanError::invalid(
+            "no-checkpoints",
+            "given",
+            "an interruption would repeat the whole job",
+            "save checkpoints, or use capacity that is not interrupted",
+        )
         .into());
     }
     prices.read(&args.price.prices)?;
@@ -30,11 +30,11 @@ pub(super) fn request(args: &SpotArgs, prices: &mut Prices) -> Result<Request, C
         (None, None) => {
             let listed =
                 prices.listed(&args.price, model, Plan::Spot, "--discount or --spot-price")?;
-            let listed = listed.ok_or(PlanError::Missing {
-                option: "discount",
-                reason: "the saving depends on the price of spot",
-                fix: "give --discount, --spot-price, --gpu or --instance-type",
-            })?;
+            let listed = listed.ok_or(PlanError::missing(
+                "discount",
+                "the saving depends on the price of spot",
+                "give --discount, --spot-price, --gpu or --instance-type",
+            ))?;
             prices.note("spot price", &listed);
             Spot::Price(listed.rate)
         }
@@ -48,10 +48,12 @@ fn interruptions(args: &SpotArgs) -> Result<Interruptions, PlanError> {
     if let Some(redone) = args.redone {
         return Ok(Interruptions::Redone(redone));
     }
-    let missing = |option| PlanError::Missing {
-        option,
-        reason: "interruptions repeat work",
-        fix: "give --interval, --restart and --mean-time, or --redone as measured",
+    let missing = |option| {
+        PlanError::missing(
+            option,
+            "interruptions repeat work",
+            "give --interval, --restart and --mean-time, or --redone as measured",
+        )
     };
     Ok(Interruptions::Checkpoints {
         interval: args.interval.ok_or_else(|| missing("interval"))?,
