@@ -2,7 +2,7 @@
 //!
 //! Accounts stay integers; a mean is a float.
 
-use crate::series::{POINTS, Point, Quantity, Series};
+use crate::series::{POINTS, Point, Recorded, Series};
 use crate::units::{Nanos, PPM, Timestamp};
 
 /// The time grid of columns: points begin at `start` and every `step` from there.
@@ -58,16 +58,16 @@ impl Columns {
     #[must_use]
     pub fn of(series: &Series, grid: &Grid) -> Self {
         Self {
-            utilization: column(series, Quantity::Utilization, grid, f64::from(PPM)),
-            power: column(series, Quantity::Power, grid, 1_000.0),
-            memory: column(series, Quantity::Memory, grid, 1.0),
+            utilization: column(series, Recorded::Utilization, grid, f64::from(PPM)),
+            power: column(series, Recorded::Power, grid, 1_000.0),
+            memory: column(series, Recorded::Memory, grid, 1.0),
         }
     }
 }
 
 /// `unit`: units of the quantity per unit of the column.
 #[expect(clippy::cast_precision_loss, reason = "means for evaluation, not for accounts")]
-fn column(series: &Series, quantity: Quantity, grid: &Grid, unit: f64) -> Vec<f64> {
+fn column(series: &Series, quantity: Recorded, grid: &Grid, unit: f64) -> Vec<f64> {
     let mut points = series.points(quantity).peekable();
     if points.peek().is_none() {
         return Vec::new();
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn unobserved_point_is_nan_and_missing_quantity_is_empty() {
         let mut series = Series::new(at(10));
-        series.record(Quantity::Utilization, at(10), at(12), 250_000);
-        series.record(Quantity::Utilization, at(13), at(14), 1_000_000);
-        series.record(Quantity::Power, at(12), at(13), 300_500);
+        series.record(Recorded::Utilization, at(10), at(12), 250_000);
+        series.record(Recorded::Utilization, at(13), at(14), 1_000_000);
+        series.record(Recorded::Power, at(12), at(13), 300_500);
         let grid = Grid::over(at(10), at(15), [&series]);
         assert_eq!(grid, Grid { start: at(10), step: Nanos::SECOND, points: 5 });
         let columns = Columns::of(&series, &grid);
@@ -131,7 +131,7 @@ mod tests {
                     let mut series = Series::new(at(from));
                     for second in from..from + length {
                         let (from, to) = (at(second), at(second + 1));
-                        series.record(Quantity::Memory, from, to, value(second));
+                        series.record(Recorded::Memory, from, to, value(second));
                     }
                     series
                 })

@@ -4,15 +4,18 @@
 
 use std::fmt;
 
-use crate::units::{Bytes, Celsius, Milliwatts, Timestamp, Utilization};
+use crate::quantity::Quantity;
+use crate::units::{Timestamp, Utilization};
 
 /// One device metric at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMetric {
     /// When the value was true; for a mean, the end of its interval.
     pub at: Timestamp,
-    /// What was measured.
+    /// The GPU, or a component of it.
     pub component: Component,
+    /// What was measured of it.
+    pub quantity: Quantity,
     /// The value.
     pub value: DeviceValue,
 }
@@ -68,137 +71,16 @@ impl fmt::Display for MigId {
 /// The value of a device metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceValue {
-    /// The mean activity of an engine over an interval.
-    Activity {
-        /// The engine.
-        engine: Engine,
+    /// The mean of a share over an interval.
+    Mean {
         /// Start of the interval; it ends at [`DeviceMetric::at`].
         from: Timestamp,
-        /// The share of the interval, or of the engine's capacity, in use.
-        mean: Utilization,
+        /// The share of the interval, or of a capacity, in use.
+        share: Utilization,
     },
-    /// A cumulative counter. Its zero is arbitrary: only its increase has a meaning.
-    Count {
-        /// The counter.
-        counter: Counter,
-        /// Its value, in the counter's unit.
-        total: u64,
-    },
-    /// Remapping of faulty memory rows (`NVML_FI_DEV_REMAPPED_…`).
-    RowRemapping {
-        /// Rows are remapped at the next reset of the GPU.
-        pending: bool,
-        /// A row could not be remapped.
-        failed: bool,
-    },
-    /// An instantaneous value.
-    Gauge(Gauge),
-    /// The power limit in force, until the next value (`nvmlDeviceGetEnforcedPowerLimit`).
-    PowerLimit(Milliwatts),
-}
-
-/// An instantaneous value of a GPU or component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gauge {
-    /// The temperature of a GPU's memory (`NVML_FI_DEV_MEMORY_TEMP`).
-    MemoryTemperature(Celsius),
-    /// The speed of a fan in percent of its maximum (`nvmlDeviceGetFanSpeed_v2`). It can exceed 100.
-    FanSpeed(u32),
-    /// The memory of a MIG instance (`nvmlDeviceGetMemoryInfo`).
-    Memory {
-        /// In use.
-        used: Bytes,
-        /// Its size.
-        total: Bytes,
-    },
-}
-
-/// A part of a GPU whose activity the driver reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Engine {
-    /// Streaming multiprocessors with at least one warp (GPM `SmUtil`).
-    Sm,
-    /// Tensor cores (GPM `AnyTensorUtil`).
-    Tensor,
-    /// Memory bandwidth (GPM `DramBwUtil`).
-    Dram,
-    /// The video encoder (`nvmlDeviceGetEncoderUtilization`).
-    Encoder,
-    /// The video decoder (`nvmlDeviceGetDecoderUtilization`).
-    Decoder,
-}
-
-/// A cumulative counter of the driver (`nvmlDeviceGetFieldValues`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Counter {
-    /// Nanoseconds of reduced clocks because the power limit was reached.
-    PowerCap,
-    /// Nanoseconds of clocks reduced to those of other GPUs.
-    SyncBoost,
-    /// Nanoseconds of clocks that the driver reduced because of heat.
-    SoftwareThermal,
-    /// Nanoseconds of clocks that the hardware reduced because of heat.
-    HardwareThermal,
-    /// Nanoseconds of clocks reduced by a signal from the power supply.
-    PowerBrake,
-    /// Bytes received over a link.
-    Received,
-    /// Bytes transmitted over a link.
-    Transmitted,
-    /// Corrected memory errors.
-    Corrected,
-    /// Uncorrected memory errors.
-    Uncorrected,
-    /// Packets that a link transmitted again.
-    Replays,
-    /// Recoveries of a link from an error.
-    Recoveries,
-    /// Packets with an invalid checksum that a link received.
-    CrcErrors,
-}
-
-impl Counter {
-    /// Every counter.
-    pub const ALL: [Self; 12] = [
-        Self::PowerCap,
-        Self::SyncBoost,
-        Self::SoftwareThermal,
-        Self::HardwareThermal,
-        Self::PowerBrake,
-        Self::Received,
-        Self::Transmitted,
-        Self::Corrected,
-        Self::Uncorrected,
-        Self::Replays,
-        Self::Recoveries,
-        Self::CrcErrors,
-    ];
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mig_id_reads_back_as_written() {
-        let text = "MIG-4b9c1bd5-0e1f-5a2b-8c3d-00000000007f";
-        assert_eq!(MigId::parse(text).map(|id| id.to_string()).as_deref(), Some(text));
-    }
-
-    #[test]
-    fn invalid_mig_id_is_rejected() {
-        for text in [
-            "",
-            "MIG-",
-            "GPU-4b9c1bd5-0e1f-5a2b-8c3d-00000000007f",
-            // Before driver 470.
-            "MIG-GPU-4b9c1bd5-0e1f-5a2b-8c3d-00000000007f/1/0",
-            "MIG-4b9c1bd50e1f-5a2b-8c3d--00000000007f",
-            "MIG-4b9c1bd5-0e1f-5a2b-8c3d-00000000007",
-            "MIG-+b9c1bd5-0e1f-5a2b-8c3d-00000000007f",
-            "MIG-4b9c1bd5-0e1f-5a2b-8c3d-0000000000é",
-        ] {
-            assert_eq!(MigId::parse(text), None, "{text}");
-        }
-    }
+    /// A cumulative counter: of a share nanoseconds, of a rate bytes, otherwise a number. Its zero is arbitrary: only
+    /// its increase has a meaning.
+    Total(u64),
+    /// The value at an instant, in the unit of the quantity and within its range.
+    Now(i64),
 }

@@ -1,143 +1,19 @@
 //! Values of a GPU that only some sources have: activity of its engines, reasons for reduced clocks,
 //! fan, PCIe link, memory errors. A reading carries them in a byte each.
 
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::Quantity;
 use crate::units::{PPM, Utilization};
-
-/// One of these values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeviceColumn {
-    /// Share of the time in which memory was read or written (`utilization.memory`).
-    MemoryUtilization,
-    /// Use of the video encoder (`utilization.encoder`).
-    Encoder,
-    /// Use of the video decoder (`utilization.decoder`).
-    Decoder,
-    /// Fan speed, relative to its maximum (`fan.speed`).
-    Fan,
-    /// Multiprocessors with at least one warp.
-    Sm,
-    /// Time in which the graphics or compute engine worked.
-    GrEngine,
-    /// Tensor cores.
-    Tensor,
-    /// Memory bandwidth.
-    Dram,
-    /// Bandwidth of the NVLink links.
-    NvLink,
-    /// Bandwidth of the PCIe link, of both directions together.
-    Pcie,
-    /// Current generation of the PCIe link.
-    PcieGeneration,
-    /// Current lanes of the PCIe link.
-    PcieWidth,
-    /// Maximum lanes of the PCIe link.
-    PcieMaxWidth,
-    /// Uncorrected memory errors since the driver was loaded (`ecc.errors.uncorrected.volatile.total`).
-    MemoryErrors,
-    /// Clocks reduced because the power limit was reached.
-    PowerCap,
-    /// Clocks reduced to those of other GPUs.
-    SyncBoost,
-    /// Clocks that the driver reduced because of heat.
-    SoftwareThermal,
-    /// Clocks that the hardware reduced because of heat.
-    HardwareThermal,
-    /// Clocks reduced by a signal from the power supply.
-    PowerBrake,
-}
 
 /// Values of shares are kept in steps of half a percent.
 const STEP: u32 = PPM / 200;
 
-impl DeviceColumn {
-    /// Number of columns.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// All columns.
-    pub const ALL: [Self; 19] = [
-        Self::MemoryUtilization,
-        Self::Encoder,
-        Self::Decoder,
-        Self::Fan,
-        Self::Sm,
-        Self::GrEngine,
-        Self::Tensor,
-        Self::Dram,
-        Self::NvLink,
-        Self::Pcie,
-        Self::PcieGeneration,
-        Self::PcieWidth,
-        Self::PcieMaxWidth,
-        Self::MemoryErrors,
-        Self::PowerCap,
-        Self::SyncBoost,
-        Self::SoftwareThermal,
-        Self::HardwareThermal,
-        Self::PowerBrake,
-    ];
-
-    /// The reasons for reduced clocks.
-    pub const THROTTLING: [Self; 5] = [
-        Self::PowerCap,
-        Self::SyncBoost,
-        Self::SoftwareThermal,
-        Self::HardwareThermal,
-        Self::PowerBrake,
-    ];
-
-    /// Whether it is a share, and not a number.
-    #[must_use]
-    pub const fn is_share(self) -> bool {
-        matches!(self.quantity().unit(), Unit::Ppm)
-    }
-
-    /// Whether its mean is that of the time in which the GPU worked: idle time does not show what
-    /// a job needs.
-    #[must_use]
-    pub const fn is_of_work(self) -> bool {
-        self.is_share() && !matches!(self, Self::Fan)
-    }
-
-    /// The quantity of its values.
-    #[must_use]
-    pub const fn quantity(self) -> Quantity {
-        match self {
-            Self::MemoryUtilization => Quantity::MemoryUtilization,
-            Self::Encoder => Quantity::Encoder,
-            Self::Decoder => Quantity::Decoder,
-            Self::Fan => Quantity::FanSpeed,
-            Self::Sm => Quantity::SmActivity,
-            Self::GrEngine => Quantity::GraphicsActivity,
-            Self::Tensor => Quantity::TensorActivity,
-            Self::Dram => Quantity::DramActivity,
-            Self::NvLink => Quantity::NvlinkActivity,
-            Self::Pcie => Quantity::PcieActivity,
-            Self::PcieGeneration => Quantity::PcieGeneration,
-            Self::PcieWidth => Quantity::PcieWidth,
-            Self::PcieMaxWidth => Quantity::PcieMaxWidth,
-            Self::MemoryErrors => Quantity::MemoryErrors,
-            Self::PowerCap
-            | Self::SyncBoost
-            | Self::SoftwareThermal
-            | Self::HardwareThermal
-            | Self::PowerBrake => Quantity::Throttling,
-        }
-    }
-
-    /// Whether it is of a video engine, which works beside kernels: utilization does not show its work.
-    const fn is_video(self) -> bool {
-        matches!(self, Self::Encoder | Self::Decoder)
-    }
-}
-
 /// The bit of each reason for reduced clocks.
-const EVENT_REASONS: [(DeviceColumn, u64); 5] = [
-    (DeviceColumn::PowerCap, 0x04),
-    (DeviceColumn::SyncBoost, 0x10),
-    (DeviceColumn::SoftwareThermal, 0x20),
-    (DeviceColumn::HardwareThermal, HEAT),
-    (DeviceColumn::PowerBrake, POWER_BRAKE),
+const EVENT_REASONS: [(Quantity, u64); 5] = [
+    (Quantity::PowerCap, 0x04),
+    (Quantity::SyncBoost, 0x10),
+    (Quantity::SoftwareThermal, 0x20),
+    (Quantity::HardwareThermal, HEAT),
+    (Quantity::PowerBrake, POWER_BRAKE),
 ];
 
 /// The bits of clocks that the hardware reduced: because of heat, because of the power supply, or either.
@@ -146,13 +22,13 @@ const POWER_BRAKE: u64 = 0x80;
 const HARDWARE_SLOWDOWN: u64 = 0x08;
 const HARDWARE: u64 = HARDWARE_SLOWDOWN | HEAT | POWER_BRAKE;
 
-/// The values of all columns: a missing one is `None`.
+/// The values of the kept quantities: a missing one is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceState([u8; DeviceColumn::COUNT]);
+pub struct DeviceState([u8; Quantity::KEPT]);
 
 impl DeviceState {
     /// All values missing.
-    pub const NONE: Self = Self([0; DeviceColumn::COUNT]);
+    pub const NONE: Self = Self([0; Quantity::KEPT]);
 
     /// Whether all values are missing.
     #[inline]
@@ -161,28 +37,30 @@ impl DeviceState {
         self.0 == Self::NONE.0
     }
 
-    /// The share in this column, rounded to half a percent.
+    /// A share, rounded to half a percent; the whole if it is more.
     #[must_use]
-    pub fn share(&self, column: DeviceColumn) -> Option<Utilization> {
-        self.steps(column).and_then(|steps| Utilization::from_ppm((steps * STEP).min(PPM)))
+    pub fn share(&self, quantity: Quantity) -> Option<Utilization> {
+        self.steps(quantity).and_then(|steps| Utilization::from_ppm((steps * STEP).min(PPM)))
     }
 
-    /// The number in this column.
+    /// A number.
     #[must_use]
-    pub fn number(&self, column: DeviceColumn) -> Option<u32> {
-        self.steps(column)
+    pub fn number(&self, quantity: Quantity) -> Option<u32> {
+        self.steps(quantity)
     }
 
-    /// Sets a share.
+    /// Sets a value in the unit of its quantity, if that is kept. A share above the whole is the whole; a number
+    /// above 254 is 254.
     #[inline]
-    pub fn set_share(&mut self, column: DeviceColumn, share: Option<Utilization>) {
-        self.set(column, share.map(|share| (share.ppm() + STEP / 2) / STEP));
-    }
-
-    /// Sets a number; one above 254 is 254.
-    #[inline]
-    pub fn set_number(&mut self, column: DeviceColumn, number: Option<u32>) {
-        self.set(column, number.map(|number| number.min(254)));
+    pub fn set(&mut self, quantity: Quantity, value: Option<u32>) {
+        let steps = |value: u32| match quantity.is_share() {
+            true => (value.min(PPM) + STEP / 2) / STEP,
+            false => value.min(254),
+        };
+        let kept = value.and_then(|value| u8::try_from(steps(value)).ok()?.checked_add(1));
+        if let Some(place) = self.0.get_mut(quantity.place()) {
+            *place = kept.unwrap_or_default();
+        }
     }
 
     /// Sets the reasons for reduced clocks that are active, as the bit mask of NVML and DCGM
@@ -191,8 +69,7 @@ impl DeviceState {
         // Older drivers have only the sum of the last two, which is mostly heat.
         let active = if active & HARDWARE == HARDWARE_SLOWDOWN { active | HEAT } else { active };
         for (reason, bit) in EVENT_REASONS {
-            let share = if active & bit == 0 { Utilization::ZERO } else { Utilization::FULL };
-            self.set_share(reason, Some(share));
+            self.set(reason, Some(if active & bit == 0 { 0 } else { PPM }));
         }
     }
 
@@ -208,20 +85,14 @@ impl DeviceState {
     }
 
     /// In half percents, or the number; 0 is missing, so that the default is.
-    pub(crate) fn steps(&self, column: DeviceColumn) -> Option<u32> {
-        self.0[column as usize].checked_sub(1).map(u32::from)
-    }
-
-    #[inline]
-    fn set(&mut self, column: DeviceColumn, value: Option<u32>) {
-        let value = value.and_then(|value| u8::try_from(value).ok()?.checked_add(1));
-        self.0[column as usize] = value.unwrap_or_default();
+    fn steps(&self, quantity: Quantity) -> Option<u32> {
+        self.0.get(quantity.place())?.checked_sub(1).map(u32::from)
     }
 }
 
-/// Means and maxima of the columns over readings.
+/// Means and maxima of the kept quantities over readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceMeans([Mean; DeviceColumn::COUNT]);
+pub struct DeviceMeans([Mean; Quantity::KEPT]);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mean {
@@ -234,9 +105,9 @@ impl DeviceMeans {
     /// Records the values of a reading; `works` is whether the GPU worked then.
     #[inline(never)]
     pub(crate) fn record(&mut self, state: &DeviceState, works: bool) {
-        for (column, mean) in DeviceColumn::ALL.into_iter().zip(&mut self.0) {
-            if let Some(value) = state.steps(column)
-                && (works || !column.is_of_work() || (column.is_video() && value > 0))
+        for (quantity, mean) in Quantity::kept().zip(&mut self.0) {
+            if let Some(value) = state.steps(quantity)
+                && (works || !is_of_work(quantity) || (is_video(quantity) && value > 0))
             {
                 mean.sum += u64::from(value);
                 mean.count += 1;
@@ -257,47 +128,62 @@ impl DeviceMeans {
     /// The mean: of shares 0–1; `None` without readings.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean for evaluation")]
-    pub fn mean(&self, column: DeviceColumn) -> Option<f64> {
-        let Mean { sum, count, .. } = self.0[column as usize];
-        (count > 0).then(|| sum as f64 / count as f64 / scale(column))
+    pub fn mean(&self, quantity: Quantity) -> Option<f64> {
+        let Mean { sum, count, .. } = *self.0.get(quantity.place())?;
+        (count > 0).then(|| sum as f64 / count as f64 / scale(quantity))
     }
 
     /// The maximum: of shares 0–1; `None` without readings.
     #[must_use]
-    pub fn max(&self, column: DeviceColumn) -> Option<f64> {
-        let Mean { count, max, .. } = self.0[column as usize];
-        (count > 0).then(|| f64::from(max) / scale(column))
+    pub fn max(&self, quantity: Quantity) -> Option<f64> {
+        let Mean { count, max, .. } = *self.0.get(quantity.place())?;
+        (count > 0).then(|| f64::from(max) / scale(quantity))
     }
 }
 
-fn scale(column: DeviceColumn) -> f64 {
-    if column.is_share() { f64::from(PPM / STEP) } else { 1.0 }
+/// Whether its mean is that of the time in which the GPU worked: idle time does not show what a job needs.
+const fn is_of_work(quantity: Quantity) -> bool {
+    quantity.is_share() && !matches!(quantity, Quantity::FanSpeed)
+}
+
+/// Whether it is of a video engine, which works beside kernels: utilization does not show its work.
+const fn is_video(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Encoder | Quantity::Decoder)
+}
+
+fn scale(quantity: Quantity) -> f64 {
+    if quantity.is_share() { f64::from(PPM / STEP) } else { 1.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn percent(percent: u32) -> Option<Utilization> {
-        Utilization::from_percent(percent)
+    const fn percent(percent: u32) -> u32 {
+        percent * 10_000
     }
 
     #[test]
     fn values_are_kept_and_missing_is_not_zero() {
         let mut state = DeviceState::NONE;
-        assert!(state.is_none() && state.share(DeviceColumn::Sm).is_none());
-        for (column, value) in DeviceColumn::ALL.into_iter().zip((0..).step_by(5)) {
-            state.set_share(column, percent(value));
+        assert!(state.is_none() && state.share(Quantity::SmActivity).is_none());
+        let shares = || Quantity::kept().filter(|it| it.is_share());
+        for (quantity, value) in shares().zip((0..).step_by(5)) {
+            state.set(quantity, Some(percent(value)));
         }
-        for (column, value) in DeviceColumn::ALL.into_iter().zip((0..).step_by(5)) {
-            assert_eq!(state.share(column), percent(value), "{column:?}");
+        for (quantity, value) in shares().zip((0..).step_by(5)) {
+            assert_eq!(state.share(quantity), Utilization::from_percent(value), "{quantity:?}");
         }
-        state.set_number(DeviceColumn::PcieWidth, Some(16));
-        assert_eq!(state.number(DeviceColumn::PcieWidth), Some(16));
-        state.set_number(DeviceColumn::PcieWidth, Some(300));
-        assert_eq!(state.number(DeviceColumn::PcieWidth), Some(254));
-        state.set_share(DeviceColumn::Sm, Utilization::from_ppm(123_456));
-        assert_eq!(state.share(DeviceColumn::Sm), Utilization::from_ppm(125_000));
+        state.set(Quantity::FanSpeed, Some(percent(104)));
+        assert_eq!(state.share(Quantity::FanSpeed), Some(Utilization::FULL));
+        state.set(Quantity::Temperature, Some(50));
+        assert_eq!(state.number(Quantity::Temperature), None, "it is not kept");
+        state.set(Quantity::PcieWidth, Some(16));
+        assert_eq!(state.number(Quantity::PcieWidth), Some(16));
+        state.set(Quantity::PcieWidth, Some(300));
+        assert_eq!(state.number(Quantity::PcieWidth), Some(254));
+        state.set(Quantity::SmActivity, Some(123_456));
+        assert_eq!(state.share(Quantity::SmActivity), Utilization::from_ppm(125_000));
     }
 
     #[test]
@@ -305,38 +191,38 @@ mod tests {
         let mut means = DeviceMeans::default();
         let mut record = |decoder, works| {
             let mut state = DeviceState::NONE;
-            state.set_share(DeviceColumn::Decoder, percent(decoder));
-            state.set_share(DeviceColumn::NvLink, percent(decoder));
+            state.set(Quantity::Decoder, Some(percent(decoder)));
+            state.set(Quantity::NvlinkActivity, Some(percent(decoder)));
             means.record(&state, works);
-            means.mean(DeviceColumn::Decoder)
+            means.mean(Quantity::Decoder)
         };
         assert_eq!(record(0, false), None, "it rests");
         assert_eq!(record(80, false), Some(0.8), "it decodes, without kernels");
         assert_eq!(record(40, true), Some(0.6));
         assert_eq!(record(0, true), Some(0.4), "the job does not need it");
-        assert_eq!(means.mean(DeviceColumn::NvLink), Some(0.2));
+        assert_eq!(means.mean(Quantity::NvlinkActivity), Some(0.2));
     }
 
     #[test]
     fn mean_of_activity_is_that_of_work() {
         let mut state = DeviceState::NONE;
-        state.set_share(DeviceColumn::Tensor, percent(40));
-        state.set_share(DeviceColumn::Fan, percent(40));
+        state.set(Quantity::TensorActivity, Some(percent(40)));
+        state.set(Quantity::FanSpeed, Some(percent(40)));
         let (mut means, idle) = (DeviceMeans::default(), DeviceState::NONE);
         means.record(&state, true);
         let before = means;
-        state.set_share(DeviceColumn::Tensor, percent(0));
-        state.set_share(DeviceColumn::Fan, percent(20));
+        state.set(Quantity::TensorActivity, Some(percent(0)));
+        state.set(Quantity::FanSpeed, Some(percent(20)));
         means.record(&state, false);
         means.record(&idle, true);
-        assert_eq!(means.mean(DeviceColumn::Tensor), Some(0.4));
-        assert_eq!(means.mean(DeviceColumn::Fan), Some(0.3));
-        assert_eq!(means.mean(DeviceColumn::Sm), None);
+        assert_eq!(means.mean(Quantity::TensorActivity), Some(0.4));
+        assert_eq!(means.mean(Quantity::FanSpeed), Some(0.3));
+        assert_eq!(means.mean(Quantity::SmActivity), None);
         let since = means.since(&before);
         assert_eq!(
-            (since.mean(DeviceColumn::Fan), since.max(DeviceColumn::Fan)),
+            (since.mean(Quantity::FanSpeed), since.max(Quantity::FanSpeed)),
             (Some(0.2), Some(0.4))
         );
-        assert_eq!(since.mean(DeviceColumn::Tensor), None);
+        assert_eq!(since.mean(Quantity::TensorActivity), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::device_metric::{Component, Counter, DeviceMetric, DeviceValue};
+use crate::device_metric::{Component, DeviceMetric, DeviceValue};
+use crate::quantity::Quantity;
 use crate::rise::Rise;
 use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
@@ -34,36 +35,28 @@ pub struct Traffic {
     until: Option<Timestamp>,
 }
 
-/// A link in one direction, whose rate a source measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkDirection {
-    /// PCIe, to the GPU.
-    PcieReceived,
-    /// PCIe, from the GPU.
-    PcieTransmitted,
-    /// All NVLink links, to the GPU.
-    NvLinkReceived,
-    /// All NVLink links, from the GPU.
-    NvLinkTransmitted,
-}
-
-impl LinkDirection {
-    /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::PcieReceived, Self::PcieTransmitted, Self::NvLinkReceived, Self::NvLinkTransmitted];
-}
+/// The directions of the links whose rates sources measure.
+const LINKS: [Quantity; 4] = [
+    Quantity::PcieReceived,
+    Quantity::PcieTransmitted,
+    Quantity::NvlinkReceived,
+    Quantity::NvlinkTransmitted,
+];
 
 /// Rates of the links of a GPU at an instant, in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkRates([Option<u64>; LinkDirection::ALL.len()]);
+pub struct LinkRates([Option<u64>; LINKS.len()]);
 
 impl LinkRates {
     /// No rate was measured.
-    pub const NONE: Self = Self([None; LinkDirection::ALL.len()]);
+    pub const NONE: Self = Self([None; LINKS.len()]);
 
-    /// Sets a rate.
-    pub fn set(&mut self, of: LinkDirection, bytes_per_second: u64) {
-        self.0[of as usize] = Some(bytes_per_second);
+    /// Sets a rate, if the quantity is that of a link.
+    pub fn set(&mut self, of: Quantity, bytes_per_second: u64) {
+        let place = LINKS.iter().position(|link| *link == of);
+        if let Some(rate) = place.and_then(|place| self.0.get_mut(place)) {
+            *rate = Some(bytes_per_second);
+        }
     }
 }
 
@@ -123,9 +116,9 @@ pub struct DeviceTotals {
     /// By start of the hour, in time order.
     hours: VecDeque<(Timestamp, Totals)>,
     /// The last value of each traffic counter. Links do not come and go.
-    last: BTreeMap<(Component, Counter), (Timestamp, u64)>,
+    last: BTreeMap<(Component, Quantity), (Timestamp, u64)>,
     /// The time of the last rate of each link.
-    last_rate: [Option<Timestamp>; LinkDirection::ALL.len()],
+    last_rate: BTreeMap<Quantity, Timestamp>,
 }
 
 /// How long before it a rate describes at most: senders are scraped once a minute and more often.
@@ -134,52 +127,41 @@ const MAX_RATE_TIME: Nanos = Nanos::from_secs(120);
 impl DeviceTotals {
     /// Records a device metric, if it is a traffic counter.
     pub fn record(&mut self, metric: &DeviceMetric) {
-        let DeviceMetric { at, component, value } = *metric;
-        let DeviceValue::Count { counter, total } = value else { return };
-        if !matches!(counter, Counter::Received | Counter::Transmitted) {
+        let DeviceMetric { at, component, quantity, value } = *metric;
+        let DeviceValue::Total(total) = value else { return };
+        if !LINKS.contains(&quantity) {
             return;
         }
-        let Some((from, before)) = self.last.insert((component, counter), (at, total)) else {
+        let Some((from, before)) = self.last.insert((component, quantity), (at, total)) else {
             return;
         };
         // A mean over the whole interval: after a reset it is left out.
-        let Some(bytes) = Rise::between(before, total).complete() else { return };
-        self.each(at, |totals| match component {
-            Component::Pcie => totals.pcie.add(bytes, from, at),
-            Component::NvLink(_) => totals.nvlink.add(bytes, from, at),
-            Component::Gpu | Component::Fan(_) | Component::Mig(_) => {}
-        });
-    }
-
-    /// Records the bytes over a link in both directions so far, if they are known.
-    pub fn record_traffic(&mut self, at: Timestamp, component: Component, bytes: Option<u64>) {
-        if let Some(total) = bytes {
-            let value = DeviceValue::Count { counter: Counter::Received, total };
-            self.record(&DeviceMetric { at, component, value });
+        if let Some(bytes) = Rise::between(before, total).complete() {
+            self.add_traffic(quantity, bytes, from, at);
         }
     }
 
     /// Records rates, each of which is that of the time since the previous one.
     pub fn record_rates(&mut self, at: Timestamp, rates: &LinkRates) {
-        for (link, rate) in LinkDirection::ALL.into_iter().zip(rates.0) {
+        for (link, rate) in LINKS.into_iter().zip(rates.0) {
             let Some(rate) = rate else { continue };
-            let last = self.last_rate[link as usize].replace(at);
+            let last = self.last_rate.insert(link, at);
             let Some(from) = last.filter(|from| *from < at && at.since(*from) <= MAX_RATE_TIME)
             else {
                 continue;
             };
             let bytes =
                 u128::from(rate) * u128::from(at.since(from).0) / u128::from(NANOS_PER_SECOND);
-            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-            self.each(at, |totals| match link {
-                LinkDirection::PcieReceived | LinkDirection::PcieTransmitted => {
-                    totals.pcie.add(bytes, from, at);
-                }
-                LinkDirection::NvLinkReceived | LinkDirection::NvLinkTransmitted => {
-                    totals.nvlink.add(bytes, from, at);
-                }
-            });
+            self.add_traffic(link, u64::try_from(bytes).unwrap_or(u64::MAX), from, at);
         }
+    }
+
+    fn add_traffic(&mut self, link: Quantity, bytes: u64, from: Timestamp, at: Timestamp) {
+        let is_pcie = matches!(link, Quantity::PcieReceived | Quantity::PcieTransmitted);
+        self.each(at, |totals| {
+            let traffic = if is_pcie { &mut totals.pcie } else { &mut totals.nvlink };
+            traffic.add(bytes, from, at);
+        });
     }
 
     /// The totals of the whole run.
@@ -229,8 +211,8 @@ mod tests {
     }
 
     fn received(seconds: u64, component: Component, total: u64) -> DeviceMetric {
-        let value = DeviceValue::Count { counter: Counter::Received, total };
-        DeviceMetric { at: at(seconds), component, value }
+        let (quantity, value) = (Quantity::NvlinkReceived, DeviceValue::Total(total));
+        DeviceMetric { at: at(seconds), component, quantity, value }
     }
 
     #[test]
@@ -252,8 +234,8 @@ mod tests {
         let mut totals = DeviceTotals::default();
         let mut record = |seconds, received, transmitted| {
             let mut rates = LinkRates::NONE;
-            rates.set(LinkDirection::PcieReceived, received);
-            rates.set(LinkDirection::PcieTransmitted, transmitted);
+            rates.set(Quantity::PcieReceived, received);
+            rates.set(Quantity::PcieTransmitted, transmitted);
             totals.record_rates(at(seconds), &rates);
             totals.since(None).pcie.bytes_per_second()
         };

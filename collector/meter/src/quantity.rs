@@ -6,33 +6,11 @@
 
 use crate::units::{Bytes, PPM};
 
-/// What is measured.
+/// What is measured. Those from [`Quantity::SmActivity`] on are kept with each reading, in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
     /// Share of the time in which the GPU worked, as drivers poll it.
     Utilization,
-    /// Activity of the graphics or compute engine, from hardware counters.
-    GraphicsActivity,
-    /// Multiprocessors with at least one warp, from hardware counters.
-    SmActivity,
-    /// Activity of the tensor cores, from hardware counters.
-    TensorActivity,
-    /// Use of the memory's bandwidth, from hardware counters.
-    DramActivity,
-    /// Use of the bandwidth of all NVLink links, from hardware counters.
-    NvlinkActivity,
-    /// Use of the bandwidth of the PCIe link, from hardware counters.
-    PcieActivity,
-    /// Share of the time in which memory was read or written.
-    MemoryUtilization,
-    /// Use of the video encoder.
-    Encoder,
-    /// Use of the video decoder.
-    Decoder,
-    /// Share of the time with reduced clocks, for one reason.
-    Throttling,
-    /// Speed of a fan, relative to its nominal maximum.
-    FanSpeed,
     /// Memory in use.
     MemoryUsed,
     /// Memory that is not in use.
@@ -57,24 +35,66 @@ pub enum Quantity {
     PcieReceived,
     /// Rate over the PCIe link from the GPU.
     PcieTransmitted,
-    /// Rate over all NVLink links to the GPU.
+    /// Rate over NVLink links to the GPU: over all, or over the one that a device metric names.
     NvlinkReceived,
-    /// Rate over all NVLink links from the GPU.
+    /// Rate over NVLink links from the GPU: over all, or over the one that a device metric names.
     NvlinkTransmitted,
+    /// Number of compute processes.
+    Processes,
+    /// Corrected memory errors since the driver was loaded.
+    CorrectedErrors,
+    /// Packets that a link transmitted again.
+    LinkReplays,
+    /// Recoveries of a link from an error.
+    LinkRecoveries,
+    /// Packets with an invalid checksum that a link received.
+    LinkCrcErrors,
+    /// Whether faulty memory rows are remapped at the next reset of the GPU.
+    RowsPending,
+    /// Whether a faulty memory row could not be remapped.
+    RowsFailed,
+    /// An XID error; zero means none.
+    Xid,
+    /// Active reasons for reduced clocks, as a bit mask.
+    EventReasons,
+    /// Multiprocessors with at least one warp, from hardware counters.
+    SmActivity,
+    /// Activity of the tensor cores, from hardware counters.
+    TensorActivity,
+    /// Use of the memory's bandwidth, from hardware counters.
+    DramActivity,
+    /// Use of the video encoder.
+    Encoder,
+    /// Use of the video decoder.
+    Decoder,
+    /// Share of the time in which memory was read or written.
+    MemoryUtilization,
+    /// Activity of the graphics or compute engine, from hardware counters.
+    GraphicsActivity,
+    /// Use of the bandwidth of all NVLink links, from hardware counters.
+    NvlinkActivity,
+    /// Use of the bandwidth of the PCIe link, of both directions together, from hardware counters.
+    PcieActivity,
+    /// Speed of a fan, relative to its nominal maximum, which it can exceed.
+    FanSpeed,
+    /// Share of the time with clocks reduced because the power limit was reached.
+    PowerCap,
+    /// Share of the time with clocks reduced to those of other GPUs.
+    SyncBoost,
+    /// Share of the time with clocks that the driver reduced because of heat.
+    SoftwareThermal,
+    /// Share of the time with clocks that the hardware reduced because of heat.
+    HardwareThermal,
+    /// Share of the time with clocks reduced by a signal from the power supply.
+    PowerBrake,
     /// Current generation of the PCIe link.
     PcieGeneration,
     /// Current lanes of the PCIe link.
     PcieWidth,
     /// Maximum lanes of the PCIe link.
     PcieMaxWidth,
-    /// Number of compute processes.
-    Processes,
-    /// Number of uncorrected memory errors.
+    /// Uncorrected memory errors since the driver was loaded. The last quantity: the table has as many rows.
     MemoryErrors,
-    /// An XID error; zero means none.
-    Xid,
-    /// Active reasons for reduced clocks, as a bit mask.
-    EventReasons,
 }
 
 /// The unit in which numbers of a quantity are checked and kept.
@@ -107,6 +127,7 @@ struct Row {
     most: i64,
     /// Numbers above `most` up to this one count as `most`.
     tolerated: i64,
+    is_mapped: bool,
 }
 
 /// The whole, in parts per million.
@@ -137,43 +158,65 @@ const CLOCK: i64 = 30_000;
 /// values.
 const RATE: i64 = 100_000_000_000_000;
 
+/// Highest number of errors that is plausible; drivers mark missing numbers by larger ones.
+const ERRORS: (i64, i64) = (0, 999_999_999);
+
 /// The table, in the order of [`Quantity`].
 #[rustfmt::skip]
-const TABLE: [Row; 33] = [
-    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE),
+const TABLE: [Row; Quantity::COUNT] = [
+    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
+    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped(),
+    row(Quantity::MemoryFree,        "memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped(),
+    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY).mapped(),
+    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER).mapped(),
+    row(Quantity::PowerLimit,        "power_limit",        Unit::Milliwatts,     (1, POWER), POWER),
+    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT).mapped(),
+    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1).mapped(),
+    row(Quantity::MemoryTemperature, "memory_temperature", Unit::Celsius,        HEAT, HEAT.1),
+    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK).mapped(),
+    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK).mapped(),
+    row(Quantity::PcieReceived,      "pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
+    row(Quantity::PcieTransmitted,   "pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
+    row(Quantity::NvlinkReceived,    "nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
+    row(Quantity::NvlinkTransmitted, "nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
+    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000),
+    row(Quantity::CorrectedErrors,   "corrected_errors",   Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::LinkReplays,       "link_replays",       Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::LinkRecoveries,    "link_recoveries",    Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::LinkCrcErrors,     "link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::RowsPending,       "rows_pending",       Unit::Number,         (0, 1), 1),
+    row(Quantity::RowsFailed,        "rows_failed",        Unit::Number,         (0, 1), 1),
+    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535).mapped(),
+    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT).mapped(),
+    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
+    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
+    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
+    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
+    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
+    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
     row(Quantity::GraphicsActivity,  "graphics_activity",  Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS),
     row(Quantity::NvlinkActivity,    "nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS),
     row(Quantity::PcieActivity,      "pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::Throttling,        "throttling",         Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, WHOLE), FAN),
-    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY),
-    row(Quantity::MemoryFree,        "memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY),
-    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY),
-    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER),
-    row(Quantity::PowerLimit,        "power_limit",        Unit::Milliwatts,     (1, POWER), POWER),
-    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT),
-    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1),
-    row(Quantity::MemoryTemperature, "memory_temperature", Unit::Celsius,        HEAT, HEAT.1),
-    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK),
-    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK),
-    row(Quantity::PcieReceived,      "pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE),
-    row(Quantity::PcieTransmitted,   "pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE),
-    row(Quantity::NvlinkReceived,    "nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE),
-    row(Quantity::NvlinkTransmitted, "nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE),
-    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9),
-    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32),
-    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32),
-    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000),
-    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         (0, 999_999_999), 999_999_999),
-    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535),
-    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT),
+    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, FAN), FAN).mapped(),
+    row(Quantity::PowerCap,          "sw_power_cap",       Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::SyncBoost,         "sync_boost",         Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::SoftwareThermal,   "sw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::HardwareThermal,   "hw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::PowerBrake,        "hw_power_brake",     Unit::Ppm,            (0, WHOLE), WHOLE),
+    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9).mapped(),
+    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32).mapped(),
+    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32).mapped(),
+    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         ERRORS, ERRORS.1),
 ];
+
+/// A quantity without a row, or a row in another place, does not compile.
+const _: () = {
+    let mut place = 0;
+    while place < TABLE.len() {
+        assert!(TABLE[place].quantity as usize == place);
+        place += 1;
+    }
+};
 
 const fn row(
     quantity: Quantity,
@@ -182,10 +225,32 @@ const fn row(
     (least, most): (i64, i64),
     tolerated: i64,
 ) -> Row {
-    Row { quantity, name, unit, least, most, tolerated }
+    Row { quantity, name, unit, least, most, tolerated, is_mapped: false }
+}
+
+impl Row {
+    /// Mapping files can name it.
+    const fn mapped(self) -> Self {
+        Self { is_mapped: true, ..self }
+    }
 }
 
 impl Quantity {
+    /// The number of quantities.
+    pub const COUNT: usize = Self::MemoryErrors as usize + 1;
+
+    /// The number of quantities that are kept with each reading.
+    pub const KEPT: usize = Self::COUNT - Self::SmActivity as usize;
+
+    /// The reasons for reduced clocks.
+    pub const THROTTLING: [Self; 5] = [
+        Self::PowerCap,
+        Self::SyncBoost,
+        Self::SoftwareThermal,
+        Self::HardwareThermal,
+        Self::PowerBrake,
+    ];
+
     /// All quantities.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.quantity)
@@ -195,6 +260,23 @@ impl Quantity {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|quantity| quantity.name() == name)
+    }
+
+    /// The quantities that are kept with each reading.
+    pub fn kept() -> impl Iterator<Item = Self> {
+        Self::all().skip(Self::COUNT - Self::KEPT)
+    }
+
+    /// Its place among those that are kept with each reading; at least [`Self::KEPT`] if it is not.
+    #[inline]
+    pub(crate) const fn place(self) -> usize {
+        (self as usize).wrapping_sub(Self::SmActivity as usize)
+    }
+
+    /// Whether a metric can be mapped to it.
+    #[must_use]
+    pub const fn is_mapped(self) -> bool {
+        self.row().is_mapped
     }
 
     /// The name in mapping files.
@@ -207,6 +289,12 @@ impl Quantity {
     #[must_use]
     pub const fn unit(self) -> Unit {
         self.row().unit
+    }
+
+    /// Whether it is a share of a time or of a capacity.
+    #[must_use]
+    pub const fn is_share(self) -> bool {
+        matches!(self.unit(), Unit::Ppm)
     }
 
     /// The least and the largest possible value.
@@ -254,8 +342,7 @@ mod tests {
 
     #[test]
     fn table_has_one_row_per_quantity() {
-        for (index, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.quantity as usize, index, "{}", row.name);
+        for row in &TABLE {
             assert!(row.least < row.most && row.most <= row.tolerated, "{}", row.name);
             assert_eq!(Quantity::named(row.name), Some(row.quantity));
         }
@@ -295,7 +382,7 @@ mod tests {
     #[test]
     fn tolerance_of_counters_is_the_whole() {
         assert_eq!(Quantity::SmActivity.admit(1_004_000), Some(PPM));
-        assert_eq!(Quantity::FanSpeed.admit(1_040_000), Some(PPM));
+        assert_eq!(Quantity::FanSpeed.admit(1_040_000), Some(1_040_000), "it can be faster");
         assert_eq!(Quantity::Encoder.admit::<u32>(1_000_001), None);
         assert_eq!(Quantity::SmActivity.admit_nearest(123_455.6), Some(123_456_u32));
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1.0, 1_300_000.0] {

@@ -9,9 +9,9 @@ use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 /// Maximum number of points.
 pub const POINTS: usize = 600;
 
-/// A quantity recorded over time.
+/// What is recorded over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quantity {
+pub enum Recorded {
     /// Utilization, in ppm.
     Utilization,
     /// Power, in milliwatts.
@@ -20,8 +20,8 @@ pub enum Quantity {
     Memory,
 }
 
-impl Quantity {
-    /// All quantities.
+impl Recorded {
+    /// All of it.
     pub const ALL: [Self; 3] = [Self::Utilization, Self::Power, Self::Memory];
 }
 
@@ -66,8 +66,8 @@ pub struct Series {
     step: u64,
     /// The first point begins at `first × step` seconds since the epoch.
     first: u64,
-    /// One column per quantity, in the order of [`Quantity::ALL`].
-    columns: [Column; Quantity::ALL.len()],
+    /// One column per quantity, in the order of [`Recorded::ALL`].
+    columns: [Column; Recorded::ALL.len()],
 }
 
 /// The points of one quantity, up to the last observed one.
@@ -112,14 +112,14 @@ impl Series {
     }
 
     /// The start of each point, and the point. Time before and after them is unobserved.
-    pub fn points(&self, quantity: Quantity) -> impl Iterator<Item = (Timestamp, Point)> {
+    pub fn points(&self, quantity: Recorded) -> impl Iterator<Item = (Timestamp, Point)> {
         let points = self.columns[quantity as usize].points();
         (self.first..).zip(points).map(|(slot, point)| (self.start(slot), point))
     }
 
     /// The sum of all points of a quantity.
     #[must_use]
-    pub fn sum(&self, quantity: Quantity) -> Point {
+    pub fn sum(&self, quantity: Recorded) -> Point {
         let mut sum = Point::default();
         self.columns[quantity as usize].points().for_each(|point| sum.add(point));
         sum
@@ -127,7 +127,7 @@ impl Series {
 
     /// Records `value` from `from` to `to`. Values of a quantity must be in time order.
     #[inline]
-    pub fn record(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+    pub fn record(&mut self, quantity: Recorded, from: Timestamp, to: Timestamp, value: u64) {
         let column = &mut self.columns[quantity as usize];
         match &mut column.open {
             Some(open) if to <= column.end => open.add_value(value, to.since(from)),
@@ -139,7 +139,7 @@ impl Series {
     #[cold]
     fn record_beyond_end(
         &mut self,
-        quantity: Quantity,
+        quantity: Recorded,
         from: Timestamp,
         to: Timestamp,
         value: u64,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn record(series: &mut Series, from: u64, to: u64, ppm: u64) {
-        series.record(Quantity::Utilization, at(from), at(to), ppm);
+        series.record(Recorded::Utilization, at(from), at(to), ppm);
     }
 
     proptest! {
@@ -269,12 +269,12 @@ mod tests {
             let (mut now, mut held) = (start, Vec::new());
             for (pause, length, value) in steps {
                 let (from, to) = (now + pause, now + pause + length);
-                series.record(Quantity::Power, at(from), at(to), value);
+                series.record(Recorded::Power, at(from), at(to), value);
                 held.push((from, to, value));
                 now = to;
             }
             let width = series.step().0 / 1_000_000;
-            for (begin, point) in series.points(Quantity::Power) {
+            for (begin, point) in series.points(Recorded::Power) {
                 let begin = begin.as_nanos() / 1_000_000;
                 let inside = |from: u64, to: u64| to.min(begin + width).saturating_sub(from.max(begin));
                 let held = || held.iter().map(|&(from, to, value)| (inside(from, to), value));
@@ -286,10 +286,10 @@ mod tests {
                 }
             }
             let all: u64 = held.iter().map(|(from, to, _)| to - from).sum();
-            let found = series.sum(Quantity::Power).observed.as_secs_f64() * 1e3;
+            let found = series.sum(Recorded::Power).observed.as_secs_f64() * 1e3;
             prop_assert!((found - all as f64).abs() <= all as f64 * ROUNDING);
-            prop_assert!(series.points(Quantity::Power).count() <= POINTS);
-            prop_assert_eq!(series.points(Quantity::Memory).count(), 0);
+            prop_assert!(series.points(Recorded::Power).count() <= POINTS);
+            prop_assert_eq!(series.points(Recorded::Memory).count(), 0);
         }
 
         /// The kept window is complete, in points no wider than necessary.
@@ -305,14 +305,14 @@ mod tests {
             for (pause, length) in steps {
                 let (from, to) = (now + pause, now + pause + length);
                 let [start, end] = [from, to].map(|second| at(second * 1_000));
-                series.record(Quantity::Power, start, end, 1);
+                series.record(Recorded::Power, start, end, 1);
                 held.push((from, to));
                 now = to;
             }
             let from = now.saturating_sub(keep);
             let expected: u64 = held.iter().map(|(a, b)| b.saturating_sub(*a.max(&from))).sum();
             let width = series.step().0 / 1_000_000_000;
-            let points = || series.points(Quantity::Power);
+            let points = || series.points(Recorded::Power);
             let kept = points().filter(|(begin, _)| begin.whole_second() + width > from);
             let kept: Nanos = kept.map(|(_, point)| point.observed).sum();
             prop_assert!(kept >= Nanos::from_secs(expected));
@@ -328,14 +328,14 @@ mod tests {
         record(&mut series, 3_000, 4_000, 1_000_000);
         record(&mut series, 700_000, 1_300_000, 500_000);
         assert_eq!(series.step(), Nanos::from_secs(4));
-        let first = series.points(Quantity::Utilization).next();
+        let first = series.points(Recorded::Utilization).next();
         assert_eq!(first.map(|(at, point)| (at, point.mean())), Some((at(0), Some(1_000_000.0))));
     }
 
     #[test]
     fn series_extends_to_last_timestamp() {
         let mut series = Series::new(Timestamp::EPOCH);
-        series.record(Quantity::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
-        assert_eq!(series.sum(Quantity::Power).observed, Timestamp::LAST.since(Timestamp::EPOCH));
+        series.record(Recorded::Power, Timestamp::EPOCH, Timestamp::LAST, 1);
+        assert_eq!(series.sum(Recorded::Power).observed, Timestamp::LAST.since(Timestamp::EPOCH));
     }
 }

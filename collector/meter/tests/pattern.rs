@@ -8,7 +8,7 @@ use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
-use phasemeter_meter::series::{POINTS, Quantity};
+use phasemeter_meter::series::{POINTS, Recorded};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row};
@@ -279,9 +279,9 @@ fn recent_window_of_endless_run_is_last_day() {
 
     let series = meter.window_series();
     assert_eq!(series.step(), Nanos::from_secs(256));
-    let points: Vec<_> = series.points(Quantity::Utilization).collect();
+    let points: Vec<_> = series.points(Recorded::Utilization).collect();
     assert!(points[0].0 <= at(START + 72 * HOUR) && points.len() <= POINTS);
-    assert!(meter.series().points(Quantity::Utilization).next().unwrap().0 <= at(START));
+    assert!(meter.series().points(Recorded::Utilization).next().unwrap().0 <= at(START));
 
     // Two days later the recent window is empty.
     let empty = meter.window_totals(at(end + 48 * HOUR));

@@ -7,8 +7,11 @@
 
 use std::io;
 
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
+use phasemeter_meter::units::Timestamp;
 
 pub mod clock;
 pub mod demo;
@@ -71,6 +74,17 @@ pub struct Counts {
 impl Counts {
     /// Nothing.
     pub const NONE: Self = Self { xid: None, pcie: None, nvlink: None };
+
+    /// The traffic as device metrics at the instant of the reading.
+    pub fn traffic(self, at: Timestamp) -> impl Iterator<Item = DeviceMetric> {
+        let links = [
+            (Component::Pcie, Quantity::PcieReceived, self.pcie),
+            (Component::NvLink(0), Quantity::NvlinkReceived, self.nvlink),
+        ];
+        links.into_iter().filter_map(move |(component, quantity, bytes)| {
+            Some(DeviceMetric { at, component, quantity, value: DeviceValue::Total(bytes?) })
+        })
+    }
 }
 
 /// Why a source cannot be used or cannot continue.

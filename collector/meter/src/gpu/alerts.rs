@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{GpuMeter, Observer};
 use crate::alert::{AlertEvaluator, Metric, Rule, Values};
-use crate::device_state::DeviceColumn;
+use crate::quantity::Quantity;
 use crate::reading::Reading;
 use crate::units::{Bytes, Milliwatts, PPM, Timestamp, Utilization};
 
@@ -46,13 +46,13 @@ fn values(reading: &Reading, memory: Option<Bytes>, power: Option<Milliwatts>) -
     let power = reading.power.zip(power);
     let power = power.and_then(|(draw, limit)| ppm(draw.get().into(), limit.get().into()));
     let celsius = reading.temperature.map(|it| u32::try_from(it.0).unwrap_or_default());
-    let share = |column| reading.device.share(column).map(Utilization::ppm);
+    let share = |quantity| reading.device.share(quantity).map(Utilization::ppm);
     Values::default()
         .with(Metric::Memory, memory)
         .with(Metric::Power, power)
         .with(Metric::Temperature, celsius.map(|celsius| celsius.saturating_mul(PPM)))
-        .with(Metric::SmActivity, share(DeviceColumn::Sm))
-        .with(Metric::DramActivity, share(DeviceColumn::Dram))
+        .with(Metric::SmActivity, share(Quantity::SmActivity))
+        .with(Metric::DramActivity, share(Quantity::DramActivity))
 }
 
 /// A share in millionths, rounded down.

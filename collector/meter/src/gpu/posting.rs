@@ -1,9 +1,9 @@
 //! Posts the time between readings, to the timeline and to whatever is weighted by time.
 
 use super::{GpuMeter, Observer, post_to};
-use crate::device_state::DeviceColumn;
+use crate::quantity::Quantity;
 use crate::reading::{Basis, MissingReason, Reading};
-use crate::series::Quantity;
+use crate::series::Recorded;
 use crate::units::{Nanos, Timestamp, Utilization};
 use crate::utilization_feed::UtilizationFeed;
 
@@ -122,11 +122,11 @@ impl GpuMeter {
             self.polled.add(from, to, utilization);
         }
         if let Some(used) = reading.memory_used {
-            self.record_series(Quantity::Memory, from, to, used.get());
+            self.record_series(Recorded::Memory, from, to, used.get());
         }
         if let Some(power) = reading.power {
             self.energy.add(power, reading.power_basis, to.since(from));
-            self.record_series(Quantity::Power, from, to, power.get().into());
+            self.record_series(Recorded::Power, from, to, power.get().into());
         }
         let observed = self.post_range(from, to, Some(reading), observer);
         if let Some(used) = reading.memory_used {
@@ -196,7 +196,7 @@ impl GpuMeter {
         match utilization {
             Ok(utilization) => {
                 self.detect_cycles(from, utilization, observer);
-                self.record_series(Quantity::Utilization, from, to, utilization.ppm().into());
+                self.record_series(Recorded::Utilization, from, to, utilization.ppm().into());
                 self.post_observed(from, to, utilization, observer);
                 if let Some(reading) = reading
                     && (!reading.device.is_none() || !self.feeds.is_empty())
@@ -225,7 +225,7 @@ impl GpuMeter {
         let at = |feed: &UtilizationFeed| feed.at(from, to).0;
         let feed = self.configured_feed().filter(|feed| at(feed).is_some());
         let basis = feed.map_or(self.polled.basis(), UtilizationFeed::basis);
-        let (sm, gr_engine) = (DeviceColumn::Sm, DeviceColumn::GrEngine);
+        let (sm, gr_engine) = (Quantity::SmActivity, Quantity::GraphicsActivity);
         let of_sm = if self.polled.basis().is_dcgm() { Basis::DcgmSm } else { Basis::GpmSm };
         let measured = || self.feeds.iter().find(|feed| feed.basis() == of_sm).and_then(at);
         let others = [
@@ -244,7 +244,7 @@ impl GpuMeter {
     }
 
     #[inline]
-    fn record_series(&mut self, quantity: Quantity, from: Timestamp, to: Timestamp, value: u64) {
+    fn record_series(&mut self, quantity: Recorded, from: Timestamp, to: Timestamp, value: u64) {
         self.series.record(quantity, from, to, value);
         if let Some(window) = &mut self.window {
             window.series.record(quantity, from, to, value);

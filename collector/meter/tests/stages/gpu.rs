@@ -342,7 +342,7 @@ fn window_without_sessions_is_the_whole_run() {
         meter.push(reading(hours(hour), 50), &mut ()).unwrap();
     }
     meter.finish(&mut ());
-    let observed = meter.window_series().sum(Quantity::Utilization).observed;
+    let observed = meter.window_series().sum(Recorded::Utilization).observed;
     assert_eq!(observed, Nanos::from_millis(hours(72)));
     assert_eq!(meter.window_totals(at(hours(72))).span, Some((at(0), at(hours(72)))));
 }

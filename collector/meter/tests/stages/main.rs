@@ -25,7 +25,7 @@ use phasemeter_meter::savings::estimate::Estimate;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation::{Recommendation, Saving, Target};
 use phasemeter_meter::savings::waterfall::PricedGpu;
-use phasemeter_meter::series::Quantity;
+use phasemeter_meter::series::Recorded;
 use phasemeter_meter::span::{PhaseSpan, SpanBuilder, SpanLabel};
 use phasemeter_meter::staleness::{READINGS_NEEDED, StaleAfter, estimate};
 use phasemeter_meter::timeline::{TimeSlice, Timeline};

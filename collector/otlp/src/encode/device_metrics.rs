@@ -8,12 +8,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
-use phasemeter_meter::device_metric::{
-    Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
-};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::rise::Rise;
-use phasemeter_meter::units::{Bytes, Milliwatts, NANOS_PER_SECOND, Nanos, Timestamp};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, PPM, Timestamp};
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
@@ -31,11 +30,12 @@ const CAPACITY: usize = 1_024;
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeviceMetrics {
     waiting: VecDeque<DeviceMetric>,
-    activities: BTreeMap<(Component, Engine), Mean>,
-    counters: BTreeMap<(Component, Counter), Increase>,
-    /// The last gauges since the last export.
-    gauges: Vec<LastGauge>,
-    power_limit: Option<Milliwatts>,
+    means: BTreeMap<(Component, Quantity), Mean>,
+    counters: BTreeMap<(Component, Quantity), Increase>,
+    /// The last values since the last export.
+    values: BTreeMap<(Component, Quantity), i64>,
+    /// In milliwatts, also if it was measured before the last export.
+    power_limit: Option<i64>,
     /// Occurrences per XID code. There are about two hundred codes.
     xids: BTreeMap<u64, u64>,
     health: Health,
@@ -54,13 +54,6 @@ struct Mean {
 struct Increase {
     last: u64,
     by: u64,
-}
-
-/// The last value of a gauge.
-#[derive(Clone, Copy, Debug)]
-struct LastGauge {
-    component: Component,
-    gauge: Gauge,
 }
 
 impl DeviceMetrics {
@@ -105,53 +98,51 @@ impl DeviceMetrics {
     }
 
     fn count(&mut self, metric: &DeviceMetric) {
-        let DeviceMetric { at, component, value } = *metric;
+        let DeviceMetric { at, component, quantity, value } = *metric;
         match value {
-            DeviceValue::Activity { engine, from, mean } => {
-                let known = self.activities.entry((component, engine)).or_default();
+            DeviceValue::Mean { from, share } => {
+                let known = self.means.entry((component, quantity)).or_default();
                 let time = at.since(from);
-                known.weighted += u128::from(mean.ppm()) * u128::from(time.0);
+                known.weighted += u128::from(share.ppm()) * u128::from(time.0);
                 known.time += time;
             }
-            DeviceValue::Count { counter, total } => {
+            DeviceValue::Total(total) => {
                 let first = Increase { last: total, by: 0 };
-                let known = self.counters.entry((component, counter)).or_insert(first);
+                let known = self.counters.entry((component, quantity)).or_insert(first);
                 let rise = Rise::between(known.last, total).counted();
                 *known = Increase { last: total, by: known.by.saturating_add(rise) };
-                self.health.record_counter(counter, rise > 0);
+                self.health.record_counter(quantity, rise > 0);
             }
-            DeviceValue::RowRemapping { pending, failed } => {
-                self.health.record_row_remapping(pending, failed);
-            }
-            DeviceValue::PowerLimit(limit) => self.power_limit = Some(limit),
-            DeviceValue::Gauge(gauge) => {
-                let last = LastGauge { component, gauge };
-                let stream = |it: &LastGauge| (it.component, mem::discriminant(&it.gauge));
-                match self.gauges.iter_mut().find(|known| stream(known) == stream(&last)) {
-                    Some(known) => *known = last,
-                    None => self.gauges.push(last),
+            DeviceValue::Now(value) => match quantity {
+                Quantity::RowsPending | Quantity::RowsFailed => {
+                    self.health.record_rows(quantity, value > 0);
                 }
-            }
+                Quantity::PowerLimit => self.power_limit = Some(value),
+                _ => _ = self.values.insert((component, quantity), value),
+            },
         }
     }
 
     /// Adds the points of one export.
     pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
-        for ((component, engine), mean) in mem::take(&mut self.activities) {
+        for ((component, quantity), mean) in mem::take(&mut self.means) {
             let Mean { weighted, time } = mean;
             if time > Nanos::ZERO {
                 let mean = weighted_seconds(weighted) / time.as_secs_f64();
-                add_activity(component, engine, mean, export, batch);
+                add_mean(component, quantity, mean, export, batch);
             }
         }
-        for ((component, counter), rise) in &self.counters {
-            add_counter(*component, *counter, rise.by, export, batch);
+        for ((component, quantity), rise) in &self.counters {
+            add_counter(*component, *quantity, rise.by, export, batch);
         }
-        for last in mem::take(&mut self.gauges) {
-            add_gauge(&last, export, batch);
+        let values = mem::take(&mut self.values);
+        for ((component, quantity), value) in &values {
+            let total = values.get(&(*component, Quantity::MemoryTotal)).copied();
+            add_value(*component, *quantity, *value, total, export, batch);
         }
         if let Some(limit) = self.power_limit.filter(|_| export.responds()) {
-            let point = double(Start::NONE, vec![export.attributes.id()], limit.watts());
+            let watts = limit as f64 / 1e3;
+            let point = double(Start::NONE, vec![export.attributes.id()], watts);
             batch.add_hardware(export.host, &metrics::POWER_LIMIT, point);
         }
         for (code, count) in &self.xids {
@@ -163,9 +154,9 @@ impl DeviceMetrics {
     }
 }
 
-fn add_activity(
+fn add_mean(
     component: Component,
-    engine: Engine,
+    quantity: Quantity,
     mean: f64,
     export: &GpuSnapshot,
     batch: &mut Batch,
@@ -175,40 +166,45 @@ fn add_activity(
         Component::Gpu => vec![export.attributes.id()],
         part => export.attributes.component(part),
     };
-    let (streams, attributes) = match engine {
-        Engine::Sm => (&metrics::SM_ACTIVITY, attributes),
-        Engine::Tensor => (&metrics::TENSOR_ACTIVITY, attributes),
-        Engine::Dram => (&metrics::DRAM_ACTIVITY, attributes),
-        Engine::Encoder | Engine::Decoder => {
-            let task = if engine == Engine::Encoder { "encoder" } else { "decoder" };
-            let mut attributes = export.attributes.gpu();
-            attributes.push(text("hw.gpu.task", task));
-            (&metrics::HW_UTILIZATION_OF_VIDEO, attributes)
-        }
+    let of_video = |task| {
+        let mut attributes = export.attributes.gpu();
+        attributes.push(text("hw.gpu.task", task));
+        (&metrics::HW_UTILIZATION_OF_VIDEO, attributes)
+    };
+    let (streams, attributes) = match quantity {
+        Quantity::SmActivity => (&metrics::SM_ACTIVITY, attributes),
+        Quantity::TensorActivity => (&metrics::TENSOR_ACTIVITY, attributes),
+        Quantity::DramActivity => (&metrics::DRAM_ACTIVITY, attributes),
+        Quantity::Encoder => of_video("encoder"),
+        Quantity::Decoder => of_video("decoder"),
+        _ => return,
     };
     batch.add_hardware(export.host, streams, double(since, attributes, mean));
 }
 
 fn add_counter(
     component: Component,
-    counter: Counter,
+    quantity: Quantity,
     by: u64,
     export: &GpuSnapshot,
     batch: &mut Batch,
 ) {
-    match counter {
-        Counter::PowerCap => add_throttling("sw_power_cap", by, export, batch),
-        Counter::SyncBoost => add_throttling("sync_boost", by, export, batch),
-        Counter::SoftwareThermal => add_throttling("sw_thermal", by, export, batch),
-        Counter::HardwareThermal => add_throttling("hw_thermal", by, export, batch),
-        Counter::PowerBrake => add_throttling("hw_power_brake", by, export, batch),
-        Counter::Received => add_traffic(component, "receive", by, export, batch),
-        Counter::Transmitted => add_traffic(component, "transmit", by, export, batch),
-        Counter::Corrected => add_errors(component, "corrected", by, export, batch),
-        Counter::Uncorrected => add_errors(component, "uncorrected", by, export, batch),
-        Counter::Replays => add_errors(component, "replay", by, export, batch),
-        Counter::Recoveries => add_errors(component, "recovery", by, export, batch),
-        Counter::CrcErrors => add_errors(component, "crc", by, export, batch),
+    match quantity {
+        Quantity::PcieReceived | Quantity::NvlinkReceived => {
+            add_traffic(component, "receive", by, export, batch);
+        }
+        Quantity::PcieTransmitted | Quantity::NvlinkTransmitted => {
+            add_traffic(component, "transmit", by, export, batch);
+        }
+        Quantity::CorrectedErrors => add_errors(component, "corrected", by, export, batch),
+        Quantity::MemoryErrors => add_errors(component, "uncorrected", by, export, batch),
+        Quantity::LinkReplays => add_errors(component, "replay", by, export, batch),
+        Quantity::LinkRecoveries => add_errors(component, "recovery", by, export, batch),
+        Quantity::LinkCrcErrors => add_errors(component, "crc", by, export, batch),
+        reason if Quantity::THROTTLING.contains(&reason) => {
+            add_throttling(reason.name(), by, export, batch);
+        }
+        _ => {}
     }
 }
 
@@ -252,45 +248,39 @@ fn add_errors(
     batch.add_hardware(export.host, streams, integer(export.start, attributes, count));
 }
 
-/// Adds the last value of a gauge.
-fn add_gauge(last: &LastGauge, export: &GpuSnapshot, batch: &mut Batch) {
-    let mut attributes = export.attributes.component(last.component);
-    let host = export.host;
-    match last.gauge {
-        Gauge::MemoryTemperature(temperature) => {
+/// Adds the last value of a quantity. `memory`: the memory of the component.
+fn add_value(
+    component: Component,
+    quantity: Quantity,
+    value: i64,
+    memory: Option<i64>,
+    export: &GpuSnapshot,
+    batch: &mut Batch,
+) {
+    let mut attributes = export.attributes.component(component);
+    let (host, sum) = (export.host, export.start);
+    match quantity {
+        Quantity::MemoryTemperature => {
             attributes.push(text("hw.sensor_location", "memory"));
-            let celsius = f64::from(temperature.0);
-            batch.add_hardware(
-                host,
-                &metrics::HW_TEMPERATURE_OF_MEMORY,
-                double(Start::NONE, attributes, celsius),
-            );
+            let point = double(Start::NONE, attributes, value as f64);
+            batch.add_hardware(host, &metrics::HW_TEMPERATURE_OF_MEMORY, point);
         }
-        Gauge::FanSpeed(percent) => {
-            let ratio = f64::from(percent) / 100.0;
-            batch.add_hardware(
-                host,
-                &metrics::HW_FAN_SPEED,
-                double(Start::NONE, attributes, ratio),
-            );
+        Quantity::FanSpeed => {
+            let point = double(Start::NONE, attributes, value as f64 / f64::from(PPM));
+            batch.add_hardware(host, &metrics::HW_FAN_SPEED, point);
         }
-        Gauge::Memory { used, total } => {
-            let sum = export.start;
-            let [used, total] = [used, total].map(Bytes::get);
-            batch.add_hardware(
-                host,
-                &metrics::HW_MEMORY_LIMIT,
-                integer(sum, attributes.clone(), total),
-            );
-            batch.add_hardware(
-                host,
-                &metrics::HW_MEMORY_USAGE,
-                integer(sum, attributes.clone(), used),
-            );
-            if total > 0 {
-                let point = double(Start::NONE, attributes, used as f64 / total as f64);
+        Quantity::MemoryTotal => {
+            let point = integer(sum, attributes, value.unsigned_abs());
+            batch.add_hardware(host, &metrics::HW_MEMORY_LIMIT, point);
+        }
+        Quantity::MemoryUsed => {
+            let point = integer(sum, attributes.clone(), value.unsigned_abs());
+            batch.add_hardware(host, &metrics::HW_MEMORY_USAGE, point);
+            if let Some(total) = memory {
+                let point = double(Start::NONE, attributes, value as f64 / total as f64);
                 batch.add_hardware(host, &metrics::HW_MEMORY_UTILIZATION, point);
             }
         }
+        _ => {}
     }
 }

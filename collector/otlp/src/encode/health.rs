@@ -2,8 +2,7 @@
 //!
 //! Each state is 0 or 1 by itself: a GPU can be degraded and predicted to fail.
 
-use phasemeter_meter::device_metric::Counter;
-use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Utilization;
 
@@ -20,8 +19,8 @@ const FATAL_XIDS: [u64; 17] =
     [46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158];
 
 /// Reasons for reduced clocks that show a fault.
-const FAULTS: [DeviceColumn; 3] =
-    [DeviceColumn::SoftwareThermal, DeviceColumn::HardwareThermal, DeviceColumn::PowerBrake];
+const FAULTS: [Quantity; 3] =
+    [Quantity::SoftwareThermal, Quantity::HardwareThermal, Quantity::PowerBrake];
 
 /// What affects the health of a GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,8 +31,10 @@ pub(super) struct Health {
     has_failed: bool,
     /// Clocks reduced by heat or the power supply, or another XID, since the last export.
     is_degraded: bool,
-    /// Memory rows wait for a reset to be remapped, or cannot be.
-    is_failing: bool,
+    /// Memory rows wait for a reset to be remapped.
+    rows_pending: bool,
+    /// A memory row could not be remapped.
+    rows_failed: bool,
 }
 
 impl Health {
@@ -45,7 +46,7 @@ impl Health {
     /// Records what a reading shows.
     pub(super) fn record_reading(&mut self, reading: &Reading) {
         let faults = FAULTS.map(|reason| reading.device.share(reason));
-        let has_errors = reading.device.number(DeviceColumn::MemoryErrors).is_some();
+        let has_errors = reading.device.number(Quantity::MemoryErrors).is_some();
         let is_lost = reading.utilization == Err(MissingReason::Lost);
         self.is_known |= has_errors || is_lost || faults.iter().any(Option::is_some);
         self.is_degraded |= faults.iter().flatten().any(|share| *share > Utilization::ZERO);
@@ -62,27 +63,20 @@ impl Health {
     }
 
     /// Records the value of a counter, and whether it rose.
-    pub(super) const fn record_counter(&mut self, counter: Counter, rose: bool) {
-        match counter {
-            Counter::SoftwareThermal | Counter::HardwareThermal | Counter::PowerBrake => {
-                self.watch();
-                self.is_degraded |= rose;
-            }
-            Counter::Corrected | Counter::Uncorrected => self.watch(),
-            Counter::PowerCap
-            | Counter::SyncBoost
-            | Counter::Received
-            | Counter::Transmitted
-            | Counter::Replays
-            | Counter::Recoveries
-            | Counter::CrcErrors => {}
-        }
+    pub(super) fn record_counter(&mut self, counter: Quantity, rose: bool) {
+        let is_fault = FAULTS.contains(&counter);
+        self.is_degraded |= is_fault && rose;
+        self.is_known |=
+            is_fault || matches!(counter, Quantity::CorrectedErrors | Quantity::MemoryErrors);
     }
 
-    /// Records whether rows are being remapped.
-    pub(super) const fn record_row_remapping(&mut self, pending: bool, failed: bool) {
+    /// Records whether rows wait to be remapped, or could not be.
+    pub(super) fn record_rows(&mut self, quantity: Quantity, holds: bool) {
         self.watch();
-        self.is_failing = pending || failed;
+        match quantity {
+            Quantity::RowsPending => self.rows_pending = holds,
+            _ => self.rows_failed = holds,
+        }
     }
 
     /// Records that the GPU was reset and responds again.
@@ -104,7 +98,8 @@ impl Health {
     }
 
     fn states(&self, reading: &Reading) -> [(&'static str, bool); 4] {
-        let Self { has_failed, is_degraded, is_failing, .. } = *self;
+        let Self { has_failed, is_degraded, rows_pending, rows_failed, .. } = *self;
+        let is_failing = rows_pending || rows_failed;
         let has_failed = has_failed || reading.utilization == Err(MissingReason::Lost);
         [
             ("ok", !(has_failed || is_degraded || is_failing)),
@@ -138,8 +133,8 @@ mod tests {
         };
         assert_eq!(states(&Health::default(), &reading), ["ok"]);
         assert_eq!(states(&Health::default(), &lost), ["failed"]);
-        for counter in Counter::ALL {
-            use Counter::{HardwareThermal, PowerBrake, SoftwareThermal};
+        for counter in Quantity::all() {
+            use Quantity::{HardwareThermal, PowerBrake, SoftwareThermal};
             let degrades = [SoftwareThermal, HardwareThermal, PowerBrake].contains(&counter);
             let expected = if degrades { "degraded" } else { "ok" };
             let rise = |health: &mut Health| health.record_counter(counter, true);
@@ -151,9 +146,8 @@ mod tests {
         for code in [48, 64, 79, 95, 119] {
             assert_eq!(after(&|health| health.record_xid(code)), ["failed"], "{code}");
         }
-        for (pending, failed) in [(true, false), (false, true), (true, true)] {
-            let changed = after(&|health| health.record_row_remapping(pending, failed));
-            assert_eq!(changed, ["predicted_failure"]);
+        for rows in [Quantity::RowsPending, Quantity::RowsFailed] {
+            assert_eq!(after(&|health| health.record_rows(rows, true)), ["predicted_failure"]);
         }
     }
 
@@ -169,9 +163,9 @@ mod tests {
             health.is_known
         };
         assert!(!known(&|_| {}));
-        assert!(!known(&|health| health.record_counter(Counter::Received, true)));
-        assert!(known(&|health| health.record_counter(Counter::PowerBrake, false)));
-        assert!(known(&|health| health.record_row_remapping(false, false)));
+        assert!(!known(&|health| health.record_counter(Quantity::PcieReceived, true)));
+        assert!(known(&|health| health.record_counter(Quantity::PowerBrake, false)));
+        assert!(known(&|health| health.record_rows(Quantity::RowsFailed, false)));
         assert!(known(&|health| health.record_xid(13)));
         assert!(known(&Health::watch));
         let lost = Reading { utilization: Err(MissingReason::Lost), ..reading };
@@ -191,10 +185,11 @@ mod tests {
         let mut health = Health::default();
         health.record_xid(94);
         health.record_xid(79);
-        health.record_row_remapping(true, false);
+        health.record_rows(Quantity::RowsPending, true);
+        health.record_rows(Quantity::RowsFailed, false);
         assert_eq!(states(&health, &reading), ["degraded", "failed", "predicted_failure"]);
         health.recover();
-        health.record_row_remapping(false, false);
+        health.record_rows(Quantity::RowsPending, false);
         assert_eq!(states(&health, &reading), ["degraded"], "until it is exported");
     }
 }

@@ -18,10 +18,9 @@ use std::collections::BTreeSet;
 use file::{Stream, list, long, number, of, spans, streams, text};
 use fixtures::{Run, TestGpu, at, reading, run, run_with, settings};
 use invariants::check_points;
-use phasemeter_meter::device_metric::{
-    Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
-};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Board, GpuIdentity, Reading};
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{
@@ -216,15 +215,15 @@ fn device_metrics_count_in_the_interval_of_their_time() {
         let mean = Utilization::from_percent(full).unwrap();
         let from = at(second * 1_000).saturating_sub(Nanos::SECOND);
         let degrees = if second == 0 { 50 } else { 51 };
-        for value in [
-            DeviceValue::Activity { engine: Engine::Sm, from, mean },
-            DeviceValue::Count { counter: Counter::PowerCap, total: stood * 1_000_000_000 },
-            DeviceValue::Gauge(Gauge::MemoryTemperature(Celsius(degrees))),
+        for (quantity, value) in [
+            (Quantity::SmActivity, DeviceValue::Mean { from, share: mean }),
+            (Quantity::PowerCap, DeviceValue::Total(stood * 1_000_000_000)),
+            (Quantity::MemoryTemperature, DeviceValue::Now(degrees)),
         ] {
             // The temperature is measured once a minute.
-            if second < 2 || !matches!(value, DeviceValue::Gauge(_)) {
+            if second < 2 || !matches!(value, DeviceValue::Now(_)) {
                 let (at, component) = (at(second * 1_000), Component::Gpu);
-                export.measure(DeviceMetric { at, component, value });
+                export.measure(DeviceMetric { at, component, quantity, value });
             }
         }
     }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::device_metric::{
-    Component, Counter, DeviceMetric, DeviceValue, Engine, Gauge,
-};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Board, Interval, Reading};
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Timestamp, Utilization,
@@ -23,15 +22,12 @@ const BUDGET: usize = 48;
 
 const LINKS: u8 = 18;
 
-const ENGINES: [Engine; 5] =
-    [Engine::Sm, Engine::Tensor, Engine::Dram, Engine::Encoder, Engine::Decoder];
-
-const THROTTLING: [Counter; 5] = [
-    Counter::PowerCap,
-    Counter::SyncBoost,
-    Counter::SoftwareThermal,
-    Counter::HardwareThermal,
-    Counter::PowerBrake,
+const ENGINES: [Quantity; 5] = [
+    Quantity::SmActivity,
+    Quantity::TensorActivity,
+    Quantity::DramActivity,
+    Quantity::Encoder,
+    Quantity::Decoder,
 ];
 
 fn percent(value: u32) -> Utilization {
@@ -41,32 +37,34 @@ fn percent(value: u32) -> Utilization {
 /// All that can be measured of a GPU at an instant, beside its reading.
 fn device_metrics(at: Timestamp) -> Vec<DeviceMetric> {
     let from = at.saturating_sub(Nanos::SECOND);
-    let count = |component, counter| (component, DeviceValue::Count { counter, total: 7 });
+    let count = |component, quantity| (component, quantity, DeviceValue::Total(7));
     let activity =
-        |engine| (Component::Gpu, DeviceValue::Activity { engine, from, mean: percent(50) });
-    let of_gpu = [Counter::Corrected, Counter::Uncorrected].map(|it| count(Component::Gpu, it));
-    let of_pcie = [Counter::Received, Counter::Transmitted, Counter::Replays]
+        |engine| (Component::Gpu, engine, DeviceValue::Mean { from, share: percent(50) });
+    let of_gpu =
+        [Quantity::CorrectedErrors, Quantity::MemoryErrors].map(|it| count(Component::Gpu, it));
+    let of_pcie = [Quantity::PcieReceived, Quantity::PcieTransmitted, Quantity::LinkReplays]
         .map(|it| count(Component::Pcie, it));
     let of_link = [
-        Counter::Received,
-        Counter::Transmitted,
-        Counter::Replays,
-        Counter::Recoveries,
-        Counter::CrcErrors,
+        Quantity::NvlinkReceived,
+        Quantity::NvlinkTransmitted,
+        Quantity::LinkReplays,
+        Quantity::LinkRecoveries,
+        Quantity::LinkCrcErrors,
     ];
     let of_links = (0..LINKS).flat_map(|link| of_link.map(|it| count(Component::NvLink(link), it)));
-    let memory = Gauge::MemoryTemperature(Celsius(60));
-    let limit = DeviceValue::PowerLimit(Milliwatts::new(700_000).unwrap());
+    let now = |component, quantity, value| (component, quantity, DeviceValue::Now(value));
     let values = ENGINES
         .map(activity)
         .into_iter()
-        .chain(THROTTLING.map(|it| count(Component::Gpu, it)))
+        .chain(Quantity::THROTTLING.map(|it| count(Component::Gpu, it)))
         .chain(of_gpu)
         .chain(of_pcie)
         .chain(of_links)
-        .chain([(Component::Gpu, DeviceValue::Gauge(memory)), (Component::Gpu, limit)])
-        .chain([(Component::Fan(0), DeviceValue::Gauge(Gauge::FanSpeed(40)))]);
-    values.map(|(component, value)| DeviceMetric { at, component, value }).collect()
+        .chain([now(Component::Gpu, Quantity::MemoryTemperature, 60)])
+        .chain([now(Component::Gpu, Quantity::PowerLimit, 700_000)])
+        .chain([now(Component::Fan(0), Quantity::FanSpeed, 400_000)]);
+    let metric = |(component, quantity, value)| DeviceMetric { at, component, quantity, value };
+    values.map(metric).collect()
 }
 
 /// A minute of a GPU of which everything is measured, by four sources of utilization.

@@ -6,6 +6,7 @@ use phasemeter_meter::device_tracker::DeviceTracker;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
@@ -216,8 +217,8 @@ impl MeteredGpu {
 
     /// Accepts a device metric.
     pub(super) fn measure(&mut self, metric: DeviceMetric) {
-        if let DeviceValue::PowerLimit(limit) = metric.value {
-            self.power_limit = Some(limit);
+        if let (Quantity::PowerLimit, DeviceValue::Now(limit)) = (metric.quantity, metric.value) {
+            self.power_limit = u32::try_from(limit).ok().and_then(Milliwatts::new);
         }
         self.tracker.get_or_insert_default().record(&metric);
         self.totals.record(&metric);

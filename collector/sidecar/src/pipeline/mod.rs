@@ -35,7 +35,6 @@ pub use export::RequestSink;
 use export::send;
 pub use gpu::{Absence, MeteredGpu, in_order};
 use opening::ExperimentState;
-use phasemeter_meter::device_metric::Component;
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
@@ -233,8 +232,7 @@ impl<'a> Pipeline<'a> {
             return Ok(());
         }
         if let Some(gpu) = self.gpus.get_mut(gpu) {
-            gpu.totals.record_traffic(at, Component::Pcie, counts.pcie);
-            gpu.totals.record_traffic(at, Component::NvLink(0), counts.nvlink);
+            counts.traffic(at).for_each(|traffic| gpu.totals.record(&traffic));
         }
         match counts.xid {
             Some(code) => self.emit_xid(gpu, at, code.into()),

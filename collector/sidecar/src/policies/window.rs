@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::contradiction::Contradiction;
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, HOLDERS, MissingReason, NEVER_TOUCHED_BY};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
@@ -28,22 +28,22 @@ const THRESHOLDS: [&str; 3] = ["threshold.idle", "threshold.productive", "thresh
 
 /// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
 /// or its video engine worked.
-const MEANS: [(&str, DeviceColumn); 5] = [
-    ("memory.utilization", DeviceColumn::MemoryUtilization),
-    ("encoder.utilization", DeviceColumn::Encoder),
-    ("decoder.utilization", DeviceColumn::Decoder),
-    ("nvlink.activity", DeviceColumn::NvLink),
-    ("pcie.activity", DeviceColumn::Pcie),
+const MEANS: [(&str, Quantity); 5] = [
+    ("memory.utilization", Quantity::MemoryUtilization),
+    ("encoder.utilization", Quantity::Encoder),
+    ("decoder.utilization", Quantity::Decoder),
+    ("nvlink.activity", Quantity::NvlinkActivity),
+    ("pcie.activity", Quantity::PcieActivity),
 ];
 
 /// Maxima of device columns: the speed of the fan, 0–1, the PCIe link at its best, and uncorrected memory
 /// errors since the driver was loaded.
-const MAXIMA: [(&str, DeviceColumn); 5] = [
-    ("fan.speed", DeviceColumn::Fan),
-    ("pcie.link.generation", DeviceColumn::PcieGeneration),
-    ("pcie.link.width", DeviceColumn::PcieWidth),
-    ("pcie.link.max_width", DeviceColumn::PcieMaxWidth),
-    ("memory.errors", DeviceColumn::MemoryErrors),
+const MAXIMA: [(&str, Quantity); 5] = [
+    ("fan.speed", Quantity::FanSpeed),
+    ("pcie.link.generation", Quantity::PcieGeneration),
+    ("pcie.link.width", Quantity::PcieWidth),
+    ("pcie.link.max_width", Quantity::PcieMaxWidth),
+    ("memory.errors", Quantity::MemoryErrors),
 ];
 
 /// Mean and maximum of the memory clock while the GPU worked, in MHz.
@@ -247,7 +247,7 @@ impl WindowGpu<'_> {
         let activity = |column, basis: Option<Basis>| {
             device.mean(column).or_else(|| recent.mean_reading(basis?))
         };
-        let throttling = DeviceColumn::THROTTLING.into_iter().zip(ThrottleReason::ALL);
+        let throttling = Quantity::THROTTLING.into_iter().zip(ThrottleReason::ALL);
         Sensors {
             sm_clock: sm_clock.mean(),
             max_sm_clock: sm_clock.max(),
@@ -255,9 +255,9 @@ impl WindowGpu<'_> {
             max_temperature: temperature.max(),
             busy_power: percentiles(&|percent| busy_power.percentile(percent), busy_power.max()),
             memory_in_use: percentiles(&|percent| percentile(&points, percent), peak),
-            sm_activity: activity(DeviceColumn::Sm, Some(Basis::GpmSm)),
-            tensor_activity: activity(DeviceColumn::Tensor, Some(Basis::GpmTensor)),
-            dram_activity: activity(DeviceColumn::Dram, None),
+            sm_activity: activity(Quantity::SmActivity, Some(Basis::GpmSm)),
+            tensor_activity: activity(Quantity::TensorActivity, Some(Basis::GpmTensor)),
+            dram_activity: activity(Quantity::DramActivity, None),
             throttling: throttling
                 .filter_map(|(column, reason)| {
                     Some(Throttling { reason, share: device.mean(column)? })

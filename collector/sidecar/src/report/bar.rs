@@ -1,7 +1,7 @@
 //! Bars: the utilization of each GPU over time, on a common axis.
 
 use phasemeter_meter::phase::{Phase, Thresholds};
-use phasemeter_meter::series::{Point, Quantity, Series};
+use phasemeter_meter::series::{Point, Recorded, Series};
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 
@@ -52,7 +52,7 @@ impl<'a> Bars<'a> {
         let (span, axis) = (instants(span), instants(axis));
         let edges = edges(axis, count);
         let columns = edges.iter().zip(edges.iter().skip(1));
-        let mut points = series.points(Quantity::Utilization).peekable();
+        let mut points = series.points(Recorded::Utilization).peekable();
         columns
             .map(|(&from, &to)| {
                 let mut mean = Mean::default();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
@@ -105,9 +105,10 @@ pub struct GpuInput<'a> {
 impl GpuInput<'_> {
     /// Whether this activity was measured: by counters of the driver, or in a column.
     #[must_use]
-    pub fn measures(&self, basis: Basis, column: DeviceColumn) -> bool {
+    pub fn measures(&self, basis: Basis, quantity: Quantity) -> bool {
         let is_read = self.meter.feeds().any(|feed| feed.basis() == basis && feed.is_measured());
-        let has_column = |end| self.meter.window_totals(end).sensors.device.mean(column).is_some();
+        let has_column =
+            |end| self.meter.window_totals(end).sensors.device.mean(quantity).is_some();
         is_read || self.meter.reached().is_some_and(has_column)
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use phasemeter_meter::device_metric::{Component, Counter, DeviceValue, Engine, Gauge, MigId};
-use phasemeter_meter::units::{Bytes, Celsius, Milliwatts, Utilization};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, MigId};
+use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::units::{Bytes, Utilization};
 use phasemeter_sources::nvml::{Event, Metric, UnsupportedReason};
 use serde_json::Value;
 
@@ -13,19 +14,19 @@ use crate::run::{elements, phasemeter, run_with_report, stderr};
 use crate::{Rig, Run, unless_stalled};
 
 /// All values in order, counters apart.
-fn values(run: &Run, gpu: usize) -> Vec<(Component, DeviceValue)> {
+fn values(run: &Run, gpu: usize) -> Vec<(Component, Quantity, DeviceValue)> {
     let metrics = run.device_metrics(gpu).into_iter();
-    let others = metrics.filter(|metric| !matches!(metric.value, DeviceValue::Count { .. }));
-    others.map(|metric| (metric.component, metric.value)).collect()
+    let others = metrics.filter(|metric| !matches!(metric.value, DeviceValue::Total(_)));
+    others.map(|metric| (metric.component, metric.quantity, metric.value)).collect()
 }
 
 /// The totals of a counter, in order.
-fn totals(run: &Run, component: Component, counter: Counter) -> Vec<(f64, u64)> {
-    let metrics = run.device_metrics(0).into_iter().filter(|metric| metric.component == component);
-    let own = metrics.filter_map(|metric| match metric.value {
-        DeviceValue::Count { counter: own, total } if own == counter => {
-            Some((metric.at.as_nanos() as f64 / 1e9, total))
-        }
+fn totals(run: &Run, component: Component, quantity: Quantity) -> Vec<(f64, u64)> {
+    let is_own =
+        |metric: &DeviceMetric| metric.component == component && metric.quantity == quantity;
+    let own = run.device_metrics(0).into_iter().filter(is_own);
+    let own = own.filter_map(|metric| match metric.value {
+        DeviceValue::Total(total) => Some((metric.at.as_nanos() as f64 / 1e9, total)),
         _ => None,
     });
     own.collect()
@@ -46,31 +47,31 @@ fn components_match_driver() {
             nvlink_errors = [{ link = 2, replay = 3, recovery = 1, crc = 5 }]",
         );
         let [first, last] = [Component::NvLink(0), Component::NvLink(2)];
-        let run = rig.sample_until(|run| totals(run, last, Counter::Transmitted).len() >= 2);
+        let run = rig.sample_until(|run| totals(run, last, Quantity::NvlinkTransmitted).len() >= 2);
         assert_eq!(run.faults(0), []);
         let values = values(&run, 0);
         for expected in [
-            (Component::Gpu, DeviceValue::Gauge(Gauge::MemoryTemperature(Celsius(71)))),
-            (Component::Gpu, DeviceValue::PowerLimit(Milliwatts::new(650_000).unwrap())),
-            (Component::Fan(0), DeviceValue::Gauge(Gauge::FanSpeed(40))),
-            (Component::Fan(1), DeviceValue::Gauge(Gauge::FanSpeed(104))),
+            (Component::Gpu, Quantity::MemoryTemperature, DeviceValue::Now(71)),
+            (Component::Gpu, Quantity::PowerLimit, DeviceValue::Now(650_000)),
+            (Component::Fan(0), Quantity::FanSpeed, DeviceValue::Now(400_000)),
+            (Component::Fan(1), Quantity::FanSpeed, DeviceValue::Now(1_040_000)),
         ] {
             assert!(values.contains(&expected), "{expected:?}: {values:?}");
         }
         for (component, counter, total) in [
-            (Component::Pcie, Counter::Replays, 6),
-            (first, Counter::Replays, 0),
-            (last, Counter::Replays, 3),
-            (last, Counter::Recoveries, 1),
-            (last, Counter::CrcErrors, 5),
-            (last, Counter::Received, 0),
+            (Component::Pcie, Quantity::LinkReplays, 6),
+            (first, Quantity::LinkReplays, 0),
+            (last, Quantity::LinkReplays, 3),
+            (last, Quantity::LinkRecoveries, 1),
+            (last, Quantity::LinkCrcErrors, 5),
+            (last, Quantity::NvlinkReceived, 0),
         ] {
             let totals = totals(&run, component, counter);
             assert!(!totals.is_empty(), "{component:?} {counter:?}");
             assert!(totals.iter().all(|(_, it)| *it == total), "{component:?} {counter:?}");
         }
         // A third of the GPU's traffic. A timestamp and its counter are two calls.
-        let sent = totals(&run, first, Counter::Transmitted);
+        let sent = totals(&run, first, Quantity::NvlinkTransmitted);
         let (seconds, bytes) = (sent[1].0 - sent[0].0, (sent[1].1 - sent[0].1) as f64);
         let truth = seconds * 100.0 * 1_048_576.0;
         assert!((bytes - truth).abs() < 2e6, "{bytes} bytes, expected {truth}");
@@ -88,9 +89,9 @@ fn recoveries_have_two_fields() {
         nvlink_errors = [{ link = 0, replay = 3, recovery = 7 }]",
     );
     let link = Component::NvLink(0);
-    let run = rig.sample_until(|run| !totals(run, link, Counter::Recoveries).is_empty());
-    assert!(totals(&run, link, Counter::Recoveries).iter().all(|(_, total)| *total == 7));
-    assert_eq!(totals(&run, link, Counter::Replays), []);
+    let run = rig.sample_until(|run| !totals(run, link, Quantity::LinkRecoveries).is_empty());
+    assert!(totals(&run, link, Quantity::LinkRecoveries).iter().all(|(_, total)| *total == 7));
+    assert_eq!(totals(&run, link, Quantity::LinkReplays), []);
     assert_eq!(run.faults(0), []);
 }
 
@@ -121,7 +122,7 @@ fn missing_components_are_reported_once() {
     ];
     let expected = expected.map(|(metric, reason)| Event::Unsupported(metric, reason));
     assert_eq!(run.faults(0), expected);
-    let components: Vec<_> = values(&run, 0).into_iter().map(|(it, _)| it).collect();
+    let components: Vec<_> = values(&run, 0).into_iter().map(|(it, ..)| it).collect();
     assert!(components.iter().all(|it| *it == Component::Gpu), "{components:?}");
 }
 
@@ -160,9 +161,9 @@ fn mig_instances_report_memory_and_activity() {
         "MIG-00000000-0000-0000-0001-000000000000",
     ]
     .map(|uuid| Component::Mig(MigId::parse(uuid).unwrap()));
-    let of = |run: &Run, gpu, component| -> Vec<DeviceValue> {
-        let values = values(run, gpu).into_iter().filter(|(own, _)| *own == component);
-        values.map(|(_, value)| value).collect()
+    let of = |run: &Run, gpu, component| -> Vec<(Quantity, DeviceValue)> {
+        let values = values(run, gpu).into_iter().filter(|(own, ..)| *own == component);
+        values.map(|(_, quantity, value)| (quantity, value)).collect()
     };
     let mut sampling = rig.sample();
     sampling.until(|run| {
@@ -174,8 +175,8 @@ fn mig_instances_report_memory_and_activity() {
     rig.set_time(1_500);
     let activity = |run: &Run| {
         let values = of(run, 0, first).into_iter();
-        let activity = values.filter_map(|value| match value {
-            DeviceValue::Activity { engine, mean, .. } => Some((engine, mean)),
+        let activity = values.filter_map(|(quantity, value)| match value {
+            DeviceValue::Mean { share, .. } => Some((quantity, share)),
             _ => None,
         });
         activity.collect::<Vec<_>>()
@@ -183,16 +184,22 @@ fn mig_instances_report_memory_and_activity() {
     sampling.until(|run| !activity(run).is_empty() && of(run, 1, other).len() >= 2);
     let run = sampling.stop();
     let percent = |percent| Utilization::from_percent(percent).unwrap();
-    let expected =
-        [(Engine::Sm, percent(80)), (Engine::Tensor, percent(40)), (Engine::Dram, percent(20))];
+    let expected = [
+        (Quantity::SmActivity, percent(80)),
+        (Quantity::TensorActivity, percent(40)),
+        (Quantity::DramActivity, percent(20)),
+    ];
     assert_eq!(activity(&run)[..3], expected);
     let memory = |used, total| {
-        let [used, total] = [used, total].map(|mib| Bytes::from_mebibytes(mib).unwrap());
-        DeviceValue::Gauge(Gauge::Memory { used, total })
+        [(Quantity::MemoryUsed, used), (Quantity::MemoryTotal, total)].map(|(quantity, mib)| {
+            let bytes = Bytes::from_mebibytes(mib).unwrap().get();
+            (quantity, DeviceValue::Now(i64::try_from(bytes).unwrap()))
+        })
     };
-    assert_eq!(of(&run, 0, first)[0], memory(2_464, 9_856));
-    assert_eq!(of(&run, 0, brief), [memory(0, 9_856)], "until it was destroyed");
-    assert!(of(&run, 1, other).iter().all(|value| *value == memory(1, 9_856)), "no activity");
+    assert_eq!(of(&run, 0, first)[..2], memory(2_464, 9_856));
+    assert_eq!(of(&run, 0, brief), memory(0, 9_856), "until it was destroyed");
+    let other = of(&run, 1, other);
+    assert!(other.chunks(2).all(|values| *values == memory(1, 9_856)), "no activity");
 }
 
 /// The streams of a metric: attributes except those of the board, and the last value.

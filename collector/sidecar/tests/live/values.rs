@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use phasemeter::sampler::SamplerConfig;
-use phasemeter_meter::device_metric::{Counter, DeviceValue, Engine};
+use phasemeter_meter::device_metric::DeviceValue;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval, MissingReason};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
 use phasemeter_sources::nvml::{Event, Metric, Observed, UnsupportedReason};
@@ -181,23 +182,22 @@ fn counters_match_driver() {
         );
         let polled = |run: &Run| {
             let metrics = run.device_metrics(0);
-            let is = |it: &DeviceValue, wanted| matches!(it, DeviceValue::Count { counter, .. } if *counter == wanted);
-            [Counter::HardwareThermal, Counter::Received]
-                .map(|counter| metrics.iter().filter(|it| is(&it.value, counter)).count())
+            [Quantity::HardwareThermal, Quantity::PcieReceived]
+                .map(|quantity| metrics.iter().filter(|it| it.quantity == quantity).count())
                 .into_iter()
                 .min()
         };
         let run = rig.sample_until(|run| polled(run) >= Some(3));
-        let stood = |wanted: Counter| -> Vec<_> {
+        let stood = |wanted: Quantity| -> Vec<_> {
             let mine = run.device_metrics(0).into_iter().filter_map(|it| match it.value {
-                DeviceValue::Count { counter, total } if counter == wanted => Some((it.at, total)),
+                DeviceValue::Total(total) if it.quantity == wanted => Some((it.at, total)),
                 _ => None,
             });
             mine.collect()
         };
         // The increase per second. A reading and its counter are two calls.
         for (counter, second) in
-            [(Counter::HardwareThermal, 1e9), (Counter::Received, 100.0 * 1024.0 * 1024.0)]
+            [(Quantity::HardwareThermal, 1e9), (Quantity::PcieReceived, 100.0 * 1024.0 * 1024.0)]
         {
             let stood = stood(counter);
             let (first, last) = (stood[0], *stood.last().unwrap());
@@ -207,18 +207,18 @@ fn counters_match_driver() {
             assert!((rose - truth).abs() < 0.02 * second, "{counter:?}: {rose}, expected {truth}");
         }
         for (counter, at) in
-            [(Counter::PowerCap, 0), (Counter::Corrected, 7), (Counter::Uncorrected, 0)]
+            [(Quantity::PowerCap, 0), (Quantity::CorrectedErrors, 7), (Quantity::MemoryErrors, 0)]
         {
             assert!(stood(counter).iter().all(|(_, stood)| *stood == at), "{counter:?}");
         }
-        let video = |wanted: Engine| {
+        let video = |wanted: Quantity| {
             run.device_metrics(0).into_iter().find_map(|it| match it.value {
-                DeviceValue::Activity { engine, mean, .. } if engine == wanted => Some(mean),
+                DeviceValue::Mean { share, .. } if it.quantity == wanted => Some(share),
                 _ => None,
             })
         };
         assert_eq!(
-            [Engine::Encoder, Engine::Decoder].map(video),
+            [Quantity::Encoder, Quantity::Decoder].map(video),
             [Some(percent(12)), Some(percent(34))]
         );
     });

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error};
 use super::details::PodLabel;
 use super::identity::Identity;
 use super::rule::Rule;
-use super::unit::{Unit, is_mapped};
+use super::unit::Unit;
 
 /// A parsed mapping file.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,10 +131,10 @@ struct MetricTable {
 /// A quantity, by its name.
 fn quantity<'de, D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
     let name = String::deserialize(from)?;
-    let known = Quantity::named(&name).filter(|quantity| is_mapped(*quantity));
+    let known = Quantity::named(&name).filter(|quantity| quantity.is_mapped());
     known.ok_or_else(|| {
         let names: Vec<_> =
-            Quantity::all().filter(|quantity| is_mapped(*quantity)).map(Quantity::name).collect();
+            Quantity::all().filter(|it| it.is_mapped()).map(Quantity::name).collect();
         D::Error::custom(format!("unknown value `{name}`, expected one of {}", names.join(", ")))
     })
 }

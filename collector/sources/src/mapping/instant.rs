@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason, Reading};
@@ -149,8 +148,7 @@ impl Instant {
                 Value::Temperature(temperature) => reading.temperature = Some(temperature),
                 Value::SmClock(clock) => reading.sm_clock = Some(clock),
                 Value::MemoryClock(clock) => reading.memory_clock = Some(clock),
-                Value::Device(column, share) => reading.device.set_share(column, Some(share)),
-                Value::Number(column, number) => reading.device.set_number(column, Some(number)),
+                Value::Kept(quantity, value) => reading.device.set(quantity, Some(value)),
                 Value::EventReasons(active) => reading.device.set_event_reasons(active),
                 Value::EnergyIncrease(..)
                 | Value::Utilization(..)
@@ -161,11 +159,12 @@ impl Instant {
                 | Value::Rate(..) => {}
             }
         }
-        for (basis, column) in
-            [(Basis::DcgmSm, DeviceColumn::Sm), (Basis::DcgmGrEngine, DeviceColumn::GrEngine)]
-        {
+        for (basis, quantity) in [
+            (Basis::DcgmSm, Quantity::SmActivity),
+            (Basis::DcgmGrEngine, Quantity::GraphicsActivity),
+        ] {
             if let Some(activity) = self.of(basis).and_then(Shared::undivided) {
-                reading.device.set_share(column, Some(activity));
+                reading.device.set(quantity, Some(activity.ppm()));
             }
         }
         reading

@@ -66,7 +66,6 @@ const fn kind(quantity: Quantity) -> Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::unit::is_mapped;
     use super::*;
 
     /// All instruments, with the meaning of levels, rates and counters: `v` is the value, `+` an increase, and `-` is
@@ -92,7 +91,7 @@ mod tests {
         for instrument in Instrument::all() {
             let name = instrument.to_string();
             let (_, row) = TABLE.iter().find(|(known, _)| *known == name).unwrap();
-            for quantity in Quantity::all().filter(|quantity| is_mapped(*quantity)) {
+            for quantity in Quantity::all().filter(|quantity| quantity.is_mapped()) {
                 let column = match quantity.name() {
                     "energy" => 2,
                     name if name.ends_with("_received") || name.ends_with("_transmitted") => 1,

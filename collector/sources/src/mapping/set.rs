@@ -82,8 +82,6 @@ impl Mappings {
 mod tests {
     use super::super::{GpuValue, MappingFile, Point, UnitChecks, Value};
     use super::Mappings;
-    use phasemeter_meter::device_state::DeviceColumn;
-    use phasemeter_meter::device_totals::LinkDirection;
     use phasemeter_meter::instrument::Instrument;
     use phasemeter_meter::quantity::Quantity;
     use phasemeter_meter::reading::{Basis, MissingReason};
@@ -272,18 +270,15 @@ mod tests {
 
     #[test]
     fn reasons_for_reduced_clocks_fan_and_link_are_read() {
-        let fan = |share| {
-            Some(Ok(Value::Device(DeviceColumn::Fan, Utilization::from_percent(share).unwrap())))
-        };
-        assert_eq!(value("DCGM_FI_DEV_FAN_SPEED", A, 42.0), fan(42));
-        assert_eq!(value("DCGM_FI_DEV_FAN_SPEED", A, 104.0), fan(100), "above its nominal maximum");
-        let link = |column, number| Some(Ok(Value::Number(column, number)));
-        let generation = link(DeviceColumn::PcieGeneration, 5);
-        assert_eq!(value("DCGM_FI_DEV_PCIE_LINK_GEN", A, 5.0), generation);
-        assert_eq!(
-            value("DCGM_FI_DEV_PCIE_LINK_WIDTH", A, 16.0),
-            link(DeviceColumn::PcieWidth, 16)
-        );
+        for (name, number, quantity, expected) in [
+            ("DCGM_FI_DEV_FAN_SPEED", 42.0, Quantity::FanSpeed, 420_000),
+            // Above its nominal maximum.
+            ("DCGM_FI_DEV_FAN_SPEED", 104.0, Quantity::FanSpeed, 1_040_000),
+            ("DCGM_FI_DEV_PCIE_LINK_GEN", 5.0, Quantity::PcieGeneration, 5),
+            ("DCGM_FI_DEV_PCIE_LINK_WIDTH", 16.0, Quantity::PcieWidth, 16),
+        ] {
+            assert_eq!(value(name, A, number), Some(Ok(Value::Kept(quantity, expected))));
+        }
         for name in ["DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"] {
             assert_eq!(value(name, A, 68.0), Some(Ok(Value::EventReasons(0x44))));
         }
@@ -292,14 +287,14 @@ mod tests {
     #[test]
     fn rates_of_links_are_read() {
         for (name, link) in [
-            ("DCGM_FI_PROF_PCIE_TX_BYTES", LinkDirection::PcieTransmitted),
-            ("DCGM_FI_PROF_PCIE_RX_BYTES", LinkDirection::PcieReceived),
-            ("DCGM_FI_PROF_NVLINK_TX_BYTES", LinkDirection::NvLinkTransmitted),
-            ("DCGM_FI_PROF_NVLINK_RX_BYTES", LinkDirection::NvLinkReceived),
-            ("dcgmi.dmon.PCITX", LinkDirection::PcieTransmitted),
-            ("dcgmi.dmon.PCIRX", LinkDirection::PcieReceived),
-            ("dcgmi.dmon.NVLTX", LinkDirection::NvLinkTransmitted),
-            ("dcgmi.dmon.NVLRX", LinkDirection::NvLinkReceived),
+            ("DCGM_FI_PROF_PCIE_TX_BYTES", Quantity::PcieTransmitted),
+            ("DCGM_FI_PROF_PCIE_RX_BYTES", Quantity::PcieReceived),
+            ("DCGM_FI_PROF_NVLINK_TX_BYTES", Quantity::NvlinkTransmitted),
+            ("DCGM_FI_PROF_NVLINK_RX_BYTES", Quantity::NvlinkReceived),
+            ("dcgmi.dmon.PCITX", Quantity::PcieTransmitted),
+            ("dcgmi.dmon.PCIRX", Quantity::PcieReceived),
+            ("dcgmi.dmon.NVLTX", Quantity::NvlinkTransmitted),
+            ("dcgmi.dmon.NVLRX", Quantity::NvlinkReceived),
         ] {
             assert_eq!(value(name, A, 2.5e10), Some(Ok(Value::Rate(link, 25_000_000_000))));
             let missing = Some(Err(MissingReason::NotSupported));

@@ -2,8 +2,6 @@
 //!
 //! A unit is stated, never guessed from values.
 
-use phasemeter_meter::device_state::DeviceColumn;
-use phasemeter_meter::device_totals::LinkDirection;
 use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
 use phasemeter_meter::quantity::{self, Quantity};
 use phasemeter_meter::reading::Basis;
@@ -54,23 +52,6 @@ pub enum Unit {
     Code,
 }
 
-/// Quantities that no metric is mapped to.
-const UNMAPPED: [Quantity; 8] = [
-    Quantity::GraphicsActivity,
-    Quantity::NvlinkActivity,
-    Quantity::PcieActivity,
-    Quantity::Throttling,
-    Quantity::PowerLimit,
-    Quantity::MemoryTemperature,
-    Quantity::Processes,
-    Quantity::MemoryErrors,
-];
-
-/// Whether a metric can be mapped to this quantity.
-pub(super) fn is_mapped(quantity: Quantity) -> bool {
-    !UNMAPPED.contains(&quantity)
-}
-
 impl Unit {
     /// Whether numbers of this quantity can have the unit.
     pub(super) fn is_of(self, quantity: Quantity) -> bool {
@@ -116,11 +97,8 @@ impl Unit {
         let (_, factor) = self.scale();
         let number = number * factor;
         let share = |of: Quantity| of.admit_nearest(number).and_then(Utilization::from_ppm);
-        let column = |column: DeviceColumn| Some(Value::Device(column, share(quantity)?));
         let bytes = || quantity.admit_nearest(number).and_then(Bytes::new);
         let clock = || quantity.admit_nearest(number).map(Megahertz);
-        let link = |column| Some(Value::Number(column, quantity.admit_nearest(number)?));
-        let rate = |link| Some(Value::Rate(link, quantity.admit_nearest(number)?));
         match quantity {
             Quantity::Utilization => Some(Value::Utilization(basis, share(measured(basis))?)),
             Quantity::MemoryUsed => bytes().map(Value::MemoryUsed),
@@ -140,29 +118,14 @@ impl Unit {
             Quantity::SmClock => clock().map(Value::SmClock),
             Quantity::MemoryClock => clock().map(Value::MemoryClock),
             Quantity::Xid => quantity.admit_nearest(number).map(Value::Xid),
-            Quantity::SmActivity => column(DeviceColumn::Sm),
-            Quantity::TensorActivity => column(DeviceColumn::Tensor),
-            Quantity::DramActivity => column(DeviceColumn::Dram),
-            Quantity::MemoryUtilization => column(DeviceColumn::MemoryUtilization),
-            Quantity::Encoder => column(DeviceColumn::Encoder),
-            Quantity::Decoder => column(DeviceColumn::Decoder),
-            Quantity::FanSpeed => column(DeviceColumn::Fan),
             Quantity::EventReasons => quantity.admit_nearest(number).map(Value::EventReasons),
-            Quantity::PcieGeneration => link(DeviceColumn::PcieGeneration),
-            Quantity::PcieWidth => link(DeviceColumn::PcieWidth),
-            Quantity::PcieMaxWidth => link(DeviceColumn::PcieMaxWidth),
-            Quantity::PcieReceived => rate(LinkDirection::PcieReceived),
-            Quantity::PcieTransmitted => rate(LinkDirection::PcieTransmitted),
-            Quantity::NvlinkReceived => rate(LinkDirection::NvLinkReceived),
-            Quantity::NvlinkTransmitted => rate(LinkDirection::NvLinkTransmitted),
-            Quantity::GraphicsActivity
-            | Quantity::NvlinkActivity
-            | Quantity::PcieActivity
-            | Quantity::Throttling
-            | Quantity::PowerLimit
-            | Quantity::MemoryTemperature
-            | Quantity::Processes
-            | Quantity::MemoryErrors => None,
+            Quantity::PcieReceived
+            | Quantity::PcieTransmitted
+            | Quantity::NvlinkReceived
+            | Quantity::NvlinkTransmitted => {
+                Some(Value::Rate(quantity, quantity.admit_nearest(number)?))
+            }
+            kept => Some(Value::Kept(kept, kept.admit_nearest(number)?)),
         }
     }
 }

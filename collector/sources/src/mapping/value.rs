@@ -1,8 +1,7 @@
 //! A value of a reading.
 
-use phasemeter_meter::device_state::DeviceColumn;
-use phasemeter_meter::device_totals::LinkDirection;
 use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
@@ -33,12 +32,10 @@ pub enum Value {
     MemoryClock(Megahertz),
     /// The last XID error, zero if there was none.
     Xid(u64),
-    /// A share that only some sources have.
-    Device(DeviceColumn, Utilization),
-    /// A number that only some sources have.
-    Number(DeviceColumn, u32),
+    /// One that is kept with a reading, in the unit of its quantity.
+    Kept(Quantity, u32),
     /// Bytes per second over a link.
-    Rate(LinkDirection, u64),
+    Rate(Quantity, u64),
     /// The active reasons for reduced clocks, as a bit mask.
     EventReasons(u64),
 }

@@ -2,7 +2,7 @@
 //!
 //! Parsed once per header, so that rows are decoded by a plain list of columns.
 
-use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::quantity::Quantity;
 
 use super::error::{HeaderError, printable};
 
@@ -37,9 +37,9 @@ pub(super) enum Column {
     MigProfiles,
     /// UUIDs of GPUs that NVLink connects.
     NvLinkPeers,
-    Device(DeviceColumn),
+    Device(Quantity),
     /// A share as DCGM writes it: 0–1.
-    Ratio(DeviceColumn),
+    Ratio(Quantity),
     /// All reasons for reduced clocks, as a hexadecimal bit mask.
     EventReasons,
     /// Clocks that the hardware reduced because of heat or the power supply.
@@ -99,39 +99,39 @@ const COLUMN_NAMES: [(&str, Column); 64] = [
     ("clocks.mem", Column::MemoryClock),
     ("clocks.current.memory", Column::MemoryClock),
     ("clocks.current.mem", Column::MemoryClock),
-    ("utilization.memory", Column::Device(DeviceColumn::MemoryUtilization)),
-    ("utilization.encoder", Column::Device(DeviceColumn::Encoder)),
-    ("utilization.decoder", Column::Device(DeviceColumn::Decoder)),
-    ("fan.speed", Column::Device(DeviceColumn::Fan)),
-    ("pcie.link.gen.current", Column::Device(DeviceColumn::PcieGeneration)),
-    ("pcie.link.gen.gpucurrent", Column::Device(DeviceColumn::PcieGeneration)),
-    ("pcie.link.width.current", Column::Device(DeviceColumn::PcieWidth)),
-    ("pcie.link.width.max", Column::Device(DeviceColumn::PcieMaxWidth)),
-    ("ecc.errors.uncorrected.volatile.total", Column::Device(DeviceColumn::MemoryErrors)),
-    ("clocks_event_reasons.sw_power_cap", Column::Device(DeviceColumn::PowerCap)),
-    ("clocks_event_reasons.sync_boost", Column::Device(DeviceColumn::SyncBoost)),
-    ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
-    ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
-    ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    ("utilization.memory", Column::Device(Quantity::MemoryUtilization)),
+    ("utilization.encoder", Column::Device(Quantity::Encoder)),
+    ("utilization.decoder", Column::Device(Quantity::Decoder)),
+    ("fan.speed", Column::Device(Quantity::FanSpeed)),
+    ("pcie.link.gen.current", Column::Device(Quantity::PcieGeneration)),
+    ("pcie.link.gen.gpucurrent", Column::Device(Quantity::PcieGeneration)),
+    ("pcie.link.width.current", Column::Device(Quantity::PcieWidth)),
+    ("pcie.link.width.max", Column::Device(Quantity::PcieMaxWidth)),
+    ("ecc.errors.uncorrected.volatile.total", Column::Device(Quantity::MemoryErrors)),
+    ("clocks_event_reasons.sw_power_cap", Column::Device(Quantity::PowerCap)),
+    ("clocks_event_reasons.sync_boost", Column::Device(Quantity::SyncBoost)),
+    ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(Quantity::SoftwareThermal)),
+    ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(Quantity::HardwareThermal)),
+    ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(Quantity::PowerBrake)),
     ("clocks_event_reasons.hw_slowdown", Column::HardwareSlowdown),
     ("clocks_event_reasons.active", Column::EventReasons),
     // As older drivers name them.
     ("clocks_throttle_reasons.active", Column::EventReasons),
-    ("clocks_throttle_reasons.sw_power_cap", Column::Device(DeviceColumn::PowerCap)),
-    ("clocks_throttle_reasons.sync_boost", Column::Device(DeviceColumn::SyncBoost)),
-    ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(DeviceColumn::SoftwareThermal)),
-    ("clocks_throttle_reasons.hw_thermal_slowdown", Column::Device(DeviceColumn::HardwareThermal)),
-    ("clocks_throttle_reasons.hw_power_brake_slowdown", Column::Device(DeviceColumn::PowerBrake)),
+    ("clocks_throttle_reasons.sw_power_cap", Column::Device(Quantity::PowerCap)),
+    ("clocks_throttle_reasons.sync_boost", Column::Device(Quantity::SyncBoost)),
+    ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(Quantity::SoftwareThermal)),
+    ("clocks_throttle_reasons.hw_thermal_slowdown", Column::Device(Quantity::HardwareThermal)),
+    ("clocks_throttle_reasons.hw_power_brake_slowdown", Column::Device(Quantity::PowerBrake)),
     ("clocks_throttle_reasons.hw_slowdown", Column::HardwareSlowdown),
     // Profiling metrics, of which `phasemeter record` writes the first three, and as DCGM names them.
-    ("sm.activity", Column::Device(DeviceColumn::Sm)),
-    ("tensor.activity", Column::Device(DeviceColumn::Tensor)),
-    ("dram.activity", Column::Device(DeviceColumn::Dram)),
-    ("nvlink.activity", Column::Device(DeviceColumn::NvLink)),
-    ("pcie.activity", Column::Device(DeviceColumn::Pcie)),
-    ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(DeviceColumn::Sm)),
-    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(DeviceColumn::Tensor)),
-    ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(DeviceColumn::Dram)),
+    ("sm.activity", Column::Device(Quantity::SmActivity)),
+    ("tensor.activity", Column::Device(Quantity::TensorActivity)),
+    ("dram.activity", Column::Device(Quantity::DramActivity)),
+    ("nvlink.activity", Column::Device(Quantity::NvlinkActivity)),
+    ("pcie.activity", Column::Device(Quantity::PcieActivity)),
+    ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(Quantity::SmActivity)),
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(Quantity::TensorActivity)),
+    ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(Quantity::DramActivity)),
 ];
 
 /// The columns under one header, in order.
@@ -172,8 +172,8 @@ impl Columns {
     /// Reads the sum of heat and power brake as heat, the more frequent one, if neither is recorded: older
     /// drivers have the sum only.
     fn with_hardware_slowdown(mut self) -> Self {
-        let heat = Column::Device(DeviceColumn::HardwareThermal);
-        let parts = [heat, Column::Device(DeviceColumn::PowerBrake), Column::EventReasons];
+        let heat = Column::Device(Quantity::HardwareThermal);
+        let parts = [heat, Column::Device(Quantity::PowerBrake), Column::EventReasons];
         let is_known = parts.iter().any(|part| self.columns.contains(part));
         let sum = self.columns.iter_mut().filter(|column| **column == Column::HardwareSlowdown);
         sum.for_each(|column| *column = if is_known { Column::Unknown } else { heat });
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn hardware_slowdown_is_heat_if_its_parts_are_not_recorded() {
-        let heat = Column::Device(DeviceColumn::HardwareThermal);
+        let heat = Column::Device(Quantity::HardwareThermal);
         for prefix in ["clocks_event_reasons", "clocks_throttle_reasons"] {
             let last = |others: &str| {
                 let header = format!("timestamp, memory.used{others}, {prefix}.hw_slowdown");

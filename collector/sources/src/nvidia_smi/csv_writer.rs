@@ -6,7 +6,7 @@
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
-use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{
     GpuIdentity, MIG_MODE, MIG_PROFILES, MissingReason, NVLINK_PEERS, Reading,
 };
@@ -30,23 +30,23 @@ const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu 
     mig.mode.current, mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid\n";
 
 /// The device columns, in the order of the header.
-const DEVICE_COLUMNS: [DeviceColumn; 16] = [
-    DeviceColumn::MemoryUtilization,
-    DeviceColumn::Fan,
-    DeviceColumn::PowerCap,
-    DeviceColumn::SyncBoost,
-    DeviceColumn::SoftwareThermal,
-    DeviceColumn::HardwareThermal,
-    DeviceColumn::PowerBrake,
-    DeviceColumn::Sm,
-    DeviceColumn::Tensor,
-    DeviceColumn::Dram,
-    DeviceColumn::PcieGeneration,
-    DeviceColumn::PcieWidth,
-    DeviceColumn::PcieMaxWidth,
-    DeviceColumn::Encoder,
-    DeviceColumn::Decoder,
-    DeviceColumn::MemoryErrors,
+const DEVICE_COLUMNS: [Quantity; 16] = [
+    Quantity::MemoryUtilization,
+    Quantity::FanSpeed,
+    Quantity::PowerCap,
+    Quantity::SyncBoost,
+    Quantity::SoftwareThermal,
+    Quantity::HardwareThermal,
+    Quantity::PowerBrake,
+    Quantity::SmActivity,
+    Quantity::TensorActivity,
+    Quantity::DramActivity,
+    Quantity::PcieGeneration,
+    Quantity::PcieWidth,
+    Quantity::PcieMaxWidth,
+    Quantity::Encoder,
+    Quantity::Decoder,
+    Quantity::MemoryErrors,
 ];
 
 /// Placeholder for a missing value.
@@ -190,7 +190,6 @@ mod tests {
     use std::fmt::Debug;
 
     use phasemeter_meter::device_state::DeviceState;
-    use phasemeter_meter::quantity::Quantity;
     use phasemeter_meter::units::{Celsius, Megahertz, Millijoules};
     use proptest::option;
     use proptest::prelude::*;
@@ -231,9 +230,9 @@ mod tests {
             ..Reading::at(at(1_785_111_747_123))
         };
         let mut reading = reading;
-        reading.device.set_share(DeviceColumn::Fan, Utilization::from_percent(30));
-        reading.device.set_share(DeviceColumn::Tensor, Utilization::from_ppm(125_000));
-        reading.device.set_number(DeviceColumn::PcieWidth, Some(16));
+        reading.device.set(Quantity::FanSpeed, Some(300_000));
+        reading.device.set(Quantity::TensorActivity, Some(125_000));
+        reading.device.set(Quantity::PcieWidth, Some(16));
         assert_eq!(
             written(&gpu, &reading, &Counts { xid: Some(79), ..Counts::NONE }),
             format!(
@@ -258,12 +257,8 @@ mod tests {
         values.prop_map(|values| {
             let mut state = DeviceState::NONE;
             for (column, value) in DEVICE_COLUMNS.into_iter().zip(values) {
-                if column.is_share() {
-                    let share = value.and_then(|half| Utilization::from_ppm(half * 5_000));
-                    state.set_share(column, share);
-                } else {
-                    state.set_number(column, value.and_then(|it| column.quantity().admit(it)));
-                }
+                let unit = if column.is_share() { 5_000 } else { 1 };
+                state.set(column, value.and_then(|it| column.admit(it * unit)));
             }
             state
         })

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use phasemeter_meter::device_state::{DeviceColumn, DeviceState};
+use phasemeter_meter::device_state::DeviceState;
 use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, Reading};
@@ -234,16 +234,11 @@ pub(super) fn set_event_reasons(state: &mut DeviceState, text: &[u8]) {
     }
 }
 
-/// Sets a device column.
+/// Sets a value that is kept with the reading: a share in ppm, or a number in units of 1/[`SCALE`].
 #[inline]
-pub(super) fn set_device(state: &mut DeviceState, column: DeviceColumn, ppm: Option<u64>) {
-    let quantity = column.quantity();
-    if column.is_share() {
-        let ppm = ppm.and_then(|ppm| quantity.admit(ppm));
-        state.set_share(column, ppm.and_then(Utilization::from_ppm));
-    } else {
-        state.set_number(column, ppm.and_then(|ppm| quantity.admit(ppm / SCALE)));
-    }
+pub(super) fn set_device(state: &mut DeviceState, quantity: Quantity, scaled: Option<u64>) {
+    let unit = if quantity.is_share() { 1 } else { SCALE };
+    state.set(quantity, scaled.and_then(|scaled| quantity.admit(scaled / unit)));
 }
 
 /// The integer part of a number in units of 1/[`SCALE`].
@@ -362,7 +357,7 @@ mod tests {
             let header = format!("timestamp, index, utilization.gpu [%], {header}");
             let row = format!("2026/07/27 00:00:00.000, 0, 50 %, {cell}");
             let device = under(&header, &row).unwrap().reading.device;
-            DeviceColumn::THROTTLING.map(|reason| device.share(reason).map(Utilization::ppm))
+            Quantity::THROTTLING.map(|reason| device.share(reason).map(Utilization::ppm))
         };
         let (no, yes) = (Some(0), Some(PPM));
         for name in ["clocks_event_reasons.active", "clocks_throttle_reasons.active"] {

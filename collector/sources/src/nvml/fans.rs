@@ -2,11 +2,11 @@
 
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
-use phasemeter_meter::device_metric::{Component, DeviceValue, Gauge};
+use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
 
 use super::query_error::QueryError;
-use super::value::from_percent;
+use super::value::ppm;
 
 /// Emits the speed of every fan. A GPU without fans emits nothing.
 ///
@@ -14,7 +14,7 @@ use super::value::from_percent;
 /// Returns an error if a call fails.
 pub(super) fn query(
     device: &Device<'_>,
-    mut emit: impl FnMut(Component, DeviceValue),
+    mut emit: impl FnMut(Component, Quantity, DeviceValue),
 ) -> Result<(), QueryError> {
     let count = match device.num_fans() {
         // How the driver reports that there are none.
@@ -23,9 +23,9 @@ pub(super) fn query(
     };
     for fan in 0..u8::try_from(count).unwrap_or(u8::MAX) {
         let percent = device.fan_speed(u32::from(fan))?;
-        // A possible speed is passed on as it is: above its nominal maximum, too.
-        if from_percent(Quantity::FanSpeed, percent).is_some() {
-            emit(Component::Fan(fan), DeviceValue::Gauge(Gauge::FanSpeed(percent)));
+        let quantity = Quantity::FanSpeed;
+        if let Some(speed) = quantity.admit(ppm(percent)) {
+            emit(Component::Fan(fan), quantity, DeviceValue::Now(speed));
         }
     }
     Ok(())

@@ -7,11 +7,12 @@ use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, Temper
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, Reading};
-use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos};
+use phasemeter_meter::units::{
+    Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
+};
 
 use super::gpm::{Gpm, Sampled};
 use super::identity::power_limit;
@@ -26,9 +27,9 @@ use super::xids::Xids;
 use super::{fans, fields, nvlink, video};
 use crate::clock::Clock;
 
-/// The columns of the PCIe link.
-const PCIE_LINK: [DeviceColumn; 3] =
-    [DeviceColumn::PcieGeneration, DeviceColumn::PcieWidth, DeviceColumn::PcieMaxWidth];
+/// What is measured of the PCIe link.
+const PCIE_LINK: [Quantity; 3] =
+    [Quantity::PcieGeneration, Quantity::PcieWidth, Quantity::PcieMaxWidth];
 
 /// A responding GPU.
 #[derive(Debug)]
@@ -114,8 +115,8 @@ impl<'d> Gpu<'d> {
     ) -> Result<(), QueryError> {
         clear_metric(metric, values);
         let (device, at) = (&self.device, clock.now());
-        let mut measured = |component, value| {
-            emit(Observed::DeviceMetric(DeviceMetric { at, component, value }));
+        let mut measured = |component, quantity, value| {
+            emit(Observed::DeviceMetric(DeviceMetric { at, component, quantity, value }));
         };
         match metric {
             Metric::Memory => {
@@ -148,15 +149,15 @@ impl<'d> Gpu<'d> {
                     device.current_pcie_link_width()?,
                     device.max_pcie_link_width()?,
                 ];
-                for (column, number) in PCIE_LINK.into_iter().zip(link) {
-                    values.device.set_number(column, column.quantity().admit(number));
+                for (quantity, number) in PCIE_LINK.into_iter().zip(link) {
+                    values.device.set(quantity, quantity.admit(number));
                 }
             }
             Metric::Utilization => {
                 let result = device.utilization_rates().map_err(QueryError::from);
                 let memory = result.as_ref().ok().map(|rates| rates.memory);
                 let memory = memory.and_then(|it| from_percent(Quantity::MemoryUtilization, it));
-                values.device.set_share(DeviceColumn::MemoryUtilization, memory);
+                values.device.set(Quantity::MemoryUtilization, memory.map(Utilization::ppm));
                 values.utilization = match &result {
                     Ok(rates) => from_percent(Quantity::Utilization, rates.gpu)
                         .ok_or(MissingReason::Unreadable),
@@ -187,8 +188,10 @@ impl<'d> Gpu<'d> {
             Metric::Counters => fields::query(device, measured)?,
             Metric::Video => video::query(device, at, measured)?,
             Metric::PowerLimit => {
-                let limit = power_limit(device)?.map(DeviceValue::PowerLimit);
-                limit.into_iter().for_each(|limit| measured(Component::Gpu, limit));
+                if let Some(limit) = power_limit(device)? {
+                    let value = DeviceValue::Now(limit.get().into());
+                    measured(Component::Gpu, Quantity::PowerLimit, value);
+                }
             }
             Metric::Fans => fans::query(device, measured)?,
             Metric::NvLinks => nvlink::query(device, measured)?,
@@ -224,13 +227,11 @@ pub fn clear_metric(metric: Metric, values: &mut Reading) {
         Metric::Temperature => values.temperature = None,
         Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
         Metric::PcieLink => {
-            for column in PCIE_LINK {
-                values.device.set_number(column, None);
-            }
+            PCIE_LINK.into_iter().for_each(|quantity| values.device.set(quantity, None));
         }
         Metric::Utilization => {
             values.utilization = Err(MissingReason::NotCollected);
-            values.device.set_share(DeviceColumn::MemoryUtilization, None);
+            values.device.set(Quantity::MemoryUtilization, None);
         }
         Metric::Processes => values.compute_processes = None,
         Metric::Events

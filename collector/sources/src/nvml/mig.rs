@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use phasemeter_meter::device_metric::{Component, DeviceValue, Gauge, MigId};
+use phasemeter_meter::device_metric::{Component, DeviceValue, MigId};
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_nvml_calls::gpu_instance_id;
 
 use super::gpm::{Gpm, Sampled};
@@ -31,7 +31,7 @@ impl<'d> MigInstances<'d> {
         nvml: &'d Nvml,
         device: &Device<'d>,
         now: Timestamp,
-        mut emit: impl FnMut(Component, DeviceValue),
+        mut emit: impl FnMut(Component, Quantity, DeviceValue),
     ) -> Result<(), QueryError> {
         let mut before = std::mem::take(&mut self.gpm);
         for index in 0..device.mig_device_count()? {
@@ -44,14 +44,16 @@ impl<'d> MigInstances<'d> {
             let Some(id) = uuid.and_then(|uuid| MigId::parse(&uuid)) else { continue };
             let component = Component::Mig(id);
             if let Some(memory) = optional(memory(&instance))? {
-                emit(component, DeviceValue::Gauge(memory));
+                for (quantity, bytes) in memory {
+                    emit(component, quantity, DeviceValue::Now(bytes));
+                }
             }
             let mut gpm = before.remove(&id).unwrap_or_default();
             let part = gpu_instance_id(&instance).map_err(QueryError::from);
             let activity =
                 part.and_then(|id| gpm.query(nvml, device, Sampled::GpuInstance(id), now));
             if let Some(Some(activity)) = optional(activity)? {
-                activity.values().for_each(|value| emit(component, value));
+                activity.values().for_each(|(quantity, value)| emit(component, quantity, value));
             }
             self.gpm.insert(id, gpm);
         }
@@ -67,13 +69,13 @@ pub(super) fn profiles(device: &Device<'_>) -> Vec<String> {
     names.filter_map(profile).filter(|profile| !profile.is_empty()).collect()
 }
 
-fn memory(instance: &Device<'_>) -> Result<Gauge, QueryError> {
+fn memory(instance: &Device<'_>) -> Result<[(Quantity, i64); 2], QueryError> {
     let memory = instance.memory_info()?;
     let bytes = |quantity: Quantity, count: u64| {
-        quantity.admit(count).and_then(Bytes::new).ok_or(QueryError::Failed)
+        quantity.admit(count).map(|bytes| (quantity, bytes)).ok_or(QueryError::Failed)
     };
     let used = bytes(Quantity::MemoryUsed, memory.used)?;
-    Ok(Gauge::Memory { used, total: bytes(Quantity::MemoryTotal, memory.total)? })
+    Ok([used, bytes(Quantity::MemoryTotal, memory.total)?])
 }
 
 /// A value that an instance may lack, also because it was destroyed since it was listed.

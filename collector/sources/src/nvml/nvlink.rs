@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
-use phasemeter_meter::device_metric::{Component, Counter, DeviceValue};
+use phasemeter_meter::device_metric::{Component, DeviceValue};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::NVLINK_PEERS;
 use phasemeter_nvml_calls::{ScopedField, field_values};
 
@@ -21,7 +22,7 @@ const LINK_COUNT: FieldId = FieldId(91);
 struct LinkField {
     /// `NVML_FI_DEV_NVLINK_…`; its scope is the link.
     id: u32,
-    counter: Counter,
+    quantity: Quantity,
     /// The counter's unit in the field's.
     unit: u64,
 }
@@ -29,12 +30,12 @@ struct LinkField {
 /// The counters of a link. Traffic is in KiB. From Blackwell on, the last field replaces those of
 /// errors.
 const FIELDS: [LinkField; 6] = [
-    LinkField { id: 138, counter: Counter::Transmitted, unit: 1_024 },
-    LinkField { id: 139, counter: Counter::Received, unit: 1_024 },
-    LinkField { id: 161, counter: Counter::Replays, unit: 1 },
-    LinkField { id: 163, counter: Counter::CrcErrors, unit: 1 },
-    LinkField { id: 162, counter: Counter::Recoveries, unit: 1 },
-    LinkField { id: 215, counter: Counter::Recoveries, unit: 1 },
+    LinkField { id: 138, quantity: Quantity::NvlinkTransmitted, unit: 1_024 },
+    LinkField { id: 139, quantity: Quantity::NvlinkReceived, unit: 1_024 },
+    LinkField { id: 161, quantity: Quantity::LinkReplays, unit: 1 },
+    LinkField { id: 163, quantity: Quantity::LinkCrcErrors, unit: 1 },
+    LinkField { id: 162, quantity: Quantity::LinkRecoveries, unit: 1 },
+    LinkField { id: 215, quantity: Quantity::LinkRecoveries, unit: 1 },
 ];
 
 /// Emits the counters of every link. A GPU without links emits nothing.
@@ -43,7 +44,7 @@ const FIELDS: [LinkField; 6] = [
 /// Returns an error if a call fails, or no counter is supported.
 pub(super) fn query(
     device: &Device<'_>,
-    mut emit: impl FnMut(Component, DeviceValue),
+    mut emit: impl FnMut(Component, Quantity, DeviceValue),
 ) -> Result<(), QueryError> {
     let links = link_count(device)?;
     if links == 0 {
@@ -54,10 +55,9 @@ pub(super) fn query(
         .map(|(link, field)| ScopedField { id: field.id, scope: u32::from(link) })
         .collect();
     let mut values = supported(fields(), field_values(device, &scoped)?)?;
-    values.dedup_by_key(|((link, field), _)| (*link, field.counter));
-    for ((link, LinkField { counter, unit, .. }), value) in values {
-        let total = value.saturating_mul(unit);
-        emit(Component::NvLink(link), DeviceValue::Count { counter, total });
+    values.dedup_by_key(|((link, field), _)| (*link, field.quantity));
+    for ((link, LinkField { quantity, unit, .. }), value) in values {
+        emit(Component::NvLink(link), quantity, DeviceValue::Total(value.saturating_mul(unit)));
     }
     Ok(())
 }

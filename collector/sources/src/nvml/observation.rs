@@ -7,7 +7,8 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::metric::Metric;
 use super::query_error::{LossReason, UnsupportedReason};
-use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, Engine};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::quantity::Quantity;
 
 /// An observation of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,18 +57,22 @@ pub struct Activity {
 
 impl Activity {
     /// All values as those of device metrics.
-    pub(super) fn values(&self) -> impl Iterator<Item = DeviceValue> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (Quantity, DeviceValue)> {
         let Self { from, to: _, sm, tensor, dram } = *self;
-        let activities = [(Engine::Sm, sm), (Engine::Tensor, tensor), (Engine::Dram, dram)];
-        activities.into_iter().filter_map(move |(engine, mean)| {
-            Some(DeviceValue::Activity { engine, from, mean: mean? })
+        let activities = [
+            (Quantity::SmActivity, sm),
+            (Quantity::TensorActivity, tensor),
+            (Quantity::DramActivity, dram),
+        ];
+        activities.into_iter().filter_map(move |(quantity, share)| {
+            Some((quantity, DeviceValue::Mean { from, share: share? }))
         })
     }
 
     /// All values as device metrics of the GPU.
     pub fn device_metrics(&self) -> impl Iterator<Item = DeviceMetric> {
         let (at, component) = (self.to, Component::Gpu);
-        self.values().map(move |value| DeviceMetric { at, component, value })
+        self.values().map(move |(quantity, value)| DeviceMetric { at, component, quantity, value })
     }
 
     /// The values that are utilization bases.

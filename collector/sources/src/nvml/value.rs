@@ -16,10 +16,14 @@ pub(super) fn whole(value: &SampleValue) -> Option<u64> {
     }
 }
 
+/// A percentage in ppm.
+pub(super) fn ppm(percent: u32) -> u64 {
+    u64::from(percent) * u64::from(PPM / 100)
+}
+
 /// The share of a percentage; `None` if it is out of range.
 pub(super) fn from_percent(quantity: Quantity, percent: u32) -> Option<Utilization> {
-    let ppm = u64::from(percent) * u64::from(PPM / 100);
-    quantity.admit(ppm).and_then(Utilization::from_ppm)
+    quantity.admit(ppm(percent)).and_then(Utilization::from_ppm)
 }
 
 /// The values of the fields that are supported, with what each field holds. The driver may renumber

@@ -3,7 +3,7 @@
 
 use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::UtilizationInfo;
-use phasemeter_meter::device_metric::{Component, DeviceValue, Engine};
+use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -17,18 +17,18 @@ use super::value::from_percent;
 pub(super) fn query(
     device: &Device<'_>,
     at: Timestamp,
-    mut emit: impl FnMut(Component, DeviceValue),
+    mut emit: impl FnMut(Component, Quantity, DeviceValue),
 ) -> Result<(), QueryError> {
     let engines = [
-        (Engine::Encoder, Quantity::Encoder, device.encoder_utilization()?),
-        (Engine::Decoder, Quantity::Decoder, device.decoder_utilization()?),
+        (Quantity::Encoder, device.encoder_utilization()?),
+        (Quantity::Decoder, device.decoder_utilization()?),
     ];
-    for (engine, quantity, UtilizationInfo { utilization, sampling_period }) in engines {
+    for (quantity, UtilizationInfo { utilization, sampling_period }) in engines {
         // A driver may leave out the sampling period.
         let micros = u64::from(sampling_period.max(1));
         let from = at.saturating_sub(Nanos(micros * 1_000));
-        if let Some(mean) = from_percent(quantity, utilization) {
-            emit(Component::Gpu, DeviceValue::Activity { engine, from, mean });
+        if let Some(share) = from_percent(quantity, utilization) {
+            emit(Component::Gpu, quantity, DeviceValue::Mean { from, share });
         }
     }
     Ok(())

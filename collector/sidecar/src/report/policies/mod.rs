@@ -15,7 +15,7 @@ pub use recommendation::Recommendation;
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
 pub(super) use uncovered::UncoveredWaste;
 
-use phasemeter_meter::device_state::DeviceColumn;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::savings as meter;
 use phasemeter_meter::savings::waterfall::PricedGpu;
@@ -66,6 +66,6 @@ impl PolicySection {
 
 /// A GPU with a bill; `None` if it has no price.
 fn priced<'a>(gpu: &GpuInput<'a>, summary: &Summary) -> Option<PricedGpu<'a>> {
-    let tensor = gpu.measures(Basis::GpmTensor, DeviceColumn::Tensor);
+    let tensor = gpu.measures(Basis::GpmTensor, Quantity::TensorActivity);
     PricedGpu::new(&gpu.identity.name, summary, gpu.price.as_ref().ok()?, tensor)
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::device_state::DeviceColumn;
 use phasemeter_meter::phase::{Account, Phase};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::workload::{Evidence, Workload};
@@ -113,5 +113,5 @@ fn is_full(left: &Left<'_>) -> bool {
 }
 
 fn measures_sms(left: &Left<'_>) -> bool {
-    left.gpu.measures(Basis::GpmSm, DeviceColumn::Sm)
+    left.gpu.measures(Basis::GpmSm, Quantity::SmActivity)
 }
