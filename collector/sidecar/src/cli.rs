@@ -39,7 +39,7 @@ pub use gateway::{GatewayArgs, ReceiveArgs};
 #[cfg(feature = "live")]
 pub use interruptions::{CommandSignal, InterruptionArgs};
 #[cfg(feature = "live")]
-pub use live::{RecordArgs, RunArgs, WindowArgs};
+pub use live::{LiveArgs, RecordArgs, RunArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs, ReportArgs, SendArgs,
 };

@@ -10,12 +10,9 @@ use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::mapping::ReadingBuffer;
-use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
-use super::{
-    MeterArgs, MeteringArgs, MissingArgs, RequestSizeArgs, SpanArgs, WindowArgs, WorkMappingArgs,
-};
+use super::{LiveArgs, MeterArgs, MissingArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
 /// The longest that a value may be older than the clock: ten years.
 const MAX_AGE: Nanos = Nanos::from_secs(3_650 * 86_400);
@@ -93,17 +90,6 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "NAME", requires = "replicas")]
     pub replica: Option<String>,
 
-    /// File with the time until which each GPU is billed, and the last requests that the backend has not
-    /// accepted. If it exists, they are sent again, and the time since then is reported as a gap. For this
-    /// process only.
-    #[arg(long = "state", value_name = "FILE")]
-    pub state_file: Option<PathBuf>,
-
-    /// UTC offset of the hours of the week, like `+02:00` [default: the time zone of TZ, else of this
-    /// machine].
-    #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
-    pub utc_offset: Option<UtcOffset>,
-
     /// Address for probes and for Prometheus, IP:PORT: /livez, /readyz, /metrics and grpc.health.v1, without a
     /// token [default: none].
     #[arg(long, value_name = "ADDRESS")]
@@ -113,18 +99,11 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
 
-    /// Also write the report to this file, as JSON. The text report goes to standard error.
-    #[arg(long = "report", value_name = "FILE")]
-    pub report_file: Option<PathBuf>,
-
     #[command(flatten)]
     pub missing: MissingArgs,
 
     #[command(flatten)]
-    pub metering: MeteringArgs,
-
-    #[command(flatten)]
-    pub windows: WindowArgs,
+    pub live: LiveArgs,
 }
 
 /// Where to listen, and which clients are accepted.
@@ -159,7 +138,7 @@ pub struct ReceiveArgs {
 impl GatewayArgs {
     /// The configuration of meters. Each GPU has its own basis and time until a reading is stale.
     pub fn config(&self) -> MeterConfig {
-        let MeterArgs { thresholds, .. } = self.metering.meter;
+        let MeterArgs { thresholds, .. } = self.live.metering.meter;
         MeterConfig {
             thresholds,
             // Readings are held, and released in order.

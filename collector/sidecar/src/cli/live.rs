@@ -110,6 +110,21 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH")]
     pub procfs: Option<PathBuf>,
 
+    /// End with status 74 if the backend has not accepted all telemetry, unless the command itself has
+    /// failed.
+    #[arg(long)]
+    pub fail_on_undelivered: bool,
+
+    #[command(flatten)]
+    pub interruptions: InterruptionArgs,
+
+    #[command(flatten)]
+    pub live: LiveArgs,
+}
+
+/// Options of the commands that meter until they are ended.
+#[derive(Debug, Args)]
+pub struct LiveArgs {
     /// File with the time until which each GPU is billed, and the last requests that the backend has not
     /// accepted. If it exists, they are sent again, and the time since then is reported as a gap. For this
     /// process only.
@@ -124,14 +139,6 @@ pub struct RunArgs {
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,
-
-    /// End with status 74 if the backend has not accepted all telemetry, unless the command itself has
-    /// failed.
-    #[arg(long)]
-    pub fail_on_undelivered: bool,
-
-    #[command(flatten)]
-    pub interruptions: InterruptionArgs,
 
     #[command(flatten)]
     pub metering: MeteringArgs,
@@ -152,7 +159,7 @@ pub struct WindowArgs {
 impl RunArgs {
     /// The configuration of the meter for a live run.
     pub fn config(&self) -> MeterConfig {
-        let MeterArgs { thresholds, stale_after, .. } = self.metering.meter;
+        let MeterArgs { thresholds, stale_after, .. } = self.live.metering.meter;
         MeterConfig {
             thresholds,
             allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,

@@ -28,7 +28,7 @@ use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
 #[cfg(feature = "alerts")]
 use crate::pipeline::Finished;
 use crate::policies::has_hours_of_week;
-use crate::report::{RejectedRow, Utc, WorkByHour};
+use crate::report::{RejectedRow, Utc};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;
@@ -177,15 +177,9 @@ fn provenance(inputs: &[Input], rejected: &RejectedRows) -> Provenance {
     };
     Provenance {
         title,
-        work_by_hour: WorkByHour::new(),
-        interruptions: None,
         rejected_rows: rejected.first.iter().map(row).collect(),
         rejected_total: rejected.total,
-        assumptions: Vec::new(),
-        sampling: Vec::new(),
-        attribution: None,
-        delivery: Vec::new(),
-        timed: false,
+        ..Provenance::default()
     }
 }
 

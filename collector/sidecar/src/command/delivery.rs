@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt};
+use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt, RequestSender};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
 use prometheus::Registry;
@@ -14,6 +14,7 @@ use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
 use crate::cli::SendArgs;
+use crate::environment::Environment;
 use crate::instance;
 use crate::telemetry::Telemetry;
 
@@ -24,6 +25,17 @@ pub(super) enum Export {
     Required,
     /// It is metered anyway.
     Optional,
+}
+
+/// Why nothing is sent.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub(super) enum NotSent {
+    #[error("nothing was sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set")]
+    NoEndpoint,
+    #[error("nothing was sent: every OTEL_…_EXPORTER is none")]
+    NoExporter,
+    #[error("nothing was sent: export could not be started; see the log")]
+    NotStarted,
 }
 
 /// Sends requests until it is finished.
@@ -72,18 +84,27 @@ impl Delivery {
         Ok(Some(Self { client, config }))
     }
 
-    /// Starts the delivery of a run, which meters without it: `None` if it cannot be started, inside if there is
-    /// no destination.
-    pub(super) fn for_run(optional: Optional) -> Result<Option<Option<Self>>, CommandError> {
-        match Self::start(Destination::Environment, Export::Optional) {
-            Err(CommandError::Live(LiveError::Config(errors))) => {
+    /// Starts the delivery of a live run to the destination of the environment.
+    pub(super) fn of_environment(
+        environment: &Environment,
+        export: Export,
+        optional: Optional,
+    ) -> Result<Result<Self, NotSent>, CommandError> {
+        let started = match Self::start(Destination::Environment, export) {
+            Err(CommandError::Live(LiveError::Config(errors))) if export == Export::Optional => {
                 for error in errors.as_slice() {
                     warn!("{error}; {}", error.consequence());
                 }
-                Ok(None)
+                None
             }
-            started => optional.result(started),
-        }
+            started => optional.result(started)?,
+        };
+        Ok(match started {
+            Some(Some(delivery)) => Ok(delivery),
+            Some(None) if environment.exports_nothing => Err(NotSent::NoExporter),
+            Some(None) => Err(NotSent::NoEndpoint),
+            None => Err(NotSent::NotStarted),
+        })
     }
 
     /// Starts exporting internal telemetry, including delivery counts, to the metrics destination and to a
@@ -118,9 +139,9 @@ impl Delivery {
         self.client.enqueue_with_receipt(request)
     }
 
-    /// Enqueues a request; never blocks.
-    pub(super) fn send(&self, request: &Request) {
-        self.client.enqueue(request.encode());
+    /// Enqueues requests without blocking.
+    pub(super) fn sender(&self) -> RequestSender {
+        self.client.sender()
     }
 
     /// Enqueues a request, blocking while the queue is full, unless the backend accepts nothing for

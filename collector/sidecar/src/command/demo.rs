@@ -12,7 +12,6 @@ use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use super::sinks::Sinks;
 use crate::cli::{DemoArgs, MeteringArgs};
-use crate::report::WorkByHour;
 
 /// Meters the fleet of a seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
@@ -20,9 +19,7 @@ pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
     files.add_stream(io::stdout(), "standard output");
     metering::check_outputs(files, &metering, None)?;
-    let signals = speed.map(|_| SignalListener::start(false)).transpose();
-    let signals = signals
-        .map_err(|source| CommandError::System { what: "cannot listen for signals", source })?;
+    let signals = speed.map(|_| SignalListener::start(false)).transpose()?;
     let sinks = Sinks::open(&metering.report, &send)?;
     let source = Demo::new(seed);
     let (Some(speed), Some(signals)) = (speed, signals) else {
@@ -48,15 +45,8 @@ fn meter<S: Source>(
     )?;
     let provenance = Provenance {
         title: format!("demo, seed {seed}"),
-        work_by_hour: WorkByHour::new(),
-        interruptions: None,
-        rejected_rows: Vec::new(),
-        rejected_total: 0,
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],
-        sampling: Vec::new(),
-        attribution: None,
-        delivery: Vec::new(),
-        timed: false,
+        ..Provenance::default()
     };
     metering::report(metering, &source, &run, provenance).and(sinks.finish())
 }

@@ -139,6 +139,11 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// That the operating system rejected this.
+    pub(super) const fn system(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
     /// The exit status.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {

@@ -3,7 +3,18 @@
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID};
 
 use super::claims::Claims;
-use crate::{host, instance, resource};
+use crate::{host, instance, resource, telemetry};
+
+/// The resource of the gateway's process.
+pub(super) fn process(experiment: &Experiment) -> Attributes {
+    let workload = &experiment.attributes;
+    let place = resource::place(workload, host::attributes());
+    let machine = instance::machine(&place, || host::boot_id().unwrap_or_default());
+    let id = instance::phasemeter_id(workload, &place, &machine, None, "process");
+    let mut process = resource::own(place, id);
+    process.extend(telemetry::sdk_attributes());
+    process
+}
 
 /// Identifies what the gateway sends: by its name among replicas, else as the environment does, else by the file of
 /// `--state`, which moves with it, else by its host and addresses. So its series continue after a restart.

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
+use super::interruption_log::LiveInterruptions;
 use super::live::Live;
 use super::supervision::Supervision;
 use crate::cli::{CommandSignal, InterruptionArgs};
@@ -34,6 +35,7 @@ pub(super) struct Interruptions {
     /// Dropped to stop.
     running: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    received: LiveInterruptions,
 }
 
 impl Interruptions {
@@ -54,13 +56,15 @@ impl Interruptions {
             });
         })?;
         let signal = args.interruption_signal;
-        Ok(Some(Self { cloud, signal, notices, running: Some(running), thread: Some(thread) }))
+        let received = LiveInterruptions::default();
+        let (running, thread) = (Some(running), Some(thread));
+        Ok(Some(Self { cloud, signal, notices, running, thread, received }))
     }
 
     /// Takes new notices: the command receives its signal at the first one that ends it.
     pub(super) fn take(
         &mut self,
-        live: &mut Live<'_>,
+        live: &mut Live,
         command: Option<&Supervision>,
     ) -> Result<(), PipelineError> {
         while let Ok(notice) = self.notices.try_recv() {
@@ -69,9 +73,15 @@ impl Interruptions {
                 let signal = self.signal.take()?;
                 command.signal(signal.number).then_some(signal)
             });
-            live.interrupt(self.cloud, &notice, sent)?;
+            let event = self.received.receive(live.now(), self.cloud, &notice, sent);
+            live.interrupt(event)?;
         }
         Ok(())
+    }
+
+    /// Stops watching, and returns the notices of the run.
+    pub(super) fn stop(mut self) -> LiveInterruptions {
+        std::mem::take(&mut self.received)
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "gateway")]
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
@@ -13,14 +11,10 @@ use phasemeter_otlp::encode::{
 };
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Observation, Observed};
-use phasemeter_workload::interruption::{Cloud, Notice};
-#[cfg(feature = "gateway")]
 use phasemeter_workload::mapping::WorkMappings;
 use tracing::warn;
 
-use super::claims::Claims;
 use super::clock_notes::ClockNotes;
-use super::delivery::Delivery;
 use super::event_log::EventLog;
 use super::finished_run::FinishedRun;
 use super::gpus::{ArrivedGpu, BilledFrom};
@@ -29,13 +23,12 @@ use super::interruption_log::LiveInterruptions;
 use super::live_event;
 use super::local_zone::LocalZone;
 use super::long_trace::LongTrace;
-#[cfg(feature = "gateway")]
+use super::metering::Provenance;
+use super::outputs::Outputs;
 use super::received::ReceivedTelemetry;
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
-use crate::cli::CommandSignal;
-#[cfg(feature = "gateway")]
 use crate::gateway::{CounterIntake, Metered, SpanCosts};
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::policies::PolicyManager;
@@ -43,13 +36,10 @@ use crate::report::UnsavedWork;
 use crate::sampler::Sampler;
 use crate::telemetry::Telemetry;
 
-/// A sampler thread that has not ended by then is hung in the driver.
-const GRACE: Duration = Duration::from_secs(1);
-
 /// A live run.
-pub(super) struct Live<'a> {
+pub(super) struct Live {
     sampler: Sampler,
-    pipeline: Pipeline<'a>,
+    pipeline: Pipeline<'static>,
     gpus: Vec<GpuIdentity>,
     clock: Clock,
     zone: LocalZone,
@@ -57,11 +47,10 @@ pub(super) struct Live<'a> {
     clock_notes: ClockNotes,
     scheduler: WindowScheduler,
     work: WorkIntake,
-    interruptions: LiveInterruptions,
     /// What the command sends, if it is received.
-    #[cfg(feature = "gateway")]
     received: Option<ReceivedTelemetry>,
-    kinds: WorkKinds,
+    /// What tells kinds of work apart.
+    pub(super) kinds: WorkKinds,
     /// Which GPUs are exported as hardware.
     pub(super) hardware: HardwareExport,
     /// The policies, until they are known to be loaded.
@@ -71,44 +60,41 @@ pub(super) struct Live<'a> {
     events: EventLog,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
-    long_trace: LongTrace,
+    /// What notices that the trace becomes long.
+    pub(super) long_trace: LongTrace,
     /// GPUs that were added and a trace that is long, each a sentence without its full stop.
     notes: Vec<String>,
 }
 
-impl<'a> Live<'a> {
+impl Live {
     /// Meters the observations of GPUs that join.
     pub(super) fn new(
         sampler: Sampler,
-        pipeline: Pipeline<'a>,
+        pipeline: Pipeline<'static>,
         clock: Clock,
         zone: LocalZone,
         scheduler: WindowScheduler,
         work: WorkIntake,
         loading: Option<Arc<PolicyManager>>,
     ) -> Self {
-        let (start, gpus, observations, late) =
-            (clock.now(), Vec::new(), Vec::new(), Arc::default());
         Self {
             sampler,
             pipeline,
-            gpus,
+            gpus: Vec::new(),
             clock,
             zone,
             watch: clock.watch(),
             clock_notes: ClockNotes::default(),
             scheduler,
             work,
-            interruptions: LiveInterruptions::default(),
-            #[cfg(feature = "gateway")]
             received: None,
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
             loading,
-            start,
-            observations,
+            start: clock.now(),
+            observations: Vec::new(),
             events: EventLog::default(),
-            late,
+            late: Arc::default(),
             long_trace: LongTrace::default(),
             notes: Vec::new(),
         }
@@ -154,7 +140,6 @@ impl<'a> Live<'a> {
     }
 
     /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.
-    #[cfg(feature = "gateway")]
     pub(super) fn receive(
         &mut self,
         metered: Receiver<Metered>,
@@ -164,16 +149,6 @@ impl<'a> Live<'a> {
         let counters = CounterIntake::for_command(work, self.start);
         let pipeline = &mut self.pipeline;
         self.received = Some(ReceivedTelemetry::start(metered, spans, counters, pipeline));
-    }
-
-    /// Tells kinds of work apart by these.
-    pub(super) fn set_kinds(&mut self, kinds: WorkKinds) {
-        self.kinds = kinds;
-    }
-
-    /// Notices if its trace becomes long.
-    pub(super) fn watch_trace(&mut self, trace: LongTrace) {
-        self.long_trace = trace;
     }
 
     /// Adds the sampler to internal telemetry.
@@ -187,7 +162,6 @@ impl<'a> Live<'a> {
         self.work.take(&mut self.pipeline);
         self.hardware.step(&self.gpus, self.clock.now(), &mut self.pipeline);
         // Also before there are prices: what is received waits in a short queue.
-        #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {
             received.step(&mut self.pipeline, &self.gpus, &mut self.work, self.clock.now())?;
         }
@@ -231,12 +205,8 @@ impl<'a> Live<'a> {
     }
 
     /// Stores and sends what claims time.
-    pub(super) fn claim(
-        &mut self,
-        claims: &mut Claims,
-        delivery: Option<&Delivery>,
-    ) -> Result<(), PipelineError> {
-        claims.step(&mut self.pipeline, &self.gpus, delivery)
+    pub(super) fn claim(&mut self, outputs: &mut Outputs) -> Result<(), PipelineError> {
+        outputs.step(&mut self.pipeline, &self.gpus)
     }
 
     /// Evaluates policies if a window is due, and exports new results.
@@ -254,36 +224,36 @@ impl<'a> Live<'a> {
         })
     }
 
-    /// Records a notice of an interruption, for which `signal` was sent to the command.
-    pub(super) fn interrupt(
-        &mut self,
-        cloud: Cloud,
-        notice: &Notice,
-        signal: Option<CommandSignal>,
-    ) -> Result<(), PipelineError> {
-        let now = self.clock.now();
+    /// The present, by the clock of the run.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Exports an interruption, with the work that is not saved.
+    pub(super) fn interrupt(&mut self, event: InterruptionEvent) -> Result<(), PipelineError> {
         self.work.take(&mut self.pipeline);
-        let unsaved = self.work.unsaved(self.start, now);
+        let unsaved = self.work.unsaved(self.start, event.at);
         let unsaved = unsaved.map(|UnsavedWork { since, until, work, .. }| {
             let duration = until.since(since);
             let cost = self.pipeline.cost_of(duration);
             UnsavedWorkCost { duration, cost, work: work.into_iter().collect() }
         });
-        let event = self.interruptions.receive(now, cloud, notice, signal);
         self.pipeline.export_interruption(&InterruptionEvent { unsaved, ..event })
     }
 
     /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
-    /// long their last calls take. `exit`: how the command ended, if there is one.
+    /// long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
+    /// the cloud, if it was watched.
     pub(super) fn finish(
         mut self,
         exit: Option<CommandExit>,
         missing: Vec<GpuIdentity>,
+        interruptions: Option<LiveInterruptions>,
     ) -> Result<FinishedRun, PipelineError> {
         self.work.settle();
         let end = self.clock.now();
         self.pipeline.end_at(end);
-        let hung = self.sampler.stop(GRACE);
+        let hung = self.sampler.stop(Sampler::GRACE);
         self.loading.iter().for_each(|policies| policies.wait());
         self.drain()?;
         let mut sampling = vec![self.sampler.stats().summary()];
@@ -308,19 +278,15 @@ impl<'a> Live<'a> {
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
         }
-        #[cfg(feature = "gateway")]
         if let Some(received) = &mut self.received {
             received.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
         }
         self.kinds.set(&mut self.pipeline, self.gpus.len());
         self.pipeline.finish_gpus(&self.gpus)?;
-        #[cfg(feature = "gateway")]
         let attribution = match self.received.take() {
             Some(received) => received.finish(&mut self.pipeline, &mut sampling)?,
             None => None,
         };
-        #[cfg(not(feature = "gateway"))]
-        let attribution = None;
         let run = self.pipeline.finish(&self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)
@@ -331,18 +297,17 @@ impl<'a> Live<'a> {
         if begins < window_start && !run.results.each.is_empty() {
             assumptions.push("policies evaluated the last 24 hours only".to_owned());
         }
-        let work_by_hour = self.work.by_hour();
-        let interruptions = self.interruptions.finish(self.work.unsaved(self.start, end));
-        let gpus = self.gpus;
-        Ok(FinishedRun {
-            run,
-            gpus,
+        let unsaved = self.work.unsaved(self.start, end);
+        let provenance = Provenance {
+            work_by_hour: self.work.by_hour(),
+            interruptions: interruptions.map(|notices| notices.finish(unsaved)),
+            assumptions,
             sampling,
             attribution,
-            assumptions,
-            work_by_hour,
-            interruptions,
-        })
+            timed: true,
+            ..Provenance::default()
+        };
+        Ok(FinishedRun { run, gpus: self.gpus, provenance })
     }
 
     fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
@@ -365,7 +330,6 @@ impl<'a> Live<'a> {
             Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
             Observed::Process(pid) => {
                 self.kinds.note(gpu, pid);
-                #[cfg(feature = "gateway")]
                 if let Some(received) = &mut self.received {
                     received.note_process(gpu, pid, &self.gpus);
                 }

@@ -1,36 +1,58 @@
 //! The sink of OTLP requests of a live run: the backend and a file. It never waits.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::rc::Rc;
 
+use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::Outgoing;
 use phasemeter_otlp::{OtlpFile, Request};
 use tracing::warn;
 
 use super::claims::HeldRequests;
-use super::delivery::Delivery;
 use crate::pipeline::RequestSink;
 
 /// Takes the requests that have a queue of their own; returns whether it took this one.
 pub(super) type Divert = Box<dyn Fn(&Request) -> bool>;
 
-/// The sink of a live run: the backend and the file, if any. Requests that claim time are left in `held`, if
-/// that is given. After a write error the file is closed and the run continues.
-pub(super) fn live_sink<'a>(
-    delivery: Option<&'a Delivery>,
+/// The OTLP file of a live run. After a write error it is closed, and the run continues.
+#[derive(Clone)]
+pub(super) struct LiveFile(Rc<RefCell<Option<OtlpFile<BufWriter<File>>>>>);
+
+impl LiveFile {
+    /// Writes to this file.
+    pub(super) fn new(file: OtlpFile<BufWriter<File>>) -> Self {
+        Self(Rc::new(RefCell::new(Some(file))))
+    }
+
+    /// Completes the file.
+    pub(super) fn finish(&self) {
+        report(self.0.take().map_or(Ok(()), OtlpFile::finish));
+    }
+
+    fn write(&self, request: &Request) {
+        let mut file = self.0.borrow_mut();
+        if !report(file.as_mut().map_or(Ok(()), |file| file.write(request))) {
+            *file = None;
+        }
+    }
+}
+
+/// The sink of the backend and the file, if there is either. Requests that claim time are left in `held`, if
+/// that is given.
+pub(super) fn live_sink(
+    backend: Option<RequestSender>,
     divert: Option<Divert>,
     held: Option<HeldRequests>,
-    file: &'a mut Option<OtlpFile<BufWriter<File>>>,
-) -> Option<RequestSink<'a>> {
-    if delivery.is_none() && file.is_none() {
+    file: Option<LiveFile>,
+) -> Option<RequestSink<'static>> {
+    if backend.is_none() && file.is_none() {
         return None;
     }
     Some(Box::new(move |outgoing: Outgoing| {
         for request in &outgoing.requests {
-            if let Some(Err(error)) = file.as_mut().map(|file| file.write(request)) {
-                stop_file(&error);
-                *file = None;
-            }
+            file.iter().for_each(|file| file.write(request));
         }
         if let Some(held) = held.as_ref().filter(|_| outgoing.claims.is_some()) {
             held.borrow_mut().push(outgoing);
@@ -38,15 +60,15 @@ pub(super) fn live_sink<'a>(
         }
         for request in &outgoing.requests {
             let is_taken = divert.as_ref().is_some_and(|divert| divert(request));
-            if let Some(delivery) = delivery.filter(|_| !is_taken) {
-                delivery.send(request);
+            if let Some(backend) = backend.as_ref().filter(|_| !is_taken) {
+                backend.enqueue(request.encode());
             }
         }
         Ok(())
     }))
 }
 
-/// Reports that the file is no longer written.
-pub(super) fn stop_file(error: &io::Error) {
-    warn!("writing the OTLP file stopped: {error}");
+/// Logs that the file is no longer written, if that failed. Returns whether it is.
+fn report(written: io::Result<()>) -> bool {
+    written.inspect_err(|error| warn!("writing the OTLP file stopped: {error}")).is_ok()
 }

@@ -33,6 +33,7 @@ use crate::report::{
 use crate::standard_error;
 
 /// The part of a report that depends on the source.
+#[derive(Default)]
 pub(super) struct Provenance {
     pub(super) title: String,
     pub(super) work_by_hour: WorkByHour,

@@ -33,6 +33,8 @@ mod gateway;
 #[cfg(feature = "gateway")]
 mod gateway_identity;
 #[cfg(feature = "gateway")]
+mod gateway_meter;
+#[cfg(feature = "gateway")]
 mod gateway_notes;
 #[cfg(feature = "live")]
 mod gpus;
@@ -65,6 +67,8 @@ mod metering;
 mod optional;
 mod output_files;
 mod output_place;
+#[cfg(feature = "live")]
+mod outputs;
 #[cfg(feature = "live")]
 mod own_resources;
 #[cfg(feature = "plan")]
@@ -162,7 +166,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         }
         #[cfg(feature = "live")]
         Command::LoadTrial => {
-            let failed = |source| CommandError::System { what: "cannot load the driver", source };
+            let failed = CommandError::system("cannot load the driver");
             load_trial::child_main().map(|()| ExitCode::SUCCESS).map_err(failed)
         }
     }

@@ -83,8 +83,7 @@ fn start_limit(args: &PolicyArgs, evaluations: Evaluations) -> Option<Duration> 
 
 /// Limits of evaluations, and the compiler with its limits.
 pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess), CommandError> {
-    let failed =
-        |source| CommandError::System { what: "cannot locate the phasemeter executable", source };
+    let failed = CommandError::system("cannot locate the phasemeter executable");
     let mut limits = Limits::default();
     let mut compiler = CompilerProcess::current_program(COMPILE).map_err(failed)?;
     for (limit, value) in given {

@@ -76,7 +76,7 @@ impl Receiving {
         }
         let targets = BySignal::each(|signal| upstream.target(signal).map(ToString::to_string));
         let client = Client::start(&upstream).map_err(LiveError::from)?;
-        let failed = |source| CommandError::System { what: "cannot start a thread", source };
+        let failed = CommandError::system("cannot start a thread");
         let (forwarder, metered) =
             Forwarder::start(received, client, spans.filter(), replicas).map_err(failed)?;
         for address in receiver.addresses() {
@@ -202,36 +202,31 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
     Ok(mappings)
 }
 
-/// The address to receive the telemetry of the command on, if it is received; the inner one if it is
-/// given.
-pub(super) fn requested(args: &RunArgs) -> Result<Option<Option<ListenAddress>>, LiveError> {
+/// Receives the telemetry of a command, if its options request that: on a free port of the loopback address,
+/// where only a client with the command's token may send, or on a given address. `None` if that is impossible
+/// now and the command runs anyway.
+pub(super) fn of_command(
+    args: &RunArgs,
+    optional: Optional,
+) -> Result<Option<(Receiving, mpsc::Receiver<Metered>)>, CommandError> {
     let prices_spans = !args.spans.price_spans.is_empty();
     if prices_spans && args.command.is_empty() {
-        return Err(LiveError::NoSpans);
+        return Err(LiveError::NoSpans.into());
     }
-    Ok(args.receive.clone().or_else(|| prices_spans.then_some(None)))
-}
-
-/// Receives the telemetry of a command: on a free port of the loopback address, where only a client with the
-/// command's token may send, or on a given address.
-pub(super) fn for_command(
-    listen: Option<&ListenAddress>,
-    size: RequestSizeArgs,
-    spans: &SpanArgs,
-    optional: Optional,
-) -> Result<(Receiving, mpsc::Receiver<Metered>), CommandError> {
-    let limits = limits(size);
-    if let Some(listen) = listen {
-        let listen = vec![listen.clone()];
-        let config = ReceiverConfig { listen, limits, ..ReceiverConfig::default() };
-        return Receiving::start(config, spans, Replicas::default(), optional);
-    }
+    let listen = match &args.receive {
+        Some(listen) => listen.clone(),
+        None if prices_spans => None,
+        None => return Ok(None),
+    };
+    let limits = limits(args.request_size);
     let free = ListenAddress::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
-    let (token, text) = BearerToken::generate().map_err(LiveError::from)?;
-    let (listen, token) = (vec![free], Some(token));
+    let generated = listen.is_none().then(BearerToken::generate).transpose();
+    let (token, text) = generated.map_err(LiveError::from)?.unzip();
+    let listen = vec![listen.unwrap_or(free)];
     let config = ReceiverConfig { listen, token, limits, ..ReceiverConfig::default() };
-    let (receiving, metered) = Receiving::start(config, spans, Replicas::default(), optional)?;
-    Ok((Receiving { command_token: Some(text), ..receiving }, metered))
+    let started = Receiving::start(config, &args.spans, Replicas::default(), optional);
+    let own = |(receiving, metered)| (Receiving { command_token: text, ..receiving }, metered);
+    optional.result(started.map(own))
 }
 
 /// Which clients may send to an address.

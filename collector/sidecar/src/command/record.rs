@@ -36,16 +36,12 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval of writing rows: a crash loses at most this much.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long to wait at the end for calls that have not returned.
-const GRACE: Duration = Duration::from_secs(1);
-
 /// Records until a signal, or until its duration is over.
 pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
     files.add_stream(standard_error::stream(), "standard error");
     files.add_output("FILE", &args.file)?;
-    let failed = |what| move |source| CommandError::System { what, source };
-    let signals = SignalListener::start(false).map_err(failed("cannot listen for signals"))?;
+    let signals = SignalListener::start(false)?;
     let discovery = Driver::installed().discover().map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.
@@ -54,7 +50,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let clock = Clock::start();
     let mut sampler = Sampler::start(discovery, &selection.gpus, config, clock)
-        .map_err(failed("cannot start the sampler threads"))?;
+        .map_err(CommandError::system("cannot start the sampler threads"))?;
 
     signals.ready();
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
@@ -104,7 +100,7 @@ fn record(
         }
     }
     let end = clock.now();
-    for index in sampler.stop(GRACE) {
+    for index in sampler.stop(Sampler::GRACE) {
         let name = log.gpus.get(index).map_or("", |gpu| &gpu.name);
         warn!(gpu = name, "{name} does not respond; its last reading is missing");
     }

@@ -16,8 +16,8 @@ use crate::pipeline::Finished;
 use crate::report::{Report, json};
 use crate::standard_error;
 
-/// How long the end waits for a disk, and for the reader of standard error.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);

@@ -3,7 +3,6 @@
 //! They are blocked in all other threads, and none is handled asynchronously: no call is interrupted,
 //! and nothing changes that a command inherits.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,6 +14,7 @@ use rustix::process::Signal;
 use tracing::error;
 
 use super::end_limit::EndLimit;
+use super::error::CommandError;
 use super::exit_status::SIGNAL_OFFSET;
 use crate::standard_error;
 
@@ -58,13 +58,13 @@ impl SignalListener {
     /// Receives requests of termination, and if there is a `command`, all signals. Without one,
     /// signals that this process ignores, as set by `nohup`, stay ignored, and a request of termination is
     /// one of this process, which ends in limited time. To be called before other threads are started.
-    pub(super) fn start(command: bool) -> io::Result<Self> {
+    pub(super) fn start(command: bool) -> Result<Self, CommandError> {
         let termination = TERMINATION.map(Signal::as_raw).into_iter();
         let signals = match command {
             true => SignalSet::all(),
             false => SignalSet::of(termination.filter(|signal| !is_ignored_at_launch(*signal))),
         };
-        signals.block()?;
+        signals.block().map_err(CommandError::system("cannot listen for signals"))?;
         let is_ready = Arc::new(AtomicBool::new(false));
         let mut terminations = Terminations { count: Arc::default(), waiting: None };
         let (sender, receiver) = mpsc::channel();

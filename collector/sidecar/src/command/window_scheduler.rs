@@ -1,15 +1,20 @@
 //! Evaluates policies during a run: one window per interval, and the last at the end.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Timestamp;
+use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 use tracing::warn;
 
 use super::dump::Dump;
+use super::error::CommandError;
+use super::optional::Optional;
 use super::recommendation_history::RecommendationHistory;
-use crate::policies::{PolicyResults, Worker};
+use crate::cli::LiveArgs;
+use crate::policies::{PolicyManager, PolicyResults, Worker};
 
 /// Sends windows to the policies, if any, and dumps them, if requested.
 pub(super) struct WindowScheduler {
@@ -20,13 +25,30 @@ pub(super) struct WindowScheduler {
     /// The ends of the windows that are being evaluated.
     submitted: VecDeque<Timestamp>,
     history: RecommendationHistory,
+    /// Loads policies that change, until the end.
+    _watcher: Option<PollWatcher>,
 }
 
 impl WindowScheduler {
-    /// The first window is due `every` from now.
-    pub(super) fn new(worker: Option<Worker>, dump: Option<Dump>, every: Duration) -> Self {
-        let (submitted, history) = (VecDeque::new(), RecommendationHistory::default());
-        Self { worker, dump, every, next: Instant::now() + every, submitted, history }
+    /// Schedules windows by these options: the first one is due an interval from now.
+    pub(super) fn start(
+        policies: Option<Arc<PolicyManager>>,
+        args: &LiveArgs,
+        optional: Optional,
+    ) -> Result<Self, CommandError> {
+        let watcher = policies.as_ref().map(PolicyManager::watch).transpose();
+        let watcher = watcher.map_err(CommandError::system("cannot watch the policy directory"));
+        let watcher = optional.result(watcher)?.flatten().flatten();
+        let every = Duration::from_nanos(args.windows.window_interval.0);
+        Ok(Self {
+            worker: policies.map(Worker::new),
+            dump: args.metering.policies.dump_windows.as_deref().map(Dump::to),
+            every,
+            next: Instant::now() + every,
+            submitted: VecDeque::new(),
+            history: RecommendationHistory::default(),
+            _watcher: watcher,
+        })
     }
 
     /// The results since the last call. If a window is due, it is built and evaluated; it is skipped

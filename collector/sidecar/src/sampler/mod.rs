@@ -95,6 +95,9 @@ struct Sampled {
 }
 
 impl Sampler {
+    /// How long the end of a run waits for calls of the driver: one that takes longer hangs.
+    pub const GRACE: Duration = Duration::from_secs(1);
+
     /// A sampler without GPUs. Observations have the time of `clock`.
     #[must_use]
     pub fn new(driver: Driver, config: SamplerConfig, clock: Clock) -> Self {

@@ -1,0 +1,177 @@
+//! The outputs of a live run: opened before it begins, and ended in order within one grace period.
+
+use std::time::{Duration, Instant};
+
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Nanos;
+use phasemeter_otlp::experiment::Attributes;
+use prometheus::Registry;
+use tracing::{error, warn};
+
+use super::claims::Claims;
+use super::delivery::{Delivery, Export, NotSent};
+use super::delivery_report::DeliveryReport;
+use super::error::CommandError;
+use super::files::{self, ReplacedFile};
+use super::finished_run::FinishedRun;
+use super::live_sink::{LiveFile, live_sink};
+use super::metering;
+use super::optional::Optional;
+use super::output_files::OutputFiles;
+use super::receive::{self, Receiving};
+use super::run_report::{self, GRACE};
+use crate::cli::{LiveArgs, MeteringArgs};
+use crate::environment::Environment;
+use crate::gateway::SpanCosts;
+use crate::pipeline::{Pipeline, PipelineError, RequestSink};
+use crate::policies::PolicyManager;
+use crate::telemetry::Telemetry;
+
+/// Additional time to deliver the last points of each metered GPU.
+const GRACE_PER_GPU: Duration = Duration::from_millis(1);
+
+/// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
+const MAX_GRACE: Duration = Duration::from_secs(20);
+
+/// The outputs of a live run.
+pub(super) struct Outputs {
+    report: Option<ReplacedFile>,
+    file: Option<LiveFile>,
+    delivery: Result<Delivery, NotSent>,
+    /// What is received and forwarded.
+    pub(super) receiving: Option<Receiving>,
+    /// The file of `--state`.
+    pub(super) claims: Option<Claims>,
+    telemetry: Option<Telemetry>,
+    /// Whether the run goes on without what fails.
+    optional: Optional,
+}
+
+/// What the end of a run has to report.
+pub(super) struct Ended {
+    /// Whether a backend has accepted all that was to be delivered.
+    pub(super) is_delivered: bool,
+    /// Whether the report was written.
+    pub(super) reported: Result<(), CommandError>,
+}
+
+impl Outputs {
+    /// Opens the files, then the way to the backend.
+    pub(super) fn open(
+        args: &LiveArgs,
+        environment: &Environment,
+        export: Export,
+        optional: Optional,
+    ) -> Result<Self, CommandError> {
+        let report = args.report_file.as_deref();
+        metering::check_outputs(OutputFiles::default(), &args.metering, report)?;
+        let report = report.map(ReplacedFile::unchecked).transpose()?;
+        optional.result(report.iter().try_for_each(ReplacedFile::check))?;
+        let file = args.metering.report.otlp_file.as_deref();
+        file.map_or(Ok(()), files::reject_pipe)?;
+        let file = optional.result(file.map(files::create_otlp).transpose())?.flatten();
+        let delivery = Delivery::of_environment(environment, export, optional)?;
+        Ok(Self {
+            report,
+            file: file.map(LiveFile::new),
+            delivery,
+            receiving: None,
+            claims: None,
+            telemetry: None,
+            optional,
+        })
+    }
+
+    /// Reads what earlier runs have claimed, if there is a file for it.
+    pub(super) fn open_claims(&mut self, args: &LiveArgs) -> Result<(), CommandError> {
+        let claims = args.state_file.as_deref().map(Claims::open).transpose();
+        self.claims = self.optional.result(claims)?.flatten();
+        Ok(())
+    }
+
+    /// Sends metrics and spans at a time of this instance within the export interval.
+    pub(super) fn spread(&self, instance: Option<&String>, every: Nanos) {
+        if let (Ok(delivery), Some(instance)) = (&self.delivery, instance) {
+            delivery.spread(instance, every);
+        }
+    }
+
+    /// The sink of the pipeline; `None` if nothing is exported. `costs`: what prices spans, if any are to be.
+    pub(super) fn sink(&self, costs: Option<&SpanCosts>) -> Option<RequestSink<'static>> {
+        let backend = self.delivery.as_ref().ok().map(Delivery::sender);
+        let held = self.claims.as_ref().map(Claims::held);
+        live_sink(backend, costs.map(receive::divert), held, self.file.clone())
+    }
+
+    /// Starts internal telemetry, for the backend and a registry, unless the SDK is disabled. It observes the
+    /// policies.
+    pub(super) fn start_telemetry(
+        &mut self,
+        environment: &Environment,
+        process: &Attributes,
+        registry: Option<&Registry>,
+        policies: Option<&PolicyManager>,
+    ) -> Option<&Telemetry> {
+        let delivery = self.delivery.as_ref().ok().filter(|_| !environment.sdk_disabled)?;
+        self.telemetry = delivery.telemetry(environment.export.every, process, registry);
+        let telemetry = self.telemetry.as_ref()?;
+        policies.into_iter().for_each(|policies| telemetry.watch_policies(policies));
+        Some(telemetry)
+    }
+
+    /// Stores and sends what claims time. To be called after each change of the pipeline.
+    pub(super) fn step(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &[GpuIdentity],
+    ) -> Result<(), PipelineError> {
+        let delivery = self.delivery.as_ref().ok();
+        self.claims.iter_mut().try_for_each(|claims| claims.step(pipeline, gpus, delivery))
+    }
+
+    /// Ends all within the grace period, or sooner if `is_cut`; the report is the last one, since it has what
+    /// became of the others.
+    pub(super) fn end(
+        self,
+        args: &MeteringArgs,
+        metered: FinishedRun,
+        is_cut: impl Fn() -> bool,
+    ) -> Ended {
+        let Self { report, file, delivery, receiving, mut claims, telemetry, optional } = self;
+        let FinishedRun { run, gpus, mut provenance } = metered;
+        let grace = grace(gpus.len());
+        let until = Instant::now() + grace;
+        // The file has what the pipeline wrote, and the backend what was received.
+        file.iter().for_each(LiveFile::finish);
+        let forwarded = receiving.map(|receiving| receiving.finish(grace, &is_cut));
+        let (forwarded, passed) = forwarded.unwrap_or_default();
+        // The last requests are stored before they are sent, and their outcome after.
+        claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
+        let delivered = delivery.map(|delivery| delivery.finish(grace, &is_cut));
+        claims.into_iter().for_each(|claims| claims.conclude(&run));
+        // Internal telemetry has these counts, too.
+        let left = until.saturating_duration_since(Instant::now());
+        let left = if is_cut() { Duration::ZERO } else { left };
+        telemetry.into_iter().for_each(|telemetry| telemetry.finish(left));
+        // The report.
+        provenance.delivery = match &delivered {
+            Ok(report) => report.sentences().collect(),
+            Err(why) => vec![why.to_string()],
+        };
+        provenance.delivery.extend(forwarded);
+        let reported = run_report::write(args, &gpus, &run, provenance, report);
+        if let (Err(error), true) = (&reported, optional.0) {
+            error!("{}", error.in_one_line());
+        }
+        let lost = delivered.iter().chain(&passed).find_map(DeliveryReport::loss);
+        lost.iter().for_each(|lost| warn!("{lost}"));
+        let is_delivered = lost.is_none() && !matches!(delivered, Err(NotSent::NotStarted));
+        Ended { is_delivered, reported: reported.and(run_report::flush(is_cut)) }
+    }
+}
+
+/// The time for the final flush of so many metered GPUs.
+fn grace(gpus: usize) -> Duration {
+    let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+    GRACE.saturating_add(GRACE_PER_GPU.saturating_mul(gpus)).min(MAX_GRACE)
+}
