@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-const SCHEMA: &str = include_str!("../../collector/sidecar/src/report/report.schema.json");
+const SCHEMA: &str = include_str!("../../collector/report/src/report.schema.json");
 
 static VALIDATOR: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap());

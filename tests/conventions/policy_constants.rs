@@ -28,10 +28,10 @@ const HOST: [&str; 7] = [
     "collector/meter/src/contradiction.rs",
     "collector/meter/src/memory_pool.rs",
     "collector/meter/src/savings/waterfall.rs",
-    "collector/sidecar/src/policies/result.rs",
-    "collector/sidecar/src/report/policies/uncovered/decisive.rs",
-    "collector/sidecar/src/report/policies/uncovered/left.rs",
-    "collector/sidecar/src/report/policies/uncovered/mod.rs",
+    "collector/engine/src/policies/result.rs",
+    "collector/report/src/policies/uncovered/decisive.rs",
+    "collector/report/src/policies/uncovered/left.rs",
+    "collector/report/src/policies/uncovered/mod.rs",
 ];
 
 /// Constants that are units.

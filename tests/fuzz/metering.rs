@@ -9,12 +9,10 @@ use std::process;
 use std::sync::LazyLock;
 use std::thread;
 
-use phasemeter::alert_rules::AlertRules;
-use phasemeter::pipeline::{Finished, Pipeline, RequestSink, Settings};
-use phasemeter::policies::{PolicyResults, Quotes};
-use phasemeter::pricing::{PriceOptions, Pricing};
-use phasemeter::report::bar::Bars;
-use phasemeter::report::{self, GpuInput, PoliciesInput, Report};
+use phasemeter_engine::alert_rules::AlertRules;
+use phasemeter_engine::pipeline::{Finished, Pipeline, RequestSink, Settings};
+use phasemeter_engine::policies::{PolicyResults, Quotes};
+use phasemeter_engine::pricing::{PriceOptions, Pricing};
 use phasemeter_meter::alert::{Condition, Metric, Rule};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, Rate};
@@ -24,6 +22,8 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::ExperimentRequest;
+use phasemeter_report::bar::Bars;
+use phasemeter_report::{GpuInput, PoliciesInput, Report};
 use phasemeter_sources::log::Input;
 use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
@@ -156,9 +156,9 @@ fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
         absence: gpu.absence,
         memory_total: identity.memory_total,
     });
-    let input = report::Input {
+    let input = phasemeter_report::Input {
         title: "train.csv".to_owned(),
-        experiment: report::Experiment::default(),
+        experiment: phasemeter_report::Experiment::default(),
         thresholds: Thresholds::default(),
         wall: run.wall,
         gpus: gpus.collect(),
@@ -183,8 +183,11 @@ fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
         },
     };
     let report = Report::build(&input);
-    report::json::write(&report, io::sink()).unwrap();
-    let page =
-        report::text::render(&report, &Bars::of(&input), &report::text::TextOptions::default());
+    phasemeter_report::json::write(&report, io::sink()).unwrap();
+    let page = phasemeter_report::text::render(
+        &report,
+        &Bars::of(&input),
+        &phasemeter_report::text::TextOptions::default(),
+    );
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
 }

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use metering::{LogFile, audit, meter, observed};
-use phasemeter::environment::Environment;
-use phasemeter::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_alerts::{Profiles, Selection};
+use phasemeter_engine::environment::Environment;
+use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::Signal;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};

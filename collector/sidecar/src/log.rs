@@ -248,4 +248,67 @@ mod tests {
         let warning = "PHASEMETER_LOG_LEVEL: invalid value \"loud\": expected error, warn, info, debug, trace";
         assert_eq!(level("loud"), (None, vec![warning.to_owned()]));
     }
+
+    /// Every variable of the specification is read, by the meter, by delivery or for the log, or
+    /// reported as ignored, once; and the documentation lists it as the one or the other.
+    #[cfg(feature = "live")]
+    #[test]
+    fn every_variable_of_the_specification_is_read_or_reported() {
+        use std::cell::RefCell;
+        use std::collections::BTreeSet;
+
+        use phasemeter_engine::environment::{Environment, Ignored, UNSUPPORTED};
+        use phasemeter_otlp::Signal;
+        use phasemeter_otlp::delivery::{Config, Destination};
+
+        let list = include_str!("../../../tests/fixtures/otel-variables.txt");
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let all: Vec<_> = lines.filter_map(|line| line.split_once('=')).collect();
+        let looked_up = RefCell::new(BTreeSet::new());
+        let lookup = |name: &str| {
+            looked_up.borrow_mut().insert(name.to_owned());
+            let found = all.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let warnings = Environment::read(lookup).warnings;
+        // A variable of one signal precedes the general one, which is then not read. The certificates
+        // do not exist.
+        let is_general = |name: &str| {
+            Signal::ALL.iter().all(|it| !name.contains(&format!("_{}_", it.in_variable())))
+        };
+        let general = |name: &str| lookup(name).filter(|_| is_general(name));
+        let _ = Config::read(Destination::Environment, lookup);
+        let _ = Config::read(Destination::Environment, general);
+        settings(LogArgs::default(), lookup);
+        let looked_up = looked_up.into_inner();
+        let unread: Vec<_> = all.iter().filter(|(name, _)| !looked_up.contains(*name)).collect();
+        assert!(unread.is_empty(), "{unread:?}");
+        let unsupported = |warning: &Ignored| match warning {
+            Ignored::Unsupported(name) => *name,
+            other => panic!("{other}"),
+        };
+        let reported: Vec<_> = warnings.iter().map(unsupported).collect();
+        assert_eq!(reported, UNSUPPORTED);
+
+        let documentation = include_str!("../../../docs/otlp.md");
+        let (supported, rest) = documentation.split_once("The other variables of").unwrap();
+        let (ignored, _) = rest.split_once("\n## ").unwrap();
+        for (name, _) in all {
+            let per_signal = Signal::ALL.map(|signal| format!("_{}_", signal.in_variable()));
+            let general = per_signal.iter().fold(name.to_owned(), |name, part| {
+                if name.starts_with("OTEL_EXPORTER_OTLP") { name.replace(part, "_") } else { name }
+            });
+            let is_in = |text: &str| {
+                text.contains(&format!("`{name}`")) || text.contains(&format!("`{general}`"))
+            };
+            assert_eq!(
+                (is_in(supported), is_in(ignored)),
+                {
+                    let is_ignored = UNSUPPORTED.contains(&name);
+                    (!is_ignored, is_ignored)
+                },
+                "{name}"
+            );
+        }
+    }
 }

@@ -29,7 +29,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Modules, and others that must not be used there.
-const SEPARATE: [(&str, &[&str]); 15] = [
+const SEPARATE: [(&str, &[&str]); 14] = [
     // A source does not know of another.
     ("collector/sources/src/nvidia_smi", &["nvml", "mapping", "metric_log", "demo"]),
     ("collector/sources/src/nvml", &["nvidia_smi", "mapping", "metric_log", "demo"]),
@@ -43,16 +43,11 @@ const SEPARATE: [(&str, &[&str]); 15] = [
     // Prices do not know of alerts or savings; phases of neither.
     ("collector/meter/src/price", &["alert", "savings", "gpu.rs"]),
     ("collector/meter/src/phase.rs", &["price", "alert", "savings", "money.rs"]),
-    // A running system does not know of the command line that started it.
-    (
-        "collector/sidecar/src/sampler",
-        &["pipeline", "policies", "gateway", "report", "command", "cli"],
-    ),
-    ("collector/sidecar/src/pipeline", &["gateway", "report", "command", "cli"]),
-    ("collector/sidecar/src/policies", &["sampler", "gateway", "report", "command", "cli"]),
-    ("collector/sidecar/src/gateway", &["sampler", "policies", "report", "command", "cli"]),
-    // A report is a value: no command, no pipeline, no network.
-    ("collector/sidecar/src/report", &["sampler", "gateway", "telemetry", "command", "cli"]),
+    // Parts of the engine do not know of those that use them.
+    ("collector/engine/src/sampler", &["pipeline", "policies", "gateway"]),
+    ("collector/engine/src/pipeline", &["gateway"]),
+    ("collector/engine/src/policies", &["sampler", "gateway"]),
+    ("collector/engine/src/gateway", &["sampler", "policies"]),
 ];
 
 #[test]

@@ -14,9 +14,9 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls, files, process} ← terminal ← {alerts, bill, rules, sources, otlp, plan} ← sidecar`: each crate may
-/// depend on those of lower layers only.
-const LAYERS: [(&str, u8); 14] = [
+/// `{meter, nvml-calls, files, process} ← terminal ← {alerts, bill, rules, sources, otlp, plan} ← engine ← report ← sidecar`:
+/// each crate may depend on those of lower layers only.
+const LAYERS: [(&str, u8); 16] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -30,7 +30,9 @@ const LAYERS: [(&str, u8); 14] = [
     ("phasemeter-otlp", 2),
     ("phasemeter-plan", 2),
     ("phasemeter-workload", 2),
-    ("phasemeter", 3),
+    ("phasemeter-engine", 3),
+    ("phasemeter-report", 4),
+    ("phasemeter", 5),
 ];
 
 /// The edges between the files of the crate with this root.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use phasemeter_engine::sampler::SamplerConfig;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
@@ -17,7 +18,6 @@ use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 #[cfg(feature = "gateway")]
 use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
-use crate::sampler::SamplerConfig;
 
 /// `phasemeter record`.
 #[derive(Debug, Args)]

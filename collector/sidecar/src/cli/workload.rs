@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use phasemeter_attribution::Limits;
 use phasemeter_attribution::selection::Selection;
+use phasemeter_engine::gateway::SpanFilter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver;
 
 use super::value::seconds;
-use crate::gateway::SpanFilter;
 
 const MEBIBYTE: usize = 1 << 20;
 

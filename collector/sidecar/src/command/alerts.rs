@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use phasemeter_alerts::{
     MAX_FILE_BYTES, MAX_RULES, ProfileError, Profiles, RuleDefinition, Selection, SettingError,
 };
+use phasemeter_engine::alert_rules::{AlertRules, SkippedRule};
 use phasemeter_files::read_file;
 
-use crate::alert_rules::{AlertRules, SkippedRule};
 use crate::cli::AlertArgs;
 
 /// Why rules cannot be used.

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+#[cfg(feature = "alerts")]
+use phasemeter_engine::pipeline::Finished;
+use phasemeter_engine::policies::has_hours_of_week;
 use phasemeter_meter::gpu_specs::same_model;
+use phasemeter_report::{RejectedRow, Utc};
 use phasemeter_sources::Source;
 use phasemeter_sources::log::{
     GivenModel, Input, OpenedInputs, RejectedRow as RejectedLine, RejectedRows,
@@ -25,10 +29,6 @@ use super::progress::Progress;
 use super::sinks::Sinks;
 use super::work_log::{self, WorkLog, WorkWithin};
 use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
-#[cfg(feature = "alerts")]
-use crate::pipeline::Finished;
-use crate::policies::has_hours_of_week;
-use crate::report::{RejectedRow, Utc};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;

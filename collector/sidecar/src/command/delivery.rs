@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use phasemeter_engine::environment::Environment;
+use phasemeter_engine::instance;
+use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt, RequestSender};
 use phasemeter_otlp::experiment::Attributes;
@@ -14,9 +17,6 @@ use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
 use crate::cli::SendArgs;
-use crate::environment::Environment;
-use crate::instance;
-use crate::telemetry::Telemetry;
 
 /// Whether a command cannot do without export.
 #[derive(Clone, Copy, PartialEq, Eq)]

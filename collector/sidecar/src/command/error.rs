@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use phasemeter_engine::pipeline::PipelineError;
+use phasemeter_engine::policies::OpenError;
 use phasemeter_sources::SourceError;
 use rustix::io::Errno;
 
@@ -13,8 +15,6 @@ use super::exit_status::{
     CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
     EX_UNAVAILABLE, EX_USAGE, NOT_EXECUTABLE, NOT_FOUND,
 };
-use crate::pipeline::PipelineError;
-use crate::policies::OpenError;
 use phasemeter_terminal::escape::clean;
 
 /// An error of a command.
@@ -107,7 +107,7 @@ pub enum CommandError {
     Unpriced(phasemeter_meter::price::Unpriced, &'static str),
     /// A price book cannot be used.
     #[error(transparent)]
-    PriceBook(#[from] crate::pricing::book_file::BookFileError),
+    PriceBook(#[from] phasemeter_engine::pricing::book_file::BookFileError),
     /// A price file of a cloud cannot be imported.
     #[cfg(feature = "plan")]
     #[error(transparent)]

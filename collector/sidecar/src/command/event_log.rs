@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::LogLimiter;
@@ -14,7 +15,6 @@ use tracing::info;
 use tracing::level_filters::LevelFilter;
 
 use super::live_event;
-use crate::pipeline::{Pipeline, PipelineError};
 
 /// What was exported and logged lately.
 pub(super) struct EventLog {

@@ -1,9 +1,9 @@
 //! A live run that has ended, and what its report states beside the bill.
 
+use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
 
 use super::metering::Provenance;
-use crate::pipeline::Finished;
 
 /// A live run that has ended.
 pub(super) struct FinishedRun {

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::gateway::{
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Replicas, Unplaced,
+};
+use phasemeter_engine::pipeline::{Pipeline, Settings};
+use phasemeter_engine::resource;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
@@ -31,11 +36,6 @@ use super::span_pricing::SpanPricing;
 use super::window_scheduler::WindowScheduler;
 use super::work_serving::WorkServing;
 use crate::cli::GatewayArgs;
-use crate::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Replicas, Unplaced,
-};
-use crate::pipeline::{Pipeline, Settings};
-use crate::resource;
 
 /// Forwards and meters until a signal, and reports.
 pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {

@@ -1,9 +1,9 @@
 //! What identifies a gateway in all that it sends.
 
+use phasemeter_engine::{host, instance, resource, telemetry};
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID};
 
 use super::claims::Claims;
-use crate::{host, instance, resource, telemetry};
 
 /// The resource of the gateway's process.
 pub(super) fn process(experiment: &Experiment) -> Attributes {

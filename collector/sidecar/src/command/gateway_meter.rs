@@ -5,6 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::gateway::{
+    CounterIntake, DropCounts, DroppedBy, FarFromClock, GatewayBilling, GatewayCounts,
+    GatewayStatus, Intake, Metered,
+};
+use phasemeter_engine::health::Health;
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
@@ -23,12 +29,6 @@ use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::by_hour;
 use super::work_serving::WorkServing;
-use crate::gateway::{
-    CounterIntake, DropCounts, DroppedBy, FarFromClock, GatewayBilling, GatewayCounts,
-    GatewayStatus, Intake, Metered,
-};
-use crate::health::Health;
-use crate::pipeline::Pipeline;
 
 /// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);

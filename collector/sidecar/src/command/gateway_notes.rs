@@ -1,10 +1,12 @@
 //! What a gateway has not billed or not observed, and why: sentences of its report.
 
+use phasemeter_engine::gateway::{
+    FarFromClock, GatewayCounts, GatewaySummary, Pauses, SenderCounts,
+};
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::mapping::ReadingBuffer;
 
 use super::senders::{counted, named};
-use crate::gateway::{FarFromClock, GatewayCounts, GatewaySummary, Pauses, SenderCounts};
 
 /// Values that were not metered.
 pub(super) struct Dropped {

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::pipeline::Pipeline;
+use phasemeter_engine::slot::Slot;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use tracing::info;
 
 use super::live_event;
-use crate::pipeline::Pipeline;
-use crate::slot::Slot;
 
 /// Time between two attempts to take over GPUs.
 const RETRY: Duration = Duration::from_secs(1);

@@ -2,11 +2,11 @@
 
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::InterruptionEvent;
+use phasemeter_report::{InterruptionLog, ReceivedNotice, UnsavedWork, Utc};
 use phasemeter_workload::interruption::{Cloud, Notice};
 use tracing::warn;
 
 use crate::cli::CommandSignal;
-use crate::report::{InterruptionLog, ReceivedNotice, UnsavedWork, Utc};
 
 /// Notices that are listed in the report.
 const MAX_LISTED: usize = 100;

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_workload::interruption::{self, Cloud, MAX_RESPONSE, Notice, Response, Watch};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -21,7 +22,6 @@ use super::interruption_log::LiveInterruptions;
 use super::live::Live;
 use super::supervision::Supervision;
 use crate::cli::{CommandSignal, InterruptionArgs};
-use crate::pipeline::PipelineError;
 
 /// Different errors that are logged, each once.
 const MAX_LOGGED: usize = 16;

@@ -4,11 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
+use phasemeter_engine::gateway::{CounterIntake, Metered, SpanCosts};
+use phasemeter_engine::pipeline::{Pipeline, PipelineError};
+use phasemeter_engine::policies::PolicyManager;
+use phasemeter_engine::sampler::Sampler;
+use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{
     CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
 };
+use phasemeter_report::UnsavedWork;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Observation, Observed};
 use phasemeter_workload::mapping::WorkMappings;
@@ -29,12 +35,6 @@ use super::received::ReceivedTelemetry;
 use super::window_scheduler::WindowScheduler;
 use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
-use crate::gateway::{CounterIntake, Metered, SpanCosts};
-use crate::pipeline::{Pipeline, PipelineError};
-use crate::policies::PolicyManager;
-use crate::report::UnsavedWork;
-use crate::sampler::Sampler;
-use crate::telemetry::Telemetry;
 
 /// A live run.
 pub(super) struct Live {

@@ -60,7 +60,7 @@ pub enum LiveError {
     /// The gateways among which GPUs are divided are not known.
     #[cfg(feature = "gateway")]
     #[error(transparent)]
-    Replicas(#[from] crate::gateway::ReplicasError),
+    Replicas(#[from] phasemeter_engine::gateway::ReplicasError),
     /// The receiver cannot be started.
     #[cfg(feature = "gateway")]
     #[error(transparent)]

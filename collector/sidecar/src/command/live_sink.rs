@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::rc::Rc;
 
+use phasemeter_engine::pipeline::RequestSink;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::Outgoing;
 use phasemeter_otlp::{OtlpFile, Request};
 use tracing::warn;
 
 use super::claims::HeldRequests;
-use crate::pipeline::RequestSink;
 
 /// Takes the requests that have a queue of their own; returns whether it took this one.
 pub(super) type Divert = Box<dyn Fn(&Request) -> bool>;

@@ -5,10 +5,20 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use phasemeter_engine::environment::Environment;
+use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RunGap, Settings, in_order};
+use phasemeter_engine::policies::{PolicyManager, Quotes};
+use phasemeter_engine::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
+use phasemeter_report::bar::Bars;
+use phasemeter_report::text::{self, Explain, TextOptions};
+use phasemeter_report::{
+    Attribution, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc,
+    WorkByHour,
+};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
@@ -20,16 +30,6 @@ use super::output_files::OutputFiles;
 use super::policies;
 use super::sinks::Sinks;
 use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
-use crate::environment::Environment;
-use crate::pipeline::{Finished, Pipeline, PipelineError, RunGap, Settings, in_order};
-use crate::policies::{PolicyManager, Quotes};
-use crate::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
-use crate::report::bar::Bars;
-use crate::report::text::{self, Explain, TextOptions};
-use crate::report::{
-    self, Attribution, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc,
-    WorkByHour,
-};
 use crate::standard_error;
 
 /// The part of a report that depends on the source.
@@ -159,7 +159,7 @@ pub(super) fn input<'a>(
         .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
     Input {
         title: provenance.title,
-        experiment: report::Experiment {
+        experiment: phasemeter_report::Experiment {
             id: run.experiment.id.clone(),
             trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
             attributes: run.experiment.attributes.clone(),
@@ -198,7 +198,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let report = Report::build(input);
     match args.format {
-        Format::Json => report::json::write(&report, &mut out)?,
+        Format::Json => phasemeter_report::json::write(&report, &mut out)?,
         Format::Text => {
             let text = text::render(&report, &Bars::of(input), &text_options(args, terminal));
             out.write_all(text.as_bytes())?;

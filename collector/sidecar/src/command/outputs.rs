@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::environment::Environment;
+use phasemeter_engine::gateway::SpanCosts;
+use phasemeter_engine::pipeline::{Pipeline, PipelineError, RequestSink};
+use phasemeter_engine::policies::PolicyManager;
+use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::Attributes;
@@ -21,11 +26,6 @@ use super::output_files::OutputFiles;
 use super::receive::{self, Receiving};
 use super::run_report::{self, GRACE};
 use crate::cli::{LiveArgs, MeteringArgs};
-use crate::environment::Environment;
-use crate::gateway::SpanCosts;
-use crate::pipeline::{Pipeline, PipelineError, RequestSink};
-use crate::policies::PolicyManager;
-use crate::telemetry::Telemetry;
 
 /// Additional time to deliver the last points of each metered GPU.
 const GRACE_PER_GPU: Duration = Duration::from_millis(1);

@@ -1,10 +1,9 @@
 //! The resources of a live run, and what identifies them.
 
+use phasemeter_engine::slot::Slot;
+use phasemeter_engine::{host, instance, resource, telemetry};
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, TraceId};
 use tracing::warn;
-
-use crate::slot::Slot;
-use crate::{host, instance, resource, telemetry};
 
 /// The resources of Phasemeter.
 pub(super) struct OwnResources {

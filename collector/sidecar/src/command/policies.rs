@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use phasemeter_engine::policies::{OpenError, PolicyConfig, PolicyManager};
 use phasemeter_rules::compile::CompilerProcess;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy_dir;
@@ -12,7 +13,6 @@ use tracing::warn;
 
 use super::error::CommandError;
 use crate::cli::{COMPILE, Limit, PolicyArgs};
-use crate::policies::{OpenError, PolicyConfig, PolicyManager};
 
 /// How long a command waits for policies by default.
 const START_LIMIT: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 
+use phasemeter_engine::pricing::book_file::{self, BookFileError};
 use phasemeter_meter::price::{PriceBook, user_book};
 use phasemeter_plan::prices::{Filter, age, diff, list, show};
 use phasemeter_plan::worksheet::Worksheet;
@@ -14,7 +15,6 @@ use super::plan;
 use super::today::today;
 use crate::cli::{BookArgs, Cloud, Format, ImportArgs, ListArgs, PricesCommand};
 use crate::price_import::{Imported, read_aws, read_aws_json, read_azure, read_gcp};
-use crate::pricing::book_file::{self, BookFileError};
 
 /// The largest file of a cloud that is read: the offer file of a region has hundreds of megabytes.
 const MAX_BYTES: u64 = 4 << 30;

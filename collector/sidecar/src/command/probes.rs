@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use phasemeter_engine::health::{Health, HealthListener};
 use prometheus::Registry;
 use tracing::info;
 
 use super::error::CommandError;
-use crate::health::{Health, HealthListener};
 
 /// The address for probes: clients that connect wait until it is served.
 pub(super) struct Probes {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use phasemeter_engine::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 use phasemeter_files::read_text;
 use phasemeter_otlp::delivery::{Batching, Client, Config, Destination};
 use phasemeter_otlp::encode::has_span_costs;
@@ -23,7 +24,6 @@ use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
 use crate::cli::{ReceiveArgs, RequestSizeArgs, RunArgs, SpanArgs, WorkMappingArgs};
-use crate::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";

@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
+use phasemeter_engine::gateway::{CounterIntake, Metered, SpanCosts};
+use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_process::ProcessTable;
+use phasemeter_report::Attribution;
 use phasemeter_sources::clock::wall_time;
 use phasemeter_workload::held::WorkDone;
 
 use super::span_pricing::{self, GpuNumbers, SpanPricing};
 use super::work_intake::WorkIntake;
-use crate::gateway::{CounterIntake, Metered, SpanCosts};
-use crate::pipeline::{Pipeline, PipelineError};
-use crate::report::Attribution;
 
 /// The telemetry of a command.
 pub(super) struct ReceivedTelemetry {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use phasemeter_engine::policies::PolicyResults;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::window::{MAX_PREVIOUS, Previous};
-
-use crate::policies::PolicyResults;
 
 /// The recommendations of a live run so far, oldest first: at most [`MAX_PREVIOUS`].
 #[derive(Debug, Default)]

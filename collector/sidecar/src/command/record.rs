@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use phasemeter_engine::sampler::{Sampler, SamplerConfig};
 use phasemeter_meter::device_totals::{DeviceTotals, Totals};
 use phasemeter_meter::device_tracker::DeviceTracker;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -27,7 +28,6 @@ use super::live_error::LiveError;
 use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use crate::cli::RecordArgs;
-use crate::sampler::{Sampler, SamplerConfig};
 use crate::standard_error;
 
 /// Interval of draining observations and detecting hung calls.

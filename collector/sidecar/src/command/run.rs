@@ -7,6 +7,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::detectors::{self, Container};
+use phasemeter_engine::gateway::Unplaced;
+use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
+use phasemeter_engine::pricing::{GpuOfModel, Pricing};
+use phasemeter_engine::sampler::{Sampler, SamplerConfig};
+use phasemeter_engine::slurm;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::CommandExit;
@@ -43,12 +49,6 @@ use super::work_intake::WorkIntake;
 use super::work_kinds::WorkKinds;
 use super::work_socket::{self, WorkSocket};
 use crate::cli::RunArgs;
-use crate::detectors::{self, Container};
-use crate::gateway::Unplaced;
-use crate::pipeline::{Pipeline, PipelineError, Settings};
-use crate::pricing::{GpuOfModel, Pricing};
-use crate::sampler::{Sampler, SamplerConfig};
-use crate::slurm;
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);

@@ -6,14 +6,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_report::{Report, json};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::metering::{self, Provenance};
 use crate::cli::MeteringArgs;
-use crate::pipeline::Finished;
-use crate::report::{Report, json};
 use crate::standard_error;
 
 /// How long the end waits for a disk, for the reader of standard error, and for a backend at least.

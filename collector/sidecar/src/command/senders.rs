@@ -1,8 +1,7 @@
 //! Names senders in sentences.
 
+use phasemeter_engine::gateway::SenderCounts;
 use phasemeter_terminal::escape::clean;
-
-use crate::gateway::SenderCounts;
 
 /// Maximum number of senders that are named.
 const MAX_NAMES: usize = 4;

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use phasemeter_engine::pipeline::RequestSink;
 use phasemeter_otlp::{OtlpFile, Request};
 use tracing::info;
 
@@ -12,7 +13,6 @@ use super::delivery::Delivery;
 use super::error::CommandError;
 use super::files;
 use crate::cli::{ReportArgs, SendArgs};
-use crate::pipeline::RequestSink;
 
 /// How long a backend may accept nothing while the queue is full, and the deadline of the final
 /// flush.

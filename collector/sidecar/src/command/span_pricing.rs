@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::gateway::{ReceivedSpans, SpanCosts, SpanSummary};
+use phasemeter_engine::pipeline::{GpuCharge, Pipeline, PipelineError};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::DividedCost;
+use phasemeter_report::{Attribution, Usd};
 
 use super::senders::named;
-use crate::gateway::{ReceivedSpans, SpanCosts, SpanSummary};
-use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
-use crate::report::{Attribution, Usd};
 
 /// How often time is divided.
 const INTERVAL: Duration = Duration::from_secs(1);

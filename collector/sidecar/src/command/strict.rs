@@ -3,6 +3,7 @@
 //! Without it each is a warning where it is read, and its default is used, as OpenTelemetry's
 //! specification requires.
 
+use phasemeter_engine::environment::Environment;
 #[cfg(feature = "live")]
 use phasemeter_otlp::delivery::{Config, Destination};
 
@@ -10,7 +11,6 @@ use super::error::CommandError;
 use crate::cli::Cli;
 #[cfg(feature = "live")]
 use crate::cli::Command;
-use crate::environment::Environment;
 use crate::log;
 
 /// Checks all variables, also those that the command does not use. `lookup` returns the value of one.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::experiment::TraceParentError;
+use phasemeter_report::{UnsavedWork, WorkByHour};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::ledger::{Work, WorkLedger};
@@ -12,8 +14,6 @@ use phasemeter_workload::message::Message;
 use tracing::warn;
 
 use super::work_socket::{Report, Reports, WorkSocket};
-use crate::pipeline::Pipeline;
-use crate::report::{UnsavedWork, WorkByHour};
 
 /// How long the end of a run waits for reports that are on their way.
 const GRACE: Duration = Duration::from_millis(250);

@@ -9,10 +9,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_process::ProcessTable;
 use phasemeter_rules::workload::{Workload, is_infrastructure, kind_of_process};
-
-use crate::pipeline::Pipeline;
 
 /// Maximum number of processes that wait to be looked up. Others are looked up when they are listed again.
 const QUEUE: usize = 256;

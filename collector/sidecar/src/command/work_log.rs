@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use phasemeter_meter::instant::{Instant, hour_of};
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_report::WorkByHour;
 
 use crate::cli::WorkUnit;
-use crate::report::WorkByHour;
 
 const HEADER: &str = "time,unit,count";
 

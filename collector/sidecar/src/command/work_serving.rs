@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_engine::gateway::{CounterIntake, GatewayBilling, SeenPod, ServedTime};
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_sources::mapping::ReadingBuffer;
-
-use crate::gateway::{CounterIntake, GatewayBilling, SeenPod, ServedTime};
-use crate::pipeline::Pipeline;
 
 /// What has been found and not passed on, by GPU of the buffer.
 #[derive(Debug, Default)]

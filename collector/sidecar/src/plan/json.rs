@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
+use phasemeter_report::Usd;
 use phasemeter_rules::json_escape::Escaped;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::ser::PrettyFormatter;
 
 use super::PlanReport;
-use crate::report::Usd;
 
 /// The value of `schema`; changes with the meaning of any field.
 pub const SCHEMA: &str = "phasemeter.plan/0.1";

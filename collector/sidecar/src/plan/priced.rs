@@ -2,11 +2,10 @@
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::price::{Plan, Price};
+use phasemeter_report::Usd;
 use serde::Serialize;
 
-use crate::report::Usd;
 use phasemeter_terminal::money::rate;
-
 /// A price as used by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanPrice {

@@ -49,7 +49,8 @@ fn nano_usd(usd: &Value) -> u64 {
 
 /// The groups' costs, what is shared and what is unserved are the bill, to the nano-dollar; and their work is all work.
 fn assert_sums(report: &Value) {
-    let schema = serde_json::from_str(include_str!("../../src/report/report.schema.json")).unwrap();
+    let schema =
+        serde_json::from_str(include_str!("../../../report/src/report.schema.json")).unwrap();
     let errors = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<_> = errors.iter_errors(report).map(|error| error.to_string()).collect();
     assert_eq!(errors, [""; 0]);

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
-use phasemeter::policies::{PolicyConfig, PolicyManager};
-use phasemeter::telemetry::Telemetry;
+use phasemeter_engine::policies::{PolicyConfig, PolicyManager};
+use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{Config, Destination};
 use phasemeter_otlp::experiment::Attributes;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Control, Fake, Model};
-use phasemeter::sampler::{Sampler, SamplerConfig, SamplerStats};
+use phasemeter_engine::sampler::{Sampler, SamplerConfig, SamplerStats};
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use phasemeter::sampler::SamplerConfig;
+use phasemeter_engine::sampler::SamplerConfig;
 use phasemeter_meter::device_metric::DeviceValue;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval, MissingReason};

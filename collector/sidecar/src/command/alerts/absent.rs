@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::alert_rules::AlertRules;
+use phasemeter_engine::alert_rules::AlertRules;
+
 use crate::cli::AlertArgs;
 
 /// Why rules cannot be used: never.

@@ -12,6 +12,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
+use phasemeter_engine::host;
+use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
@@ -25,8 +27,6 @@ use self::file::{InstantFormat, Left, Restored, StateFile};
 use self::ledger::Ledger;
 use super::delivery::Delivery;
 use super::error::CommandError;
-use crate::host;
-use crate::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
 
 /// Requests that claim time and are not stored yet.
 pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;

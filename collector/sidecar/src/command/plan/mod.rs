@@ -14,12 +14,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use phasemeter_plan::worksheet::Worksheet;
+use phasemeter_report::text::use_color;
 
 use self::prices::Prices;
 use super::error::CommandError;
 use crate::cli::{Format, PlanCommand};
 use crate::plan::{Measured, PlanPrice, PlanReport, ReportError, json, text};
-use crate::report::text::use_color;
 
 /// Solves a question and writes the result.
 pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {

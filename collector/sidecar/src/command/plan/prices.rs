@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use phasemeter_engine::pricing::{GpuOfModel, book_file};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{Plan, Price, PriceBook, Query};
@@ -15,7 +16,6 @@ use super::super::policies::{self, Evaluations};
 use super::super::today::{now, today};
 use crate::cli::{PlanPriceArgs, PolicyArgs, PriceArgs, PricerArgs};
 use crate::plan::{Measured, PlanPrice};
-use crate::pricing::{GpuOfModel, book_file};
 
 /// Finds prices and remembers their provenance.
 pub(super) struct Prices {

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use phasemeter_report::text::grouped;
+
 use super::input::PolicyInput;
 use super::loader::PolicyLoader;
 use super::{files, output, project};
 use crate::cli::BenchArgs;
 use crate::command::error::CommandError;
-use crate::report::text::grouped;
 use phasemeter_terminal::escape::clean;
 
 /// Evaluates the policy repeatedly.

@@ -1,10 +1,11 @@
 //! `phasemeter policy compile`: compiles a policy for sidecars without the memory to compile it.
 
+use phasemeter_report::text::grouped;
+
 use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::CompileArgs;
 use crate::command::error::CommandError;
-use crate::report::text::grouped;
 use phasemeter_terminal::escape::clean;
 
 /// Writes NAME.aot beside NAME.wasm.

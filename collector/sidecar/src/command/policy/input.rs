@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use phasemeter_engine::alert_rules::AlertRules;
+use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
+use phasemeter_engine::policies::PolicyResults;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::fixture;
@@ -15,12 +18,9 @@ use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 
 use super::error::PolicyCommandError;
 use super::files;
-use crate::alert_rules::AlertRules;
 use crate::cli::{InputArgs, PriceArgs};
 use crate::command::error::CommandError;
 use crate::command::metering;
-use crate::pipeline::{Pipeline, PipelineError, Settings};
-use crate::policies::PolicyResults;
 
 /// The input of a policy.
 pub(super) struct PolicyInput {

@@ -1,6 +1,7 @@
 //! `phasemeter policy inspect`: prints the properties of a policy. Digest, imports and exports are
 //! printed even if it is rejected.
 
+use phasemeter_report::text::grouped;
 use phasemeter_rules::digest::Digest;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::wasm_info::WasmInfo;
@@ -11,7 +12,6 @@ use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::InspectArgs;
 use crate::command::error::CommandError;
-use crate::report::text::grouped;
 use phasemeter_terminal::escape::clean;
 
 /// Prints the properties.

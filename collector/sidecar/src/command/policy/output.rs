@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use phasemeter_meter::units::Timestamp;
+use phasemeter_report::Utc;
+use phasemeter_report::text::{quantity, rate};
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Evaluation, Policy, Usage};
@@ -13,8 +15,6 @@ use phasemeter_rules::recommendation::{Recommendation, Response};
 use super::error::PolicyCommandError;
 use super::files;
 use super::input::{InputData, PolicyInput};
-use crate::report::Utc;
-use crate::report::text::{quantity, rate};
 use crate::standard_error;
 use phasemeter_terminal::escape::clean;
 

@@ -1,0 +1,210 @@
+//! Fleets for tests: synthetic readings, metered by the real meter.
+
+use std::sync::LazyLock;
+
+use phasemeter_engine::alert_rules::AlertRules;
+use phasemeter_engine::policies::PolicyResults;
+use phasemeter_engine::pricing::EarlierPrices;
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
+use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
+use unicode_width::UnicodeWidthStr;
+
+use super::experiment::Experiment;
+use super::input::{GpuInput, Input, PoliciesInput};
+use super::policies::{Range, Recommendation};
+
+/// 2026-07-27 00:22:27 UTC.
+pub(super) const START: u64 = 1_785_111_747;
+
+/// No policy was evaluated.
+static NO_RESULTS: LazyLock<PolicyResults> = LazyLock::new(PolicyResults::default);
+
+/// There are no rules for alerts.
+static NO_ALERTS: LazyLock<AlertRules> = LazyLock::new(AlertRules::default);
+
+pub(super) const H100: &str = "NVIDIA H100 80GB HBM3";
+
+/// A GPU whose meter has finished.
+#[derive(Debug)]
+pub(super) struct TestGpu {
+    pub(super) identity: GpuIdentity,
+    pub(super) meter: GpuMeter,
+    pub(super) price: Result<Price, Unpriced>,
+    pub(super) earlier: EarlierPrices,
+    pub(super) memory_total: Option<Bytes>,
+}
+
+impl TestGpu {
+    pub(super) fn new(index: u32, price: Result<Price, Unpriced>, readings: &[Reading]) -> Self {
+        Self::with_memory(index, price, readings, Bytes::from_mebibytes(81_559))
+    }
+
+    pub(super) fn with_memory(
+        index: u32,
+        price: Result<Price, Unpriced>,
+        readings: &[Reading],
+        memory_total: Option<Bytes>,
+    ) -> Self {
+        let rate = price.as_ref().ok().map(|price| price.rate);
+        let mut meter = GpuMeter::new(MeterConfig::default(), rate, memory_total);
+        for reading in readings {
+            let _late = meter.push(*reading, &mut ());
+        }
+        meter.finish(&mut ());
+        let identity = GpuIdentity {
+            name: index.to_string(),
+            index: Some(index),
+            model: Some(H100.to_owned()),
+            memory_total,
+            ..GpuIdentity::default()
+        };
+        Self { identity, meter, price, earlier: EarlierPrices::default(), memory_total }
+    }
+}
+
+pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
+    Input {
+        title: title.to_owned(),
+        experiment: Experiment {
+            id: "train-42".to_owned(),
+            trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned()),
+            attributes: [("team".to_owned(), "vision".to_owned())].into(),
+        },
+        thresholds: phasemeter_meter::phase::Thresholds::default(),
+        wall: phasemeter_meter::wall_time::WallOffset::default(),
+        gpus: gpus
+            .iter()
+            .map(|gpu| GpuInput {
+                identity: &gpu.identity,
+                meter: &gpu.meter,
+                price: &gpu.price,
+                earlier: &gpu.earlier,
+                unpriced_until: None,
+                unlisted: Nanos::ZERO,
+                absence: phasemeter_engine::pipeline::Absence::default(),
+                memory_total: gpu.memory_total,
+            })
+            .collect(),
+        work: Vec::new(),
+        work_by_group: std::collections::BTreeMap::new(),
+        served: Vec::new(),
+        has_unit_costs: true,
+        attribution: None,
+        work_by_hour: std::collections::BTreeMap::new(),
+        experiments: None,
+        interruptions: None,
+        rejected_rows: Vec::new(),
+        rejected_total: 0,
+        assumptions: Vec::new(),
+        sampling: Vec::new(),
+        delivery: Vec::new(),
+        alerts: &NO_ALERTS,
+        policies: PoliciesInput { results: &NO_RESULTS, pricers: &[], timed: false },
+    }
+}
+
+/// A recommendation that may save a fifth of the bill of these GPUs.
+pub(super) fn recommendation(
+    target: &'static str,
+    kind: &'static str,
+    gpus: &[&str],
+) -> Recommendation {
+    Recommendation {
+        policy: "test".to_owned(),
+        code: "test".to_owned(),
+        kind,
+        effort: "low",
+        reversible: true,
+        target,
+        lever: "other".to_owned(),
+        title: "Change something".to_owned(),
+        action: "Change it.".to_owned(),
+        rationale: "It helps.".to_owned(),
+        confidence: 1.0,
+        gpus: gpus.iter().map(|&gpu| gpu.to_owned()).collect(),
+        evidence: std::collections::BTreeMap::new(),
+        saving_fraction: Range { low: 0.0, expected: 0.1, high: 0.2 },
+        saving_usd: None,
+        counted: false,
+        remediation: None,
+    }
+}
+
+pub(super) fn user_price(dollars: &str) -> Result<Price, Unpriced> {
+    Ok(Price::given(Rate::parse(dollars).unwrap(), None, "given on the command line"))
+}
+
+pub(super) fn estimated() -> Result<Price, Unpriced> {
+    let rate = |dollars| Rate::parse(dollars).unwrap();
+    Ok(Price {
+        rate: rate("6.88"),
+        plan: Some(Plan::OnDemand),
+        provider: Some("aws".to_owned()),
+        region: Some("us-east-1".to_owned()),
+        instance_type: None,
+        source: "aws/karpenter-provider-aws".to_owned(),
+        as_of: Some("2025-07-20".parse().unwrap()),
+        estimate: Some(PriceRange {
+            rows: 12,
+            low: rate("5.5"),
+            high: rate("12.25"),
+            anywhere: false,
+        }),
+    })
+}
+
+pub(super) fn unpriced() -> Result<Price, Unpriced> {
+    let suggestions = ["NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3"].map(str::to_owned).to_vec();
+    Err(Unpriced::UnknownModel { model: "NVIDIA H100X".to_owned(), suggestions })
+}
+
+/// A reading `seconds` after the start.
+pub(super) fn reading(seconds: u64, percent: u32) -> Reading {
+    Reading {
+        utilization: Ok(Utilization::from_percent(percent).unwrap()),
+        ..empty_reading(seconds)
+    }
+}
+
+/// A reading without any value.
+pub(super) fn empty_reading(seconds: u64) -> Reading {
+    Reading::at(Timestamp::default() + Nanos::from_secs(START + seconds))
+}
+
+/// The same with memory in use, at 300 W.
+pub(super) fn full_reading(seconds: u64, percent: u32, mebibytes: u64) -> Reading {
+    Reading {
+        memory_used: Bytes::from_mebibytes(mebibytes),
+        power: Milliwatts::new(300_000),
+        ..reading(seconds, percent)
+    }
+}
+
+/// One reading per second.
+pub(super) fn every_second(seconds: u64, percent: impl Fn(u64) -> u32) -> Vec<Reading> {
+    (0..=seconds).map(|second| full_reading(second, percent(second), 60_000)).collect()
+}
+
+/// Bouncing: 34 of every 42 s at 98%.
+pub(super) fn bouncing(second: u64) -> u32 {
+    if second % 42 < 8 { 0 } else { 98 }
+}
+
+/// Replaces readings `from..to` by those of a lost GPU.
+pub(super) fn lose(readings: &mut [Reading], from: usize, to: usize) {
+    for reading in readings.iter_mut().take(to).skip(from) {
+        *reading = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
+    }
+}
+
+/// Asserts that a text fits a page of 80 columns.
+#[track_caller]
+pub(super) fn assert_fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        assert!(!line.ends_with(' '), "{line:?}");
+    }
+}

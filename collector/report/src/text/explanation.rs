@@ -1,0 +1,95 @@
+//! Recommendations in full, as `--explain` shows them.
+
+use crate::model::Report;
+use crate::policies::{Evidence, Range, Recommendation};
+use crate::value::Usd;
+
+use super::amounts::Bill;
+use super::format::{self, Dollars};
+use super::gpus::{by_name, which};
+use super::layout::{Page, SEPARATOR};
+use super::quantity::quantity;
+use super::recommendations::{amount, saves_nothing};
+
+/// Maximum lines of one fact: text of policies is not limited otherwise.
+const LINES: usize = 12;
+
+/// All recommendations, or those with this code.
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code: Option<&str>) {
+    let is_chosen = |it: &&Recommendation| code.is_none_or(|code| it.code == code);
+    let mut chosen = report.recommendations.iter().filter(is_chosen).peekable();
+    if let (None, Some(code)) = (chosen.peek(), code) {
+        let mut codes: Vec<&str> = report.recommendations.iter().map(|it| &*it.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        page.end_line();
+        let known = if codes.is_empty() { "there are none".to_owned() } else { codes.join(", ") };
+        page.fact(
+            "Explain",
+            &[format!("no recommendation has the code '{code}': {known}")],
+            SEPARATOR,
+        );
+    }
+    for it in chosen {
+        page.end_line();
+        recommendation(page, report, bill, it);
+    }
+}
+
+fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Recommendation) {
+    page.titled(&amount(&report.gpus, bill, it), &it.title);
+    let effect = match it.kind {
+        "risk" => None,
+        "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),
+        "saving" => Some(saves(bill, it)),
+        _ if saves_nothing(it) => None,
+        _ => Some(format!("frees {} for other work", share(it))),
+    };
+    let excluded =
+        report.savings.is_some() && !it.counted && it.kind == "saving" && !saves_nothing(it);
+    let facts = [
+        Some(which(&report.gpus, &it.gpus)),
+        effect,
+        excluded.then(|| "not added to the total savings".to_owned()),
+        Some(format!("confidence {:.0}%", it.confidence * 100.0)),
+        Some(format!("effort {}", it.effort)),
+        it.reversible.then(|| "can be undone".to_owned()),
+    ];
+    page.fact("", &facts.into_iter().flatten().collect::<Vec<_>>(), SEPARATOR);
+    page.passage("Why", super::Style::Plain, &by_name(&report.gpus, &it.rationale), LINES);
+    page.passage("Action", super::Style::Plain, &by_name(&report.gpus, &it.action), LINES);
+    let number = |(name, it): (&String, &Evidence)| {
+        format!("{} {}", name.replace(['_', '.'], " "), quantity(it.value, &it.unit))
+    };
+    let numbers: Vec<_> = it.evidence.iter().map(number).collect();
+    page.at_most("Evidence", &numbers, LINES);
+    if let Some(remediation) = &it.remediation {
+        let parameters = remediation.parameters.iter();
+        let parameters = parameters.map(|(name, value)| format!("{name}={value}"));
+        let parts: Vec<_> = [remediation.kind.clone()].into_iter().chain(parameters).collect();
+        page.at_most("Automation", &parts, LINES);
+    }
+    let source = [format!("code {}", it.code), format!("lever {}", it.lever)];
+    let source: Vec<_> = source.into_iter().chain([format!("policy {}", it.policy)]).collect();
+    page.fact("Source", &source, SEPARATOR);
+}
+
+/// The saving in dollars, if these GPUs have a price, and as a fraction of their bill.
+fn saves(bill: Option<&Bill>, it: &Recommendation) -> String {
+    match it.saving_usd {
+        Some(Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }) => {
+            let [low, expected, high] =
+                Bill::alike(bill, [low, expected, high]).map(Dollars::brief);
+            format!("saves {expected} ({low}–{high}), {}", share(it))
+        }
+        None => format!("saves {}", share(it)),
+    }
+}
+
+/// `23.0% of their bill, 0–42%`.
+fn share(it: &Recommendation) -> String {
+    let Range { low, expected, high } = it.saving_fraction;
+    let [low, high] = [low, high].map(|fraction| format!("{:.0}", fraction * 100.0));
+    let whose = if it.gpus.len() == 1 { "its" } else { "their" };
+    format!("{} of {whose} bill, {low}–{high}%", format::percent(expected))
+}

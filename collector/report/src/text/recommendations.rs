@@ -1,0 +1,178 @@
+//! Recommendations: the most valuable ones in at most four lines each, the others on one line each.
+//!
+//! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
+
+use crate::model::{Gpu, Report};
+use crate::policies::{Range, Recommendation};
+use crate::value::Usd;
+
+use super::amounts::Bill;
+use super::format::{self, Dollars};
+use super::gpus::{by_name, has_many, which};
+use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
+
+/// How much of a page recommendations take.
+struct Limits {
+    /// Maximum number of recommendations with reason and action.
+    full: usize,
+    /// Maximum lines of one of them.
+    lines: usize,
+    /// Maximum number of recommendations on one line each.
+    brief: usize,
+}
+
+/// Lines that a title may take, and an action at least, whatever the limit.
+const LINES_OF_TITLE: usize = 2;
+const ACTION: usize = 2;
+
+const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
+const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
+
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
+    let all = &report.recommendations;
+    let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
+    let (mut full, mut brief, mut more) = (0, 0, 0);
+    for (index, it) in all.iter().enumerate() {
+        if index == 0 {
+            page.end_line();
+        }
+        let before = all.get(..index).unwrap_or_default();
+        if full < limits.full && !before.iter().any(|other| is_alternative(it, other)) {
+            short(page, &report.gpus, bill, it, limits.lines);
+            full += 1;
+        } else if brief < limits.brief {
+            let title = title(&report.gpus, bill, it, 1);
+            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, 1);
+            brief += 1;
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        page.facts("", [vec![format!("{more} more with --explain")]]);
+    }
+}
+
+/// Whether both are about the same waste of the same GPUs, so that they have one reason.
+fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
+    it.target == other.target && it.gpus == other.gpus && it.kind == other.kind
+}
+
+/// Title, first sentence of the reason, first sentence of the action. The action is whole: the reason gets the lines
+/// that are left of `limit`.
+fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) {
+    let title = title(gpus, bill, it, LINES_OF_TITLE);
+    let title = page.passage(&amount(gpus, bill, it), Style::Bold, &title, LINES_OF_TITLE);
+    let why = by_name(gpus, first_sentence(&it.rationale));
+    let action = by_name(gpus, first_sentence(&it.action));
+    let left = limit.saturating_sub(title);
+    let for_why = left.saturating_sub(lines(&action).max(1));
+    let why = page.passage("", Style::Plain, &first_clauses(&why, for_why), for_why);
+    page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
+}
+
+/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`, in at most `limit` lines if possible: first
+/// without its range, which is beside the amount that is expected, then without the last words of the title.
+fn title(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) -> String {
+    let confidence = format!("{:.0}% confident", it.confidence * 100.0);
+    let range = match (it.kind, it.saving_usd) {
+        ("risk", _) => None,
+        _ if saves_nothing(it) => None,
+        ("saving", Some(usd)) => Some(dollars(bill, usd)),
+        ("saving", None) => Some(percents(it.saving_fraction)),
+        _ => Some(freed(gpus, it)),
+    };
+    let which = which(gpus, &it.gpus);
+    let fits = |text: &str| lines(text) <= limit;
+    let with_range = range.map(|range| format!("{} ({range}, {confidence}): {which}", it.title));
+    if let Some(title) = with_range.filter(|title| fits(title)) {
+        return title;
+    }
+    let mut title = it.title.clone();
+    loop {
+        let text = format!("{title} ({confidence}): {which}");
+        match title.trim_end_matches('…').rsplit_once(' ') {
+            Some((shorter, _)) if !fits(&text) => title = format!("{shorter}…"),
+            _ => return text,
+        }
+    }
+}
+
+fn dollars(
+    bill: Option<&Bill>,
+    Range { low: Usd(low), expected: Usd(expected), high: Usd(high) }: Range<Usd>,
+) -> String {
+    let [low, _, high] = Bill::alike(bill, [low, expected, high]).map(Dollars::brief);
+    format!("{low}–{high}")
+}
+
+fn percents(Range { low, high, .. }: Range<f64>) -> String {
+    format!("{:.0}–{:.0}%", low * 100.0, high * 100.0)
+}
+
+/// `0–33.6 of 48.0 GPU-hours`: what others may use.
+fn freed(gpus: &[Gpu], it: &Recommendation) -> String {
+    let all = gpu_hours(gpus, it);
+    let Range { low, high, .. } = it.saving_fraction;
+    let [low, high, all] = [low * all, high * all, all].map(format::tenths);
+    format!("{low}–{high} of {all} GPU-hours")
+}
+
+/// The time of its GPUs.
+fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
+    let of = gpus.iter().filter(|gpu| it.gpus.contains(&gpu.id));
+    of.map(|gpu| gpu.span_seconds.0.as_secs_f64() / 3_600.0).sum()
+}
+
+/// What it is worth, in the column of labels.
+pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> String {
+    match (it.kind, it.saving_usd) {
+        ("risk", _) => "Risk".to_owned(),
+        ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
+        ("saving", Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
+        ("saving", None) => fitting("Saves", &[format::percent(it.saving_fraction.expected)]),
+        _ if saves_nothing(it) => "Capacity".to_owned(),
+        _ => {
+            let hours = it.saving_fraction.expected * gpu_hours(gpus, it);
+            fitting("Frees", &[format!("{} h", format::tenths(hours))])
+        }
+    }
+}
+
+/// Whether it promises no saving: it gives the GPUs more to do instead of giving back any of them, or
+/// finds out what to do.
+pub(super) fn saves_nothing(it: &Recommendation) -> bool {
+    it.saving_fraction.high <= 0.0
+}
+
+fn saves(expected: Dollars) -> String {
+    fitting("Saves", &[expected.short(), expected.whole()])
+}
+
+/// The first of these amounts that fits the column of labels, or the last one without the verb.
+fn fitting(verb: &str, amounts: &[String]) -> String {
+    let with_verb = amounts.iter().map(|amount| format!("{verb} {amount}"));
+    let mut candidates = with_verb.chain(amounts.last().cloned());
+    let fits = |text: &String| text.chars().count() < WIDTH - WIDTH_OF_FACTS;
+    candidates.find(fits).unwrap_or_else(|| verb.to_owned())
+}
+
+/// A text up to its first full stop before a blank.
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").and_then(|end| text.get(..=end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::money::NanoUsd;
+
+    use super::*;
+
+    #[test]
+    fn amounts_without_cents_are_rounded() {
+        let saves = |millis: i128| saves(Dollars::of(NanoUsd(millis * 1_000_000)));
+        assert_eq!(saves(4_230), "Saves $4.23");
+        assert_eq!(saves(420_990), "Saves $421");
+        assert_eq!(saves(99_999_990), "$100,000");
+    }
+}
