@@ -11,7 +11,7 @@ use std::hash::Hasher;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hmac::{Hmac, Mac};
 use sha2::{Digest as _, Sha256};
@@ -161,15 +161,7 @@ pub struct SignedArtifact {
 pub(crate) struct Cache {
     dir: PrivateDir,
     mac_key: [u8; 32],
-    counters: Counters,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    corrupt: AtomicU64,
-    write_errors: AtomicU64,
+    stats: Mutex<CacheStats>,
 }
 
 /// Cache counters since the start.
@@ -192,24 +184,22 @@ impl Cache {
         let dir = PrivateDir::open(path)?;
         let mac_key =
             mac_key(&dir).map_err(|source| PrivateDirError::Io { path: path.join(KEY), source })?;
-        Ok(Self { dir, mac_key, counters: Counters::default() })
+        Ok(Self { dir, mac_key, stats: Mutex::default() })
     }
 
     pub(crate) fn stats(&self) -> CacheStats {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        CacheStats {
-            hits: read(&self.counters.hits),
-            misses: read(&self.counters.misses),
-            corrupt: read(&self.counters.corrupt),
-            write_errors: read(&self.counters.write_errors),
-        }
+        *self.counters()
+    }
+
+    fn counters(&self) -> MutexGuard<'_, CacheStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cached component; `None` if there is none, or its artifact fails a check.
     pub(crate) fn load(&self, key: CacheKey, engine: &Engine) -> Option<Component> {
         let file = match self.dir.read(&key.file_name(), MAX_ARTIFACT_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.counters.misses.fetch_add(1, Ordering::Relaxed);
+                self.counters().misses += 1;
                 return None;
             }
             file => file.ok(),
@@ -218,9 +208,9 @@ impl Cache {
             .and_then(|file| self.authenticate(file))
             .and_then(|trusted| trusted.component(key, engine).ok());
         if component.is_some() {
-            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+            self.counters().hits += 1;
         } else {
-            self.counters.misses.fetch_add(1, Ordering::Relaxed);
+            self.counters().misses += 1;
             self.count_corrupt();
         }
         component
@@ -228,7 +218,7 @@ impl Cache {
 
     /// Counts an artifact that failed a check.
     pub(crate) fn count_corrupt(&self) {
-        self.counters.corrupt.fetch_add(1, Ordering::Relaxed);
+        self.counters().corrupt += 1;
     }
 
     /// Stores an artifact for the next start. If that fails, the next start compiles again.
@@ -236,7 +226,7 @@ impl Cache {
         let mut file = self.mac(&artifact.bytes).finalize().into_bytes().to_vec();
         file.extend_from_slice(&artifact.bytes);
         if self.dir.replace(&key.file_name(), &file).is_err() {
-            self.counters.write_errors.fetch_add(1, Ordering::Relaxed);
+            self.counters().write_errors += 1;
         }
         self.prune();
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use phasemeter_terminal::escape::sanitize;
 use wasmtime::Trap;
 
 use crate::digest::Digest;
@@ -37,9 +38,12 @@ pub enum PolicyError {
         /// The wall clock time it had.
         limit: Duration,
     },
-    /// It requested more memory, larger tables or more instances than allowed.
+    /// It requested more memory or larger tables than allowed.
     #[error(transparent)]
-    Memory(#[from] MemoryError),
+    Memory(#[from] LimitExceeded),
+    /// It has more instances, memories or tables than the limits allow, or than the machine has memory for.
+    #[error("cannot instantiate: {0:#}")]
+    Parts(#[source] wasmtime::Error),
     /// What it passed to the host was too large, out of bounds, or not valid for its type.
     #[error("unreadable output: {0:#}")]
     Output(#[source] wasmtime::Error),
@@ -215,17 +219,6 @@ pub enum CompileError {
     Run(#[from] io::Error),
 }
 
-/// Memory that a guest requested and did not get.
-#[derive(Debug, thiserror::Error)]
-pub enum MemoryError {
-    /// Growth beyond a limit.
-    #[error(transparent)]
-    Limit(#[from] LimitExceeded),
-    /// More instances, memories or tables than the limits allow, or than the machine has memory for.
-    #[error("cannot instantiate: {0:#}")]
-    Parts(#[source] wasmtime::Error),
-}
-
 /// One value in a response that violates the contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} {problem}")]
@@ -246,7 +239,7 @@ impl PolicyError {
             Self::Guest(_) => "guest",
             Self::OutOfFuel { .. } => "out_of_fuel",
             Self::Deadline { .. } => "deadline",
-            Self::Memory(_) => "memory",
+            Self::Memory(_) | Self::Parts(_) => "memory",
             Self::Output(_) => "output",
             Self::Trap(_) => "trap",
             Self::Invalid(_) => "invalid",
@@ -255,6 +248,11 @@ impl PolicyError {
 }
 
 impl LoadError {
+    /// What WebAssembly reports of a component that is not a policy.
+    pub(crate) fn not_a_policy(error: wasmtime::Error) -> Self {
+        Self::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
+    }
+
     /// Its `error.type` in metrics, events and reports.
     #[must_use]
     pub fn kind(&self) -> &'static str {

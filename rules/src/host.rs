@@ -22,12 +22,11 @@ use crate::compile::Compiler;
 use crate::contract::{self, Contract, Stubs};
 use crate::digest::Digest;
 use crate::engine::{Runtime, RuntimeError};
-use crate::error::{LoadError, MAX_GUEST_TEXT, MemoryError, PolicyError};
+use crate::error::{LoadError, PolicyError};
 use crate::guest_state::GuestState;
 use crate::limits::Limits;
 use crate::policy::{Guest, Origin, Policy};
 use crate::signature::{self, PublicKey, Use};
-use phasemeter_terminal::escape::sanitize;
 
 /// Configuration of a host.
 #[derive(Clone, Debug)]
@@ -253,12 +252,13 @@ impl Host {
         let (sandbox, component) = self.component(verified.digest, &candidate)?;
         let linker = if self.stub_imports {
             let mut stubbed = sandbox.linker.clone();
-            stubbed.define_unknown_imports_as_traps(&component).map_err(|e| not_a_policy(&e))?;
+            let defined = stubbed.define_unknown_imports_as_traps(&component);
+            defined.map_err(LoadError::not_a_policy)?;
             Cow::Owned(stubbed)
         } else {
             Cow::Borrowed(&sandbox.linker)
         };
-        let pre = linker.instantiate_pre(&component).map_err(|error| not_a_policy(&error))?;
+        let pre = linker.instantiate_pre(&component).map_err(LoadError::not_a_policy)?;
         let contract = Contract::probe(&pre)?;
         let guest = Guest::new(Arc::clone(&sandbox.runtime), pre, contract);
         let origin = Origin {
@@ -321,7 +321,7 @@ impl Host {
         let code = self.compiler.compile(&candidate.bytes, layout, self.stubs())?;
         let artifact = TrustedArtifact::new(key, &code);
         // Compiled for this engine, so the only possible error is too many or too large parts.
-        let component = artifact.component(key, engine).map_err(MemoryError::Parts)?;
+        let component = artifact.component(key, engine).map_err(PolicyError::Parts)?;
         if let Some(cache) = self.cache() {
             cache.store(key, &artifact);
         }
@@ -335,8 +335,4 @@ impl Host {
     ) -> Option<Component> {
         artifact.component(sandbox.key(policy), &sandbox.runtime.engine).ok()
     }
-}
-
-fn not_a_policy(error: &wasmtime::Error) -> LoadError {
-    LoadError::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
 }

@@ -3,82 +3,43 @@
 
 use std::io::{self, Write};
 
-use serde_json::ser::Formatter;
-
 use phasemeter_terminal::escape::is_visible;
 
-/// A layout of JSON that escapes what [`clean`](phasemeter_terminal::escape::clean) replaces.
+/// A destination of JSON in which what [`clean`](phasemeter_terminal::escape::clean) replaces is escaped. It must be
+/// written whole characters, as `serde_json` does. Line breaks are of the layout: those of texts are escaped already.
 #[derive(Clone, Debug, Default)]
-pub struct Escaped<F>(pub F);
+pub struct Escaped<W>(pub W);
 
-impl<F: Formatter> Formatter for Escaped<F> {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        out: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, invisible)) = rest.char_indices().find(|(_, c)| !is_visible(*c)) {
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let mut rest = str::from_utf8(json).map_err(io::Error::other)?;
+        let is_escaped = |c: char| c != '\n' && !is_visible(c);
+        while let Some((at, invisible)) = rest.char_indices().find(|(_, c)| is_escaped(*c)) {
             let (visible, from) = rest.split_at(at);
-            out.write_all(visible.as_bytes())?;
+            self.0.write_all(visible.as_bytes())?;
             for unit in invisible.encode_utf16(&mut [0; 2]) {
-                write!(out, "\\u{unit:04x}")?;
+                write!(self.0, "\\u{unit:04x}")?;
             }
             rest = &from[invisible.len_utf8()..];
         }
-        out.write_all(rest.as_bytes())
+        self.0.write_all(rest.as_bytes())?;
+        Ok(json.len())
     }
 
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_array(out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array(out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_array_value(out, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array_value(out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Serialize;
-    use serde_json::ser::{CompactFormatter, Serializer};
-
     use super::*;
 
     #[test]
     fn invisible_characters_are_escaped() {
         let text = "é\n\u{202e}\u{7f}\"x\u{e0041}";
         let mut out = Vec::new();
-        let mut to = Serializer::with_formatter(&mut out, Escaped(CompactFormatter));
-        text.serialize(&mut to).unwrap();
+        serde_json::to_writer(Escaped(&mut out), text).unwrap();
         assert_eq!(str::from_utf8(&out).unwrap(), r#""é\n\u202e\u007f\"x\udb40\udc41""#);
         assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
     }

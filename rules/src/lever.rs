@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::fixture_value::text;
+
 /// A lever: one of [`Lever::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lever(&'static str);
@@ -105,6 +107,8 @@ impl Lever {
         self.0
     }
 }
+
+text!(Lever);
 
 impl fmt::Display for Lever {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

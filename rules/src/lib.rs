@@ -24,6 +24,7 @@ pub mod workload;
 
 // Inputs and results in files.
 pub mod fixture;
+mod fixture_value;
 
 // Errors, and text of others.
 pub mod error;

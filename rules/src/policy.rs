@@ -14,7 +14,7 @@ use crate::candidate::Approval;
 use crate::contract::{Call, Contract};
 use crate::digest::Digest;
 use crate::engine::Runtime;
-use crate::error::{MemoryError, PolicyError};
+use crate::error::PolicyError;
 use crate::guest_state::{GuestState, Log};
 use crate::limits::LimitExceeded;
 use crate::manifest::{Kind, Manifest};
@@ -197,7 +197,7 @@ impl Guest {
         let result = store
             .set_fuel(fuel)
             .and_then(|()| self.pre.instantiate(&mut store))
-            .map_err(|error| self.classify(error, |error| MemoryError::Parts(error).into()))
+            .map_err(|error| self.classify(error, PolicyError::Parts))
             .and_then(|instance| {
                 let classify = &|error| self.classify(error, PolicyError::Output);
                 call_guest(&mut Call { store: &mut store, instance, classify })
@@ -221,7 +221,7 @@ impl Guest {
     ) -> PolicyError {
         let limits = &self.runtime.limits;
         if let Some(exceeded) = error.downcast_ref::<LimitExceeded>() {
-            return MemoryError::Limit(*exceeded).into();
+            return (*exceeded).into();
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::OutOfFuel) => PolicyError::OutOfFuel { limit: limits.fuel },

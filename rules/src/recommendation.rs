@@ -6,18 +6,23 @@ use phasemeter_meter::price::Plan;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation;
 pub use phasemeter_meter::savings::recommendation::{Saving, Target};
+use serde::{Deserialize, Serialize};
 
+use crate::fixture_value::{named, scalar};
 use crate::lever::Lever;
 use crate::window::{Gpu, Window};
 
 /// A recommendation. Every bound named here has been validated.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recommendation {
     /// Stable identifier: 1–64 of `a`–`z`, `0`–`9`, `.`, `_`, `-`, starting with a letter.
     pub code: String,
     /// What it reduces.
+    #[serde(with = "scalar")]
     pub target: Target,
     /// The means.
+    #[serde(with = "scalar")]
     pub lever: Lever,
     /// Short title: one line of 1–120 bytes.
     pub title: String,
@@ -26,27 +31,36 @@ pub struct Recommendation {
     /// Why it helps here: 1–2,000 bytes.
     pub rationale: String,
     /// Expected saving, as fractions of the bill of `gpus`.
+    #[serde(with = "scalar")]
     pub saving: Saving,
     /// Confidence of the policy: 0–1.
+    #[serde(with = "scalar")]
     pub confidence: Fraction,
     /// Numbers that support it, by name: at most 32.
+    #[serde(default)]
     pub evidence: BTreeMap<String, Evidence>,
     /// IDs of the GPUs it applies to: at least one, all in the window, no duplicates.
     pub gpus: Vec<String>,
     /// What it is good for.
+    #[serde(default, with = "scalar")]
     pub kind: RecommendationKind,
     /// How much work it is.
+    #[serde(default, with = "scalar")]
     pub effort: Effort,
     /// Whether it can be undone at once.
+    #[serde(default)]
     pub reversible: bool,
     /// The action for automation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Remediation>,
 }
 
 /// A number that supports a recommendation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Finite.
+    #[serde(with = "scalar")]
     pub value: f64,
     /// Its unit in UCUM, such as `s` or `{GPU}`: 1–32 ASCII characters.
     pub unit: String,
@@ -79,6 +93,10 @@ impl RecommendationKind {
     }
 }
 
+named!(Target, "target");
+named!(RecommendationKind, "kind");
+named!(Effort, "effort");
+
 /// How much work a recommendation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
@@ -107,16 +125,19 @@ impl Effort {
 }
 
 /// An action for automation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Remediation {
     /// Like `k8s.scale`.
     pub kind: String,
     /// At most 16.
+    #[serde(default)]
     pub parameters: BTreeMap<String, String>,
 }
 
 /// Missing information, without which something cannot be recommended or ruled out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Need {
     /// A column, attribute or setting.
     pub missing: String,

@@ -1,6 +1,7 @@
 //! The input of a recommender: an immutable snapshot of the whole experiment so far.
 //!
-//! The sidecar fills it, the contract lowers it for the guest.
+//! The sidecar fills it, the contract lowers it for the guest, and fixtures have it as JSON, with units in the names
+//! of fields. Optional fields and empty accounts may be omitted there.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,15 +14,20 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::fixture_value::{FixtureValue, list, map, named, optional, scalar};
 use crate::workload::Workload;
 
 /// Measurements of an experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
     /// Start of the measurements.
+    #[serde(rename = "start_unix_nanos", with = "scalar")]
     pub start: Timestamp,
     /// End of the measurements, exclusive.
+    #[serde(rename = "end_unix_nanos", with = "scalar")]
     pub end: Timestamp,
     /// Whether the experiment has ended.
     pub is_final: bool,
@@ -30,18 +36,24 @@ pub struct Window {
     /// Its W3C trace ID: 32 hexadecimal digits.
     pub trace_id: String,
     /// Its attributes.
+    #[serde(default)]
     pub attributes: BTreeMap<String, String>,
     /// Local time in seconds east of UTC; `None` if unknown.
+    #[serde(rename = "utc_offset_seconds", default)]
     pub utc_offset: Option<i32>,
     /// Interval between the points of a column.
+    #[serde(rename = "step_nanos", with = "scalar")]
     pub step: Nanos,
+    /// Measurements without a field of their own.
+    #[serde(default, with = "map")]
+    pub metrics: BTreeMap<String, f64>,
     /// The GPUs, in the order of the report.
     pub gpus: Vec<Gpu>,
-    /// Measurements without a field of their own.
-    pub metrics: BTreeMap<String, f64>,
     /// Prices to compare with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<Offer>,
     /// Recommendations of earlier windows, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
 }
 
@@ -51,20 +63,24 @@ pub const MAX_OFFERS: usize = 64;
 pub const MAX_PREVIOUS: usize = 64;
 
 /// GPUs that can be rented instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Offer {
     /// The driver's product name.
     pub model: String,
     /// GPUs of one instance.
     pub gpus: NonZeroU32,
     /// Memory of one GPU.
+    #[serde(rename = "memory_bytes", default, with = "optional")]
     pub memory: Option<Bytes>,
     /// Price of one GPU.
+    #[serde(with = "scalar")]
     pub price: Price,
 }
 
 /// A recommendation of an earlier window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Previous {
     /// Name of its policy.
     pub policy: String,
@@ -73,81 +89,113 @@ pub struct Previous {
     /// IDs of its GPUs.
     pub gpus: Vec<String>,
     /// End of the window that it was first returned for.
+    #[serde(rename = "first_given_unix_nanos", with = "scalar")]
     pub first_given: Timestamp,
     /// Whether it was returned for the last window.
     pub still_given: bool,
 }
 
 /// One GPU of a window. The default has no data.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Gpu {
     /// Its UUID; else its PCI bus ID; else its file and index. Unique in the window.
     pub id: String,
     /// The driver's product name; empty if unknown.
+    #[serde(default)]
     pub model: String,
     /// Total device memory.
+    #[serde(rename = "memory_total_bytes", default, with = "optional")]
     pub memory_total: Option<Bytes>,
     /// Power limit.
+    #[serde(rename = "power_limit_milliwatts", default, with = "optional")]
     pub power_limit: Option<Milliwatts>,
     /// Its time and cost by account.
     pub accounts: Accounts,
     /// Cost of its waste by category.
+    #[serde(rename = "waste_nano_usd", with = "scalar")]
     pub waste: WasteByCategory,
     /// Pattern of its utilization; `None` if there is too little data.
+    #[serde(default, with = "optional")]
     pub pattern: Option<Pattern>,
     /// Its price; `None` if it is unpriced.
+    #[serde(default, with = "optional")]
     pub price: Option<Price>,
     /// Work completed, by unit.
+    #[serde(default, with = "map")]
     pub work_done: BTreeMap<String, f64>,
+    /// Measurements without a field of their own.
+    #[serde(default, with = "map")]
+    pub metrics: BTreeMap<String, f64>,
     /// Mean utilization per step, 0–1. In every column, NaN is an unobserved step, and an empty
     /// column was not recorded.
+    #[serde(default, with = "list")]
     pub utilization: Vec<f64>,
     /// Mean power per step, in watts.
+    #[serde(rename = "power_watts", default, with = "list")]
     pub power: Vec<f64>,
     /// Memory in use per step, in bytes.
+    #[serde(rename = "memory_bytes", default, with = "list")]
     pub memory: Vec<f64>,
-    /// Measurements without a field of their own.
-    pub metrics: BTreeMap<String, f64>,
     /// Its attributes, beyond those of the experiment.
+    #[serde(default)]
     pub attributes: BTreeMap<String, String>,
     /// What runs on it.
+    #[serde(default, with = "scalar")]
     pub workload: Workload,
     /// Whether the work may be interrupted.
+    #[serde(default)]
     pub interruptible: bool,
     /// When it worked.
+    #[serde(default, with = "scalar")]
     pub activity: Activity,
     /// Mean interval between readings; `None` without readings.
+    #[serde(rename = "interval_nanos", default, with = "optional")]
     pub interval: Option<Nanos>,
     /// Observed and idle time of each hour of the week; empty if less than a day was observed.
+    #[serde(default, with = "list")]
     pub week: Vec<HourOfWeek>,
     /// Clocks, temperature, power, memory, activity and errors.
+    #[serde(default)]
     pub sensors: Sensors,
 }
 
 /// Clocks, temperature, power, memory, activity and errors of a GPU. `None` if not recorded.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sensors {
     /// Mean SM clock while the GPU was at least 90% busy, in MHz.
+    #[serde(rename = "sm_clock_mhz", default)]
     pub sm_clock: Option<f64>,
     /// The highest of these clocks.
+    #[serde(rename = "max_sm_clock_mhz", default)]
     pub max_sm_clock: Option<f64>,
     /// Mean temperature, in degrees Celsius.
+    #[serde(rename = "temperature_celsius", default)]
     pub temperature: Option<f64>,
     /// The highest temperature.
+    #[serde(rename = "max_temperature_celsius", default)]
     pub max_temperature: Option<f64>,
     /// Power in watts while the GPU worked.
+    #[serde(rename = "busy_power_watts", default)]
     pub busy_power: Option<Percentiles>,
     /// Memory in use in bytes, of the points of the column `memory`.
+    #[serde(rename = "memory_in_use_bytes", default)]
     pub memory_in_use: Option<Percentiles>,
     /// Mean SM activity while the GPU worked, 0–1.
+    #[serde(default)]
     pub sm_activity: Option<f64>,
     /// The same of tensor cores.
+    #[serde(default)]
     pub tensor_activity: Option<f64>,
     /// The same of the memory.
+    #[serde(default)]
     pub dram_activity: Option<f64>,
     /// Share of this time in which clocks were reduced, by reason, if recorded.
+    #[serde(default)]
     pub throttling: Vec<Throttling>,
     /// Errors by XID code, at most 64.
+    #[serde(default)]
     pub xids: BTreeMap<u64, u32>,
 }
 
@@ -155,7 +203,8 @@ pub struct Sensors {
 pub const MAX_XIDS: usize = 64;
 
 /// Percentiles and the maximum of a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Percentiles {
     /// The 5th.
     pub p5: f64,
@@ -168,9 +217,11 @@ pub struct Percentiles {
 }
 
 /// A reason for reduced clocks.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Throttling {
     /// The reason.
+    #[serde(with = "scalar")]
     pub reason: ThrottleReason,
     /// Share of the time, 0–1.
     pub share: f64,
@@ -214,6 +265,8 @@ impl ThrottleReason {
     }
 }
 
+named!(ThrottleReason, "reason");
+
 /// One hour of the week.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HourOfWeek {
@@ -223,36 +276,67 @@ pub struct HourOfWeek {
     pub idle: Nanos,
 }
 
+/// Observed and idle nanoseconds, as a pair: a week has 168 of them.
+impl FixtureValue for HourOfWeek {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.observed.0, self.idle.0).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (observed, idle) = Deserialize::deserialize(deserializer)?;
+        Ok(Self { observed: Nanos(observed), idle: Nanos(idle) })
+    }
+}
+
 /// Totals of a GPU by account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Accounts {
     /// Idle while held by a process or memory.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub idle_held: AccountTotals,
     /// Idle and free for others.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub idle_free: AccountTotals,
     /// Idle, held or free unknown.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub idle_unknown: AccountTotals,
     /// Utilization from 10% to below 70%, by default.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub underutilized: AccountTotals,
     /// Utilization from 70% to below 90%, by default.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub productive: AccountTotals,
     /// Utilization from 90%, by default.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub compute_bound: AccountTotals,
     /// Without usable utilization.
+    #[serde(default, skip_serializing_if = "AccountTotals::is_empty")]
     pub unobserved: AccountTotals,
 }
 
 /// Totals of one account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AccountTotals {
     /// Time.
+    #[serde(rename = "time_nanos", with = "scalar")]
     pub time: Nanos,
     /// Time × utilization.
+    #[serde(rename = "effective_time_nanos", with = "scalar")]
     pub effective_time: Nanos,
     /// Cost of the time.
+    #[serde(rename = "cost_nano_usd", with = "scalar")]
     pub cost: NanoUsd,
     /// Cost × utilization.
+    #[serde(rename = "utilized_cost_nano_usd", with = "scalar")]
     pub utilized_cost: NanoUsd,
+}
+
+impl AccountTotals {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl From<&accounts::Balance> for AccountTotals {

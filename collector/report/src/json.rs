@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 
 use phasemeter_rules::json_escape::Escaped;
-use serde::Serialize;
-use serde_json::ser::{PrettyFormatter, Serializer};
 
 use super::model::Report;
 
@@ -13,6 +11,6 @@ use super::model::Report;
 /// # Errors
 /// Returns an error if `out` cannot be written to.
 pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
-    report.serialize(&mut Serializer::with_formatter(&mut out, Escaped(PrettyFormatter::new())))?;
+    serde_json::to_writer_pretty(Escaped(&mut out), report)?;
     writeln!(out)
 }

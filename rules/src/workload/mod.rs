@@ -8,6 +8,8 @@ mod program;
 
 use std::collections::BTreeMap;
 
+use crate::fixture_value::named;
+
 pub use labels::keys as label_keys;
 pub use program::{is_infrastructure, kind as kind_of_process};
 
@@ -32,6 +34,8 @@ pub enum Workload {
     /// Work that no user waits for.
     Batch,
 }
+
+named!(Workload, "workload");
 
 /// Prefixes of attributes that only services have, of OpenTelemetry's conventions.
 const SERVICE_ATTRIBUTES: [&str; 3] = ["gen_ai.", "http.", "rpc."];

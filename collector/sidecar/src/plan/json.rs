@@ -9,7 +9,6 @@ use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
 use phasemeter_report::Usd;
 use phasemeter_rules::json_escape::Escaped;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::ser::PrettyFormatter;
 
 use super::PlanReport;
 
@@ -21,8 +20,7 @@ pub const SCHEMA: &str = "phasemeter.plan/0.1";
 /// # Errors
 /// Returns an error if `out` cannot be written to.
 pub fn write(report: &PlanReport, mut out: impl Write) -> io::Result<()> {
-    let formatter = Escaped(PrettyFormatter::new());
-    report.serialize(&mut serde_json::Serializer::with_formatter(&mut out, formatter))?;
+    serde_json::to_writer_pretty(Escaped(&mut out), report)?;
     writeln!(out)
 }
 

@@ -84,11 +84,6 @@ pub(crate) struct Recommender(wit::recommender::GuestIndices);
 /// The exports of a pricer.
 pub(crate) struct Pricer(wit::pricer::GuestIndices);
 
-/// The error of an export that is missing or has the wrong type.
-fn mistyped(error: &wasmtime::Error) -> PolicyError {
-    LoadError::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT)).into()
-}
-
 /// The error that a guest returned.
 fn guest_error(message: &str) -> PolicyError {
     PolicyError::Guest(sanitize(message, MAX_GUEST_TEXT))
@@ -147,12 +142,12 @@ impl Contract {
             World::Recommender(world) => world.0.load(&mut *call.store, &call.instance).map(drop),
             World::Pricer(world) => world.0.load(&mut *call.store, &call.instance).map(drop),
         }
-        .map_err(|error| mistyped(&error))?;
+        .map_err(LoadError::not_a_policy)?;
         if let Some(test) = &self.self_test {
-            test.load(&mut *call.store, &call.instance).map_err(|error| mistyped(&error))?;
+            test.load(&mut *call.store, &call.instance).map_err(LoadError::not_a_policy)?;
         }
         let guest = self.policy.load(&mut *call.store, &call.instance);
-        let guest = guest.map_err(|error| mistyped(&error))?;
+        let guest = guest.map_err(LoadError::not_a_policy)?;
         lift::manifest(guest.call_describe(&mut *call.store).map_err(call.classify)?)
     }
 
@@ -162,7 +157,7 @@ impl Contract {
         settings: &Settings,
     ) -> Result<(), PolicyError> {
         let guest = self.policy.load(&mut *call.store, &call.instance);
-        let guest = guest.map_err(|error| mistyped(&error))?;
+        let guest = guest.map_err(LoadError::not_a_policy)?;
         let result = guest.call_configure(&mut *call.store, &lower::settings(settings));
         result.map_err(call.classify)?.map_err(|errors| {
             let error = |error: wit::policy::SettingError| SettingError {
@@ -177,11 +172,9 @@ impl Contract {
     pub(crate) fn self_test(&self, call: &mut Call<'_>) -> Result<(), PolicyError> {
         let Some(indices) = &self.self_test else { return Ok(()) };
         let guest = indices.load(&mut *call.store, &call.instance);
-        let guest = guest.map_err(|error| mistyped(&error))?;
-        guest
-            .call_run(&mut *call.store)
-            .map_err(call.classify)?
-            .map_err(|message| guest_error(&message))
+        let guest = guest.map_err(LoadError::not_a_policy)?;
+        let result = guest.call_run(&mut *call.store).map_err(call.classify)?;
+        result.map_err(|message| guest_error(&message))
     }
 }
 
@@ -193,7 +186,7 @@ impl Recommender {
         window: &Window,
     ) -> Result<Response, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
-        let guest = guest.map_err(|error| mistyped(&error))?;
+        let guest = guest.map_err(LoadError::not_a_policy)?;
         let result = lower::window(window, |window| guest.call_recommend(&mut *call.store, window));
         let raw = result.map_err(call.classify)?.map_err(|message| guest_error(&message))?;
         let (response, warnings) = lift::response(raw, window)?;
@@ -212,7 +205,7 @@ impl Pricer {
         request: &QuoteRequest,
     ) -> Result<Option<Quote>, PolicyError> {
         let guest = self.0.load(&mut *call.store, &call.instance);
-        let guest = guest.map_err(|error| mistyped(&error))?;
+        let guest = guest.map_err(LoadError::not_a_policy)?;
         let result =
             lower::request(request, |request| guest.call_quote_price(&mut *call.store, request));
         let raw = result.map_err(call.classify)?.map_err(|message| guest_error(&message))?;
