@@ -56,11 +56,11 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-demo test-backends stress soak soak-live soak-fleet generate policies bench fuzz mutants advisories \
+.PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate policies bench fuzz mutants advisories \
     sbom release collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain ## report on eight simulated GPUs; no GPU needed
 	@[ -x $(BUILT) ] || echo "Building the demo: $(DEMO_CRATES) crates, about $(DEMO_MINUTES) minutes on two cores. No GPU needed."
@@ -92,6 +92,9 @@ test-demo: toolchain ## check that what `make demo` builds reports what a full b
 
 test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python; check the dependencies' licenses
 	@.ci/backends
+
+test-kubernetes: toolchain ## run the tests on a real Kubernetes node with GPUs of the fake driver; needs root
+	@.ci/kubernetes
 
 generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
