@@ -20,6 +20,8 @@ pub mod health;
 pub mod host;
 #[cfg(feature = "live")]
 pub mod instance;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod pipeline;
 pub mod policies;
 pub mod pricing;
@@ -32,6 +34,7 @@ pub mod slot;
 pub mod slurm;
 #[cfg(feature = "live")]
 pub mod telemetry;
+pub mod work;
 
 /// The name of the service that Phasemeter is.
 const NAME: &str = "phasemeter";

@@ -1,11 +1,10 @@
 //! The input of a report.
 
-use std::collections::BTreeMap;
-
 use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::pipeline::{Absence, ExperimentLog, WorkByGroup};
 use phasemeter_engine::policies::{PolicyResults, PricerStats};
 use phasemeter_engine::pricing::EarlierPrices;
+use phasemeter_engine::work::{InterruptionLog, WorkByHour};
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -17,11 +16,7 @@ use phasemeter_otlp::encode::ServedCost;
 
 use super::attribution::Attribution;
 use super::experiment::Experiment;
-use super::notices::InterruptionLog;
 use super::rejected_row::RejectedRow;
-
-/// Counts by UTC hour and unit.
-pub type WorkByHour = BTreeMap<Timestamp, BTreeMap<String, u64>>;
 
 /// Everything a report is built from.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use phasemeter_engine::work::{ReceivedNotice, UnsavedWork};
 use serde::Serialize;
 
 use super::input::Input;
-use super::notices::{ReceivedNotice, UnsavedWork};
 use super::value::{Seconds, Usd, Utc};
 
 /// Interruptions of a run that watched for notices.

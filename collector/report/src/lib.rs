@@ -17,7 +17,6 @@ mod input;
 mod interruptions;
 pub mod json;
 mod model;
-mod notices;
 mod periods;
 mod policies;
 mod price_tag;
@@ -36,10 +35,9 @@ pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
 pub use attribution::Attribution;
 pub use experiment::Experiment;
 pub use experiments::{Experiments, MoreExperiments, RunExperiment};
-pub use input::{GpuInput, Input, PoliciesInput, WorkByHour};
+pub use input::{GpuInput, Input, PoliciesInput};
 pub use interruptions::{InterruptionNotice, Interruptions, LostWork};
 pub use model::*;
-pub use notices::{InterruptionLog, ReceivedNotice, UnsavedWork};
 pub use periods::Periods;
 pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,

@@ -10,6 +10,7 @@ use phasemeter_otlp::encode::{EventKind, GpuEvent};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use tracing::{info, warn};
 
+use super::span_pricing::GpuNumbers;
 use crate::pipeline::{Pipeline, PipelineError};
 
 /// Meters released readings.
@@ -54,6 +55,17 @@ pub struct Pauses {
     pub count: u64,
     /// Their length together.
     pub time: Nanos,
+}
+
+/// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
+impl GpuNumbers for GatewayBilling {
+    fn number(&self, gpu: usize) -> Option<usize> {
+        self.source(gpu)
+    }
+
+    fn metered(&self, gpu: usize) -> Option<usize> {
+        self.metered(gpu)
+    }
 }
 
 impl GatewayBilling {

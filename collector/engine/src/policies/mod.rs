@@ -9,6 +9,8 @@
 
 mod config;
 mod default_policies;
+#[cfg(feature = "live")]
+mod history;
 mod lease;
 mod manager;
 mod quotes;
@@ -19,6 +21,8 @@ mod window;
 mod worker;
 
 pub use config::{OpenError, PolicyConfig};
+#[cfg(feature = "live")]
+pub use history::RecommendationHistory;
 pub use lease::{GenerationHandle, GenerationLease};
 pub use manager::PolicyManager;
 pub use quotes::{PricerStats, QuoteExpiry, QuotedOffer, QuotedPrice, QuotedPrices, Quotes};

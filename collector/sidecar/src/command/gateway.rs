@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::gateway::{
-    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Replicas, Unplaced,
+    CounterIntake, Exclusions, GatewayBilling, GatewayStatus, Intake, Replicas, SpanPricing,
+    Unplaced, WorkServing,
 };
 use phasemeter_engine::pipeline::{Pipeline, Settings};
 use phasemeter_engine::resource;
@@ -32,9 +33,7 @@ use super::policies;
 use super::probes::Probes;
 use super::receive::{self, Receiving};
 use super::signals::SignalListener;
-use super::span_pricing::SpanPricing;
 use super::window_scheduler::WindowScheduler;
-use super::work_serving::WorkServing;
 use crate::cli::GatewayArgs;
 
 /// Forwards and meters until a signal, and reports.

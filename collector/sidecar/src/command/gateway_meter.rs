@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::gateway::{
     CounterIntake, DropCounts, DroppedBy, FarFromClock, GatewayBilling, GatewayCounts,
-    GatewayStatus, Intake, Metered,
+    GatewayStatus, Intake, Metered, SpanPricing, WorkServing,
 };
 use phasemeter_engine::health::Health;
 use phasemeter_engine::pipeline::Pipeline;
+use phasemeter_engine::work;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
@@ -25,10 +26,8 @@ use super::mappings;
 use super::metering::Provenance;
 use super::outputs::Outputs;
 use super::signals::{SignalEvent, SignalListener};
-use super::span_pricing::{self, GpuNumbers, SpanPricing};
+use super::span_notes;
 use super::window_scheduler::WindowScheduler;
-use super::work_intake::by_hour;
-use super::work_serving::WorkServing;
 
 /// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);
@@ -49,17 +48,6 @@ pub(super) struct GatewayMeter {
     pub(super) zone: LocalZone,
     pub(super) started: Instant,
     pub(super) status: Arc<GatewayStatus>,
-}
-
-/// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
-impl GpuNumbers for GatewayBilling {
-    fn number(&self, gpu: usize) -> Option<usize> {
-        self.source(gpu)
-    }
-
-    fn metered(&self, gpu: usize) -> Option<usize> {
-        self.metered(gpu)
-    }
 }
 
 impl GatewayMeter {
@@ -235,13 +223,13 @@ impl GatewayMeter {
         assumptions.extend(mappings::notes(buffer.added_up(), buffer.refused()));
         assumptions.extend(gateway_notes::covered_by(intake.covered_by()));
         let mut sampling = gateway_notes::sentences(&billing.summary(), &dropped, max_age);
-        sampling.extend(spans.iter().flat_map(span_pricing::sentences));
+        sampling.extend(spans.iter().flat_map(span_notes::sentences));
         let provenance = Provenance {
             title: "gateway".to_owned(),
-            work_by_hour: by_hour(&ledger),
+            work_by_hour: work::by_hour(&ledger),
             assumptions,
             sampling,
-            attribution: spans.as_ref().map(span_pricing::attribution),
+            attribution: spans.as_ref().map(span_notes::attribution),
             timed: true,
             ..Provenance::default()
         };

@@ -1,8 +1,9 @@
 //! The notices of interruptions of a run, for its report and its telemetry.
 
+use phasemeter_engine::work::{InterruptionLog, ReceivedNotice, UnsavedWork};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::InterruptionEvent;
-use phasemeter_report::{InterruptionLog, ReceivedNotice, UnsavedWork, Utc};
+use phasemeter_report::Utc;
 use phasemeter_workload::interruption::{Cloud, Notice};
 use tracing::warn;
 

@@ -4,37 +4,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-use phasemeter_engine::gateway::{CounterIntake, Metered, SpanCosts};
+use phasemeter_engine::gateway::{CounterIntake, Metered, ReceivedTelemetry, SpanCosts};
+use phasemeter_engine::live::{
+    ClockNotes, EventLog, HardwareExport, LongTrace, event as live_event,
+};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
+use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{
     CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
 };
-use phasemeter_report::UnsavedWork;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Observation, Observed};
 use phasemeter_workload::mapping::WorkMappings;
 use tracing::warn;
 
-use super::clock_notes::ClockNotes;
-use super::event_log::EventLog;
 use super::finished_run::FinishedRun;
 use super::gpus::{ArrivedGpu, BilledFrom};
-use super::hardware_export::HardwareExport;
 use super::interruption_log::LiveInterruptions;
-use super::live_event;
 use super::local_zone::LocalZone;
-use super::long_trace::LongTrace;
 use super::metering::Provenance;
 use super::outputs::Outputs;
-use super::received::ReceivedTelemetry;
+use super::span_notes;
 use super::window_scheduler::WindowScheduler;
-use super::work_intake::WorkIntake;
-use super::work_kinds::WorkKinds;
 
 /// A live run.
 pub(super) struct Live {
@@ -283,10 +279,11 @@ impl Live {
         }
         self.kinds.set(&mut self.pipeline, self.gpus.len());
         self.pipeline.finish_gpus(&self.gpus)?;
-        let attribution = match self.received.take() {
-            Some(received) => received.finish(&mut self.pipeline, &mut sampling)?,
+        let spans = match self.received.take() {
+            Some(received) => received.finish(&mut self.pipeline)?,
             None => None,
         };
+        sampling.extend(spans.iter().flat_map(span_notes::sentences));
         let run = self.pipeline.finish(&self.gpus, |window| {
             window_start = window.as_ref().map(|window| window.start);
             self.scheduler.finish(window)
@@ -303,7 +300,7 @@ impl Live {
             interruptions: interruptions.map(|notices| notices.finish(unsaved)),
             assumptions,
             sampling,
-            attribution,
+            attribution: spans.as_ref().map(span_notes::attribution),
             timed: true,
             ..Provenance::default()
         };

@@ -9,16 +9,14 @@ use phasemeter_engine::environment::Environment;
 use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RunGap, Settings, in_order};
 use phasemeter_engine::policies::{PolicyManager, Quotes};
 use phasemeter_engine::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
+use phasemeter_engine::work::{InterruptionLog, WorkByHour};
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_report::bar::Bars;
 use phasemeter_report::text::{self, Explain, TextOptions};
-use phasemeter_report::{
-    Attribution, GpuInput, Input, InterruptionLog, PoliciesInput, RejectedRow, Report, Utc,
-    WorkByHour,
-};
+use phasemeter_report::{Attribution, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;

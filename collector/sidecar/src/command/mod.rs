@@ -9,8 +9,6 @@ mod bill;
 mod child;
 #[cfg(feature = "live")]
 mod claims;
-#[cfg(feature = "live")]
-mod clock_notes;
 #[cfg(feature = "bill")]
 mod compare;
 #[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
@@ -21,8 +19,6 @@ mod demo;
 mod dump;
 mod end_limit;
 mod error;
-#[cfg(feature = "live")]
-mod event_log;
 #[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
 mod exit_status;
 mod files;
@@ -41,8 +37,6 @@ mod gpus;
 #[cfg(feature = "live")]
 mod group_probe;
 #[cfg(feature = "live")]
-mod hardware_export;
-#[cfg(feature = "live")]
 mod interruption_log;
 #[cfg(feature = "live")]
 mod interruptions;
@@ -51,15 +45,11 @@ mod live;
 #[cfg(feature = "live")]
 mod live_error;
 #[cfg(feature = "live")]
-mod live_event;
-#[cfg(feature = "live")]
 mod live_sink;
 #[cfg(feature = "live")]
 mod load_trial;
 #[cfg_attr(not(feature = "live"), allow(dead_code))]
 mod local_zone;
-#[cfg(feature = "live")]
-mod long_trace;
 #[cfg(feature = "gateway")]
 mod mappings;
 mod metering;
@@ -83,10 +73,6 @@ mod probes;
 mod progress;
 #[cfg(feature = "gateway")]
 mod receive;
-#[cfg(feature = "gateway")]
-mod received;
-#[cfg(feature = "live")]
-mod recommendation_history;
 #[cfg(feature = "live")]
 mod record;
 #[cfg(feature = "live")]
@@ -99,7 +85,7 @@ mod senders;
 mod signals;
 mod sinks;
 #[cfg(feature = "gateway")]
-mod span_pricing;
+mod span_notes;
 mod strict;
 #[cfg(feature = "live")]
 mod supervision;
@@ -107,15 +93,7 @@ mod supervision;
 mod today;
 #[cfg(feature = "live")]
 mod window_scheduler;
-#[cfg(feature = "live")]
-mod work_intake;
-#[cfg(feature = "live")]
-mod work_kinds;
 mod work_log;
-#[cfg(feature = "gateway")]
-mod work_serving;
-#[cfg(feature = "live")]
-mod work_socket;
 
 pub use alerts::AlertsError;
 pub use error::CommandError;

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::detectors::{self, Container};
 use phasemeter_engine::gateway::Unplaced;
+use phasemeter_engine::live::{HardwareExport, LongTrace};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
 use phasemeter_engine::pricing::{GpuOfModel, Pricing};
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
 use phasemeter_engine::slurm;
+use phasemeter_engine::work::{self, WorkIntake, WorkKinds, WorkSocket};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::CommandExit;
@@ -29,12 +31,10 @@ use super::delivery::Export;
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::gpus::{ArrivedGpu, GpuArrivals};
-use super::hardware_export::HardwareExport;
 use super::interruptions::Interruptions;
 use super::live::Live;
 use super::load_trial;
 use super::local_zone::LocalZone;
-use super::long_trace::LongTrace;
 use super::metering;
 use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
@@ -45,9 +45,6 @@ use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
-use super::work_intake::WorkIntake;
-use super::work_kinds::WorkKinds;
-use super::work_socket::{self, WorkSocket};
 use crate::cli::RunArgs;
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
@@ -218,9 +215,10 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     let driver = Driver::installed().after(load_trial::load);
     let sampler = Sampler::new(driver, SamplerConfig { tick: args.interval, stale_after }, clock);
     let socket = WorkSocket::for_run(args.work_socket.as_deref(), command.is_some(), clock);
+    let socket = socket.map_err(CommandError::system("cannot listen at the work socket"));
     let socket = optional.result(socket)?.flatten();
     let path = socket.as_ref().and_then(|socket| socket.path().to_str());
-    command_env.extend(path.map(|path| (work_socket::VARIABLE, Some(path.to_owned()))));
+    command_env.extend(path.map(|path| (work::VARIABLE, Some(path.to_owned()))));
     let work = WorkIntake::new(socket);
     let mut live = Live::new(sampler, pipeline, clock, zone, scheduler, work, manager.clone());
     if let Some(received) = received {

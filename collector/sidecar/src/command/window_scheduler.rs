@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phasemeter_engine::policies::{PolicyManager, PolicyResults, Worker};
+use phasemeter_engine::policies::{PolicyManager, PolicyResults, RecommendationHistory, Worker};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
@@ -13,7 +13,6 @@ use tracing::warn;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::optional::Optional;
-use super::recommendation_history::RecommendationHistory;
 use crate::cli::LiveArgs;
 
 /// Sends windows to the policies, if any, and dumps them, if requested.

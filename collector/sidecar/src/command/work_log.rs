@@ -9,9 +9,9 @@ use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use phasemeter_engine::work::WorkByHour;
 use phasemeter_meter::instant::{Instant, hour_of};
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_report::WorkByHour;
 
 use crate::cli::WorkUnit;
 

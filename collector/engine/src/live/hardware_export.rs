@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_engine::slot::Slot;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use tracing::info;
 
-use super::live_event;
+use super::event::name as gpu_name;
+use crate::pipeline::Pipeline;
+use crate::slot::Slot;
 
 /// Time between two attempts to take over GPUs.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The GPUs that this run exports as hardware; without a slot, all.
 #[derive(Default)]
-pub(super) struct HardwareExport {
+pub struct HardwareExport {
     slot: Option<Slot>,
     /// GPUs that other runs export.
     of_others: Vec<usize>,
@@ -24,28 +24,23 @@ pub(super) struct HardwareExport {
 
 impl HardwareExport {
     /// Exports what is free, by this slot.
-    pub(super) fn new(slot: Option<Slot>) -> Self {
+    pub fn new(slot: Option<Slot>) -> Self {
         Self { slot, ..Self::default() }
     }
 
     /// A GPU has joined the pipeline.
-    pub(super) fn join(&mut self, gpu: usize, identity: &GpuIdentity, pipeline: &mut Pipeline<'_>) {
+    pub fn join(&mut self, gpu: usize, identity: &GpuIdentity, pipeline: &mut Pipeline<'_>) {
         let Some(slot) = &mut self.slot else { return };
         if !slot.take_gpu(identity.key()) {
             pipeline.export_hardware_after(gpu, Timestamp::LAST);
             self.of_others.push(gpu);
-            let name = live_event::name(Some(identity));
+            let name = gpu_name(Some(identity));
             info!(gpu, "{name}: another run on this machine exports it as hardware (hw.*)");
         }
     }
 
     /// Takes over GPUs of runs that have ended. Call it often.
-    pub(super) fn step(
-        &mut self,
-        gpus: &[GpuIdentity],
-        now: Timestamp,
-        pipeline: &mut Pipeline<'_>,
-    ) {
+    pub fn step(&mut self, gpus: &[GpuIdentity], now: Timestamp, pipeline: &mut Pipeline<'_>) {
         let Some(slot) = self.slot.as_mut().filter(|_| !self.of_others.is_empty()) else { return };
         if self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
             return;
@@ -56,7 +51,7 @@ impl HardwareExport {
             if is_taken {
                 // What waits for export from before was exported by the other run.
                 pipeline.export_hardware_after(*gpu, now);
-                let name = live_event::name(gpus.get(*gpu));
+                let name = gpu_name(gpus.get(*gpu));
                 info!(gpu, "{name}: this run exports it as hardware (hw.*) from now on");
             }
             !is_taken

@@ -22,10 +22,8 @@ use phasemeter_workload::message::{LineBuffer, Message, MessageError};
 use phasemeter_workload::unit::Unit;
 use tracing::warn;
 
-use super::error::CommandError;
-
 /// The variable that names the socket to the command.
-pub(super) const VARIABLE: &str = "PHASEMETER_SOCKET";
+pub const VARIABLE: &str = "PHASEMETER_SOCKET";
 
 /// Connections at once: one per process of a large training job. Further ones are closed.
 const MAX_CONNECTIONS: usize = 256;
@@ -104,7 +102,7 @@ impl Reports {
 
 /// A listening socket. Its file is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct WorkSocket {
+pub struct WorkSocket {
     path: PathBuf,
     /// The directory that was created for it.
     dir: Option<PathBuf>,
@@ -122,19 +120,20 @@ struct Shared {
 impl WorkSocket {
     /// Creates the socket of a run: as requested, else for a command, which runs without if it cannot be
     /// created.
-    pub(super) fn for_run(
+    ///
+    /// # Errors
+    /// Returns an error if the requested socket cannot be created.
+    pub fn for_run(
         path: Option<&Path>,
         has_command: bool,
         clock: Clock,
-    ) -> Result<Option<Self>, CommandError> {
+    ) -> io::Result<Option<Self>> {
         if path.is_none() && !has_command {
             return Ok(None);
         }
         match Self::listen(path, clock) {
             Ok(socket) => Ok(Some(socket)),
-            Err(source) if path.is_some() => {
-                Err(CommandError::System { what: "cannot listen at the work socket", source })
-            }
+            Err(error) if path.is_some() => Err(error),
             Err(error) => {
                 warn!("work is not reported: cannot create a socket: {error}");
                 Ok(None)
@@ -143,10 +142,7 @@ impl WorkSocket {
     }
 
     /// Listens at `path`, else in a new directory that no other user can enter.
-    ///
-    /// # Errors
-    /// Returns an error if the socket cannot be created.
-    pub(super) fn listen(path: Option<&Path>, clock: Clock) -> io::Result<Self> {
+    fn listen(path: Option<&Path>, clock: Clock) -> io::Result<Self> {
         let (path, dir) = match path {
             Some(path) => (path.to_owned(), None),
             None => {
@@ -184,7 +180,7 @@ impl WorkSocket {
     }
 
     /// The path of its file.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

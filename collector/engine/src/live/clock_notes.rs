@@ -7,14 +7,14 @@ const MAX_NOTES: usize = 10;
 
 /// What happened to the clocks, each a sentence without its full stop.
 #[derive(Debug, Default)]
-pub(super) struct ClockNotes {
+pub struct ClockNotes {
     notes: Vec<String>,
     further: usize,
 }
 
 impl ClockNotes {
     /// Logs a note, and keeps it if there are few.
-    pub(super) fn push(&mut self, note: String) {
+    pub fn push(&mut self, note: String) {
         warn!("{note}");
         if self.notes.len() < MAX_NOTES {
             self.notes.push(note);
@@ -24,7 +24,7 @@ impl ClockNotes {
     }
 
     /// The notes, and the number of those that were not kept.
-    pub(super) fn take(&mut self) -> Vec<String> {
+    pub fn take(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
         if self.further > 0 {
             notes.push(format!("{} further changes of the system clock", self.further));

@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::LogLimiter;
@@ -14,10 +13,11 @@ use phasemeter_sources::nvml::Event;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
 
-use super::live_event;
+use super::event as live_event;
+use crate::pipeline::{Pipeline, PipelineError};
 
 /// What was exported and logged lately.
-pub(super) struct EventLog {
+pub struct EventLog {
     /// Messages by GPU and kind of event.
     messages: LogLimiter<(usize, &'static str)>,
     /// XID errors by GPU and code.
@@ -32,7 +32,7 @@ impl Default for EventLog {
 
 impl EventLog {
     /// Exports and logs an event of the GPU at this index of `gpus`.
-    pub(super) fn record(
+    pub fn record(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
@@ -61,7 +61,7 @@ impl EventLog {
     }
 
     /// Exports and logs how many were suppressed in minutes that are over. To be called now and then.
-    pub(super) fn step(
+    pub fn step(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
@@ -77,7 +77,7 @@ impl EventLog {
     }
 
     /// Exports and logs how many were suppressed last.
-    pub(super) fn finish(
+    pub fn finish(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],

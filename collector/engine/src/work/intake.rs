@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::experiment::TraceParentError;
-use phasemeter_report::{UnsavedWork, WorkByHour};
 #[cfg(feature = "gateway")]
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::ledger::{Work, WorkLedger};
 use phasemeter_workload::message::Message;
 use tracing::warn;
 
-use super::work_socket::{Report, Reports, WorkSocket};
+use super::socket::{Report, Reports, WorkSocket};
+use super::{UnsavedWork, WorkByHour};
+use crate::pipeline::Pipeline;
 
 /// How long the end of a run waits for reports that are on their way.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The reports of a workload.
 #[derive(Debug, Default)]
-pub(super) struct WorkIntake {
+pub struct WorkIntake {
     socket: Option<WorkSocket>,
     ledger: WorkLedger,
     rejected: u64,
@@ -28,12 +28,12 @@ pub(super) struct WorkIntake {
 
 impl WorkIntake {
     /// Takes reports from a socket, if there is one.
-    pub(super) fn new(socket: Option<WorkSocket>) -> Self {
+    pub fn new(socket: Option<WorkSocket>) -> Self {
         Self { socket, ..Self::default() }
     }
 
     /// Passes what was reported since the last call to the pipeline.
-    pub(super) fn take(&mut self, pipeline: &mut Pipeline<'_>) {
+    pub fn take(&mut self, pipeline: &mut Pipeline<'_>) {
         let Some(socket) = &self.socket else { return };
         let Reports { messages, errors, rejected } = socket.take();
         for error in errors {
@@ -67,19 +67,19 @@ impl WorkIntake {
     }
 
     /// Waits for what the command has written, after its end.
-    pub(super) fn settle(&self) {
+    pub fn settle(&self) {
         self.socket.iter().for_each(|socket| socket.settle(GRACE));
     }
 
     /// A note on rejected lines, if there are any.
-    pub(super) fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<String> {
         let some = self.rejected;
         (some > 0).then(|| format!("{some} lines of the work socket were rejected"))
     }
 
     /// Work since the last checkpoint, else since `start`, until `until`. `None` if the workload reports
     /// neither work nor checkpoints.
-    pub(super) fn unsaved(&self, start: Timestamp, until: Timestamp) -> Option<UnsavedWork> {
+    pub fn unsaved(&self, start: Timestamp, until: Timestamp) -> Option<UnsavedWork> {
         let checkpoint = self.ledger.last_checkpoint();
         if checkpoint.is_none() && self.ledger.total().is_empty() {
             return None;
@@ -94,13 +94,13 @@ impl WorkIntake {
     }
 
     /// Work by UTC hour.
-    pub(super) fn by_hour(&self) -> WorkByHour {
+    pub fn by_hour(&self) -> WorkByHour {
         by_hour(&self.ledger)
     }
 
     /// Records work that was counted.
     #[cfg(feature = "gateway")]
-    pub(super) fn record(&mut self, pipeline: &mut Pipeline<'_>, done: &WorkDone) {
+    pub fn record(&mut self, pipeline: &mut Pipeline<'_>, done: &WorkDone) {
         let WorkDone { at, unit, group, count } = done;
         self.ledger.add(*at, *unit, *count);
         pipeline.record_work(*at, unit.name(), group, *count);
@@ -108,7 +108,7 @@ impl WorkIntake {
 }
 
 /// The work of a ledger by UTC hour.
-pub(super) fn by_hour(ledger: &WorkLedger) -> WorkByHour {
+pub fn by_hour(ledger: &WorkLedger) -> WorkByHour {
     let named = |work: &Work| {
         let counts = work.iter();
         counts.map(|(unit, count)| (unit.name().to_owned(), *count)).collect()

@@ -6,7 +6,7 @@ use phasemeter_sources::nvml::Event;
 use tracing::{Level, debug, info, warn};
 
 /// The events that are exported: those of a GPU, not of polling.
-pub(super) const fn exported(event: Event) -> Option<EventKind> {
+pub const fn exported(event: Event) -> Option<EventKind> {
     match event {
         Event::Xid { code, count } => Some(EventKind::Xid { code, count }),
         Event::Lost(_) => Some(EventKind::Lost),
@@ -21,13 +21,13 @@ pub(super) const fn exported(event: Event) -> Option<EventKind> {
 }
 
 /// The name of a GPU in messages.
-pub(super) fn name(gpu: Option<&GpuIdentity>) -> String {
+pub fn name(gpu: Option<&GpuIdentity>) -> String {
     let index = gpu.and_then(|gpu| gpu.index);
     index.map_or_else(|| "unknown GPU".to_owned(), |index| format!("GPU {index}"))
 }
 
 /// Logs a change of a GPU's MIG mode, and what it means for metering.
-pub(super) fn log_mig_mode(gpu: &GpuIdentity, enabled: bool) {
+pub fn log_mig_mode(gpu: &GpuIdentity, enabled: bool) {
     let (name, index) = (name(Some(gpu)), gpu.index);
     if enabled {
         warn!(
@@ -41,7 +41,7 @@ pub(super) fn log_mig_mode(gpu: &GpuIdentity, enabled: bool) {
 }
 
 /// The level at which an event is logged.
-pub(super) const fn level(event: Event) -> Level {
+pub const fn level(event: Event) -> Level {
     match event {
         // Missing properties are expected on many GPUs.
         Event::Unsupported(..) => Level::DEBUG,
@@ -54,7 +54,7 @@ pub(super) const fn level(event: Event) -> Level {
 }
 
 /// Logs that a GPU has reported more errors of a code, and returns the message.
-pub(super) fn log_more_xids(gpu: Option<&GpuIdentity>, code: u64, count: u64) -> String {
+pub fn log_more_xids(gpu: Option<&GpuIdentity>, code: u64, count: u64) -> String {
     let more = match count {
         1 => "1 more error".to_owned(),
         more => format!("{more} more errors"),
@@ -65,7 +65,7 @@ pub(super) fn log_more_xids(gpu: Option<&GpuIdentity>, code: u64, count: u64) ->
 }
 
 /// Logs an event of a GPU. `suppressed`: messages of its kind that were not logged before it.
-pub(super) fn log(event: Event, gpu: Option<&GpuIdentity>, suppressed: u64) {
+pub fn log(event: Event, gpu: Option<&GpuIdentity>, suppressed: u64) {
     let (name, index) = (name(gpu), gpu.and_then(|gpu| gpu.index));
     let event_text = match suppressed {
         0 => event.to_string(),

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_engine::gateway::{CounterIntake, GatewayBilling, SeenPod, ServedTime};
-use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_sources::mapping::ReadingBuffer;
 
+use super::{CounterIntake, GatewayBilling, SeenPod, ServedTime};
+use crate::pipeline::Pipeline;
+
 /// What has been found and not passed on, by GPU of the buffer.
 #[derive(Debug, Default)]
-pub(super) struct WorkServing(BTreeMap<usize, Vec<ServedTime>>);
+pub struct WorkServing(BTreeMap<usize, Vec<ServedTime>>);
 
 impl WorkServing {
     /// Notes the GPUs of the buffer, and the pods that they have had.
-    pub(super) fn see(counters: &mut CounterIntake, buffer: &ReadingBuffer, pods: &[SeenPod]) {
+    pub fn see(counters: &mut CounterIntake, buffer: &ReadingBuffer, pods: &[SeenPod]) {
         let Some(servers) = counters.servers() else { return };
         servers.add_gpus(buffer.identities());
         for SeenPod { gpu, at, pod } in pods {
@@ -22,7 +23,7 @@ impl WorkServing {
     }
 
     /// Finds the GPUs of work that was done before this instant, up to which they are about to be metered.
-    pub(super) fn find(&mut self, counters: &mut CounterIntake, before: Option<Timestamp>) {
+    pub fn find(&mut self, counters: &mut CounterIntake, before: Option<Timestamp>) {
         let (Some(servers), Some(before)) = (counters.servers(), before) else { return };
         for served in servers.take(before) {
             self.0.entry(served.gpu).or_default().push(served);
@@ -30,12 +31,7 @@ impl WorkServing {
     }
 
     /// Passes on what is known of a GPU, if it is metered. Before its first reading it costs nothing.
-    pub(super) fn pass(
-        &mut self,
-        gpu: usize,
-        billing: &GatewayBilling,
-        pipeline: &mut Pipeline<'_>,
-    ) {
+    pub fn pass(&mut self, gpu: usize, billing: &GatewayBilling, pipeline: &mut Pipeline<'_>) {
         let Some(metered) = billing.metered(gpu) else { return };
         for ServedTime { group, from, until, .. } in self.0.remove(&gpu).into_iter().flatten() {
             pipeline.serve(metered, group, from, until);
@@ -43,7 +39,7 @@ impl WorkServing {
     }
 
     /// Passes on what is known of all GPUs.
-    pub(super) fn pass_all(&mut self, billing: &GatewayBilling, pipeline: &mut Pipeline<'_>) {
+    pub fn pass_all(&mut self, billing: &GatewayBilling, pipeline: &mut Pipeline<'_>) {
         let gpus: Vec<usize> = self.0.keys().copied().collect();
         gpus.into_iter().for_each(|gpu| self.pass(gpu, billing, pipeline));
     }

@@ -3,20 +3,19 @@
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use phasemeter_engine::gateway::{CounterIntake, Metered, SpanCosts};
-use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_process::ProcessTable;
-use phasemeter_report::Attribution;
 use phasemeter_sources::clock::wall_time;
 use phasemeter_workload::held::WorkDone;
 
-use super::span_pricing::{self, GpuNumbers, SpanPricing};
-use super::work_intake::WorkIntake;
+use super::span_pricing::{GpuNumbers, SpanPricing};
+use super::{CounterIntake, Metered, SpanCosts, SpanSummary};
+use crate::pipeline::{Pipeline, PipelineError};
+use crate::work::WorkIntake;
 
 /// The telemetry of a command.
-pub(super) struct ReceivedTelemetry {
+pub struct ReceivedTelemetry {
     metered: Receiver<Metered>,
     spans: Option<SpanPricing>,
     counters: CounterIntake,
@@ -39,7 +38,7 @@ impl GpuNumbers for SameNumbers {
 
 impl ReceivedTelemetry {
     /// Takes what arrives in the channel. `costs`: what prices spans, if any are to be.
-    pub(super) fn start(
+    pub fn start(
         metered: Receiver<Metered>,
         costs: Option<SpanCosts>,
         counters: CounterIntake,
@@ -51,7 +50,7 @@ impl ReceivedTelemetry {
     }
 
     /// Notes that a process, by its ID on the host, uses a GPU.
-    pub(super) fn note_process(&mut self, gpu: usize, pid: u32, gpus: &[GpuIdentity]) {
+    pub fn note_process(&mut self, gpu: usize, pid: u32, gpus: &[GpuIdentity]) {
         if let (true, Some(spans)) = (self.has_host_pids, &mut self.spans) {
             spans.costs().add_gpus(gpus);
             spans.costs().add_process(gpu, pid);
@@ -59,7 +58,7 @@ impl ReceivedTelemetry {
     }
 
     /// Takes all that is left, once the receiver has stopped.
-    pub(super) fn take_rest(
+    pub fn take_rest(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
@@ -72,7 +71,7 @@ impl ReceivedTelemetry {
     }
 
     /// Takes what arrived since the last call, and prices the spans whose cost is final.
-    pub(super) fn step(
+    pub fn step(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
@@ -91,16 +90,12 @@ impl ReceivedTelemetry {
         }
     }
 
-    /// Prices the spans that are left, once the meters have finished. Adds sentences on them to `notes`.
-    pub(super) fn finish(
-        self,
-        pipeline: &mut Pipeline<'_>,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Attribution>, PipelineError> {
-        let Some(spans) = self.spans else { return Ok(None) };
-        let summary = spans.finish(pipeline, &SameNumbers)?;
-        notes.extend(span_pricing::sentences(&summary));
-        Ok(Some(span_pricing::attribution(&summary)))
+    /// Prices the spans that are left, once the meters have finished. `None` if none are priced.
+    ///
+    /// # Errors
+    /// Returns an error if a sink fails.
+    pub fn finish(self, pipeline: &mut Pipeline<'_>) -> Result<Option<SpanSummary>, PipelineError> {
+        self.spans.map(|spans| spans.finish(pipeline, &SameNumbers)).transpose()
     }
 
     fn take(

@@ -2,23 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use phasemeter_engine::policies::PolicyResults;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::window::{MAX_PREVIOUS, Previous};
 
+use super::result::PolicyResults;
+
 /// The recommendations of a live run so far, oldest first: at most [`MAX_PREVIOUS`].
 #[derive(Debug, Default)]
-pub(super) struct RecommendationHistory(Vec<Previous>);
+pub struct RecommendationHistory(Vec<Previous>);
 
 impl RecommendationHistory {
     /// All of them.
-    pub(super) fn list(&self) -> Vec<Previous> {
+    pub fn list(&self) -> Vec<Previous> {
         self.0.clone()
     }
 
     /// Records the results for the window that ended at this time. A policy that failed is left as it
     /// was.
-    pub(super) fn record(&mut self, end: Timestamp, results: &PolicyResults) {
+    pub fn record(&mut self, end: Timestamp, results: &PolicyResults) {
         let evaluated = results.each.iter().map(|result| result.policy.manifest().name.as_str());
         self.keep_given_by(&evaluated.collect::<BTreeSet<_>>());
         for result in &results.each {

@@ -12,20 +12,20 @@ const NOTICE: &str = "the spans of more than 24 h are in one trace, which backen
 
 /// Notices once that a trace has become long.
 #[derive(Debug, Default)]
-pub(super) struct LongTrace {
+pub struct LongTrace {
     /// When its limit is reached; `None` if there is nothing to notice, or no longer.
     limit: Option<Timestamp>,
 }
 
 impl LongTrace {
     /// Watches the trace of an experiment that begins now, if it is exported and has all spans.
-    pub(super) fn watch(experiment: &Experiment, is_exported: bool) -> Self {
+    pub fn watch(experiment: &Experiment, is_exported: bool) -> Self {
         let is_one = experiment.traces == TraceMode::Shared && experiment.flags.is_sampled();
         Self { limit: (is_one && is_exported).then(|| experiment.first + LIMIT) }
     }
 
     /// The notice, once, as soon as the limit is reached.
-    pub(super) fn step(&mut self, now: Timestamp) -> Option<&'static str> {
+    pub fn step(&mut self, now: Timestamp) -> Option<&'static str> {
         self.limit.take_if(|limit| *limit <= now).map(|_| NOTICE)
     }
 }

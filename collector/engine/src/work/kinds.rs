@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_process::ProcessTable;
 use phasemeter_rules::workload::{Workload, is_infrastructure, kind_of_process};
+
+use crate::pipeline::Pipeline;
 
 /// Maximum number of processes that wait to be looked up. Others are looked up when they are listed again.
 const QUEUE: usize = 256;
@@ -25,7 +26,7 @@ const SURE: (u32, u32) = (19, 20);
 
 /// Kinds of work.
 #[derive(Default)]
-pub(super) struct WorkKinds {
+pub struct WorkKinds {
     command: Workload,
     /// `None` if process IDs of the driver are not those seen here.
     processes: Option<Processes>,
@@ -34,7 +35,7 @@ pub(super) struct WorkKinds {
 impl WorkKinds {
     /// Tells kinds apart by the arguments of the command, and by the processes in the `/proc` of the host: the
     /// given one, else that of this process.
-    pub(super) fn start(command: &[OsString], procfs: Option<&Path>) -> io::Result<Self> {
+    pub fn start(command: &[OsString], procfs: Option<&Path>) -> io::Result<Self> {
         let args: Vec<_> = command.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
         let own = || Some(ProcessTable::at(Path::new(ProcessTable::OWN)));
         let own = || own().filter(ProcessTable::is_of_host);
@@ -44,12 +45,12 @@ impl WorkKinds {
     }
 
     /// Notes a process on a GPU.
-    pub(super) fn note(&self, gpu: usize, pid: u32) {
+    pub fn note(&self, gpu: usize, pid: u32) {
         self.processes.iter().for_each(|processes| processes.note(gpu, pid));
     }
 
     /// Sets the kinds of the first GPUs of a pipeline.
-    pub(super) fn set(&mut self, pipeline: &mut Pipeline<'_>, gpus: usize) {
+    pub fn set(&mut self, pipeline: &mut Pipeline<'_>, gpus: usize) {
         for gpu in 0..gpus {
             let kind = self.processes.as_mut().map(|processes| processes.kind(gpu));
             pipeline.set_processes(gpu, kind.unwrap_or_default().or(|| self.command));

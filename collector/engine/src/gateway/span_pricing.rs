@@ -1,0 +1,109 @@
+//! Prices the spans that a live command receives: passes what GPUs cost to the spans that wait, and
+//! exports what follows them.
+
+use std::time::{Duration, Instant};
+
+use phasemeter_meter::units::Timestamp;
+
+use super::{ReceivedSpans, SpanCosts, SpanSummary};
+use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
+
+/// How often time is divided.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Spans that are priced while a command runs.
+pub struct SpanPricing {
+    costs: SpanCosts,
+    /// When time is divided next.
+    due: Instant,
+}
+
+/// The GPUs that spans are charged for, whose numbers may differ from those of the pipeline.
+pub trait GpuNumbers {
+    /// The number of a GPU of the pipeline.
+    fn number(&self, gpu: usize) -> Option<usize>;
+
+    /// The number in the pipeline; `None` if it is not metered.
+    fn metered(&self, gpu: usize) -> Option<usize>;
+}
+
+impl SpanPricing {
+    /// Prices the spans that `costs` will take.
+    pub fn start(costs: SpanCosts, pipeline: &mut Pipeline<'_>) -> Self {
+        pipeline.log_charges();
+        Self { costs, due: Instant::now() }
+    }
+
+    /// What spans cost, to add GPUs.
+    pub const fn costs(&mut self) -> &mut SpanCosts {
+        &mut self.costs
+    }
+
+    /// Whether so many spans are on their way that no more must be taken.
+    pub fn is_full(&self) -> bool {
+        self.costs.is_full()
+    }
+
+    /// Takes the spans of a request.
+    pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
+        self.costs.take(spans, now);
+    }
+
+    /// Whether time should be divided.
+    pub fn is_due(&self) -> bool {
+        self.due <= Instant::now()
+    }
+
+    /// Divides the time that is final.
+    pub fn advance(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &impl GpuNumbers,
+        now: Timestamp,
+    ) -> Result<(), PipelineError> {
+        self.due = Instant::now() + INTERVAL;
+        self.charge(pipeline, gpus);
+        let priced = self.priced(pipeline, gpus);
+        let mut exported = Ok(());
+        self.costs.advance(now, &priced, &mut |costs| {
+            if exported.is_ok() {
+                exported = pipeline.export_span_costs(costs);
+            }
+        });
+        pipeline.set_attribution(self.costs.divided());
+        exported
+    }
+
+    /// Divides all time at the end, once all GPUs have finished.
+    pub fn finish(
+        mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpus: &impl GpuNumbers,
+    ) -> Result<SpanSummary, PipelineError> {
+        self.charge(pipeline, gpus);
+        let priced = self.priced(pipeline, gpus);
+        let mut exported = Ok(());
+        self.costs.finish(pipeline.bill(), &priced, &mut |costs| {
+            if exported.is_ok() {
+                exported = pipeline.export_span_costs(costs);
+            }
+        });
+        let summary = self.costs.summary();
+        pipeline.set_attribution(summary.divided);
+        exported.map(|()| summary)
+    }
+
+    /// Whether each GPU has a price. One that is not metered yet prevents none.
+    fn priced(&self, pipeline: &Pipeline<'_>, gpus: &impl GpuNumbers) -> Vec<bool> {
+        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
+        (0..self.costs.gpus()).map(is_priced).collect()
+    }
+
+    fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuNumbers) {
+        for GpuCharge { gpu, slice } in pipeline.take_charges() {
+            if let Some(gpu) = gpus.number(gpu) {
+                self.costs.charge(gpu, slice);
+            }
+        }
+    }
+}
