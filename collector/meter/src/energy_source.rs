@@ -22,16 +22,6 @@ pub enum PowerBasis {
 }
 
 impl PowerBasis {
-    /// That of a metric with this name.
-    #[must_use]
-    pub fn of_metric(name: &str) -> Self {
-        match Exporter::of(name) {
-            Exporter::Dcgm => Self::Dcgm,
-            Exporter::Hw => Self::Hw,
-            Exporter::Other => Self::Metric,
-        }
-    }
-
     /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -63,16 +53,6 @@ pub enum EnergyCounter {
 }
 
 impl EnergyCounter {
-    /// That of a metric with this name.
-    #[must_use]
-    pub fn of_metric(name: &str) -> Self {
-        match Exporter::of(name) {
-            Exporter::Dcgm => Self::Dcgm,
-            Exporter::Hw => Self::Hw,
-            Exporter::Other => Self::Metric,
-        }
-    }
-
     /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -86,25 +66,16 @@ impl EnergyCounter {
     }
 }
 
-/// What a metric is from.
-enum Exporter {
-    /// DCGM, through any exporter.
-    Dcgm,
-    /// OpenTelemetry's conventions, by any program.
-    Hw,
-    /// Another program.
-    Other,
-}
-
-impl Exporter {
-    fn of(metric: &str) -> Self {
-        if metric.starts_with("hw.") {
-            Self::Hw
-        } else if metric.to_ascii_lowercase().contains("dcgm") {
-            Self::Dcgm
-        } else {
-            Self::Other
-        }
+/// The sources of power and energy of metrics with this name: DCGM's through any exporter, those of OpenTelemetry's
+/// conventions by any program, or those of another program.
+#[must_use]
+pub fn of_metric(name: &str) -> (PowerBasis, EnergyCounter) {
+    if name.starts_with("hw.") {
+        (PowerBasis::Hw, EnergyCounter::Hw)
+    } else if name.to_ascii_lowercase().contains("dcgm") {
+        (PowerBasis::Dcgm, EnergyCounter::Dcgm)
+    } else {
+        (PowerBasis::Metric, EnergyCounter::Metric)
     }
 }
 
@@ -115,7 +86,8 @@ mod tests {
     #[test]
     fn metric_is_named_by_its_exporter_and_never_by_the_driver() {
         let names = |metric| {
-            (PowerBasis::of_metric(metric).name(), EnergyCounter::of_metric(metric).name())
+            let (power, energy) = of_metric(metric);
+            (power.name(), energy.name())
         };
         let dcgm = ("dcgm.power_usage", "dcgm.total_energy_consumption");
         assert_eq!(names("DCGM_FI_DEV_POWER_USAGE"), dcgm);

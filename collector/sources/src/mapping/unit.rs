@@ -2,7 +2,7 @@
 //!
 //! A unit is stated, never guessed from values.
 
-use phasemeter_meter::energy_source::{EnergyCounter, PowerBasis};
+use phasemeter_meter::energy_source::of_metric;
 use phasemeter_meter::quantity::{self, Quantity};
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{
@@ -106,11 +106,11 @@ impl Unit {
             Quantity::MemoryTotal => bytes().map(Value::MemoryTotal),
             Quantity::Power => {
                 let power = quantity.admit_nearest(number).and_then(Milliwatts::new);
-                power.map(|power| Value::Power(power, PowerBasis::of_metric(metric)))
+                power.map(|power| Value::Power(power, of_metric(metric).0))
             }
             Quantity::Energy => {
                 let energy = Millijoules(quantity.admit_nearest(number)?);
-                Some(Value::Energy(energy, EnergyCounter::of_metric(metric)))
+                Some(Value::Energy(energy, of_metric(metric).1))
             }
             Quantity::Temperature => {
                 Some(Value::Temperature(Celsius(quantity.admit_nearest(number)?)))
