@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 
 use phasemeter_engine::policies::{WindowGpu, window};
-use phasemeter_meter::device_totals::DeviceTotals;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::reading::{GpuIdentity, MIG_PROFILES, NVLINK_PEERS, Reading};
@@ -77,7 +76,6 @@ fn window_of(
             ..GpuIdentity::default()
         })
         .collect();
-    let totals = DeviceTotals::default();
     let gpus: Vec<_> = gpus
         .iter()
         .zip(&identities)
@@ -85,9 +83,7 @@ fn window_of(
             identity,
             meter,
             memory_total: None,
-            power_limit: None,
             price: None,
-            totals: &totals,
             processes: Workload::Unknown,
             vanished: Nanos::ZERO,
         })

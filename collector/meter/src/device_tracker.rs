@@ -20,7 +20,7 @@ const ACTIVITIES: [Quantity; 3] =
 
 /// The last device metrics of a GPU.
 #[derive(Clone, Debug, Default)]
-pub struct DeviceTracker {
+pub(crate) struct DeviceTracker {
     state: DeviceState,
     activity_until: Timestamp,
     /// The counters of time.
@@ -29,7 +29,7 @@ pub struct DeviceTracker {
 
 impl DeviceTracker {
     /// Records a metric. Metrics of one kind arrive in time order.
-    pub fn record(&mut self, metric: &DeviceMetric) {
+    pub(crate) fn record(&mut self, metric: &DeviceMetric) {
         let DeviceMetric { at, component, quantity, value } = *metric;
         match (component, value) {
             (Component::Gpu, DeviceValue::Mean { share, .. }) => {
@@ -55,7 +55,7 @@ impl DeviceTracker {
     }
 
     /// The state at this time.
-    pub fn state(&mut self, at: Timestamp) -> DeviceState {
+    pub(crate) fn state(&mut self, at: Timestamp) -> DeviceState {
         if self.activity_until < at {
             ACTIVITIES.into_iter().for_each(|activity| self.state.set(activity, None));
         }

@@ -20,6 +20,8 @@ use crate::accounts::Charge;
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
+use crate::device_meter::DeviceMeter;
+use crate::device_metric::DeviceMetric;
 use crate::distribution::MemoryDistribution;
 use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
@@ -101,6 +103,7 @@ pub struct GpuMeter {
     /// The rules for alerts, if there are any.
     alerts: Option<Box<AlertEvaluator>>,
     power_limit: Option<Milliwatts>,
+    device: DeviceMeter,
 }
 
 impl GpuMeter {
@@ -138,6 +141,7 @@ impl GpuMeter {
             window: None,
             alerts: None,
             power_limit: None,
+            device: DeviceMeter::default(),
         }
     }
 
@@ -155,9 +159,10 @@ impl GpuMeter {
     /// Returns an error if the reading is older than the watermark.
     pub fn push(
         &mut self,
-        reading: Reading,
+        mut reading: Reading,
         observer: &mut impl Observer,
     ) -> Result<(), LateReading> {
+        self.device.complete(&mut reading);
         self.reorder.push(reading)?;
         while let Some(next) = self.reorder.pop() {
             self.ingest(&next, observer);
@@ -269,9 +274,14 @@ impl GpuMeter {
         self.memory_total = total;
     }
 
-    /// Sets the power limit, for readings ingested from now on.
-    pub const fn set_power_limit(&mut self, limit: Option<Milliwatts>) {
-        self.power_limit = limit;
+    /// Sets the power limit, for readings ingested from now on, unless a device metric had it.
+    pub fn set_power_limit(&mut self, limit: Option<Milliwatts>) {
+        self.power_limit = self.device.power_limit.or(limit);
+    }
+
+    /// Records a device metric, which later readings carry as far as they lack it.
+    pub fn measure(&mut self, metric: &DeviceMetric) {
+        self.device.measure(metric);
     }
 
     /// Ingests a reading. The first readings of a log wait until `stale_after` is estimated.

@@ -14,10 +14,11 @@
 // Values and units.
 pub mod apportion;
 pub mod date;
+pub mod device_meter;
 pub mod device_metric;
 pub mod device_state;
 pub mod device_totals;
-pub mod device_tracker;
+mod device_tracker;
 pub mod energy_source;
 pub mod instant;
 pub mod instrument;

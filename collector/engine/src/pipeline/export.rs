@@ -63,7 +63,7 @@ impl Pipeline<'_> {
     /// Counts XID errors of a GPU. Their events may follow later.
     pub fn count_xids(&mut self, gpu: usize, at: Timestamp, code: u64, count: u64) {
         if let Some(gpu) = self.gpus.get_mut(gpu) {
-            gpu.totals.count_xids(at, code, count);
+            gpu.meter.device_mut().totals.count_xids(at, code, count);
             gpu.export.iter_mut().for_each(|export| export.count_xids(code, count));
         }
     }

@@ -1,15 +1,12 @@
 //! One GPU of the pipeline: its meter, price and export.
 
-use phasemeter_meter::device_metric::{DeviceMetric, DeviceValue};
-use phasemeter_meter::device_totals::DeviceTotals;
-use phasemeter_meter::device_tracker::DeviceTracker;
+use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
-use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
-use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 use phasemeter_rules::workload::Workload;
 
@@ -72,14 +69,8 @@ pub struct MeteredGpu {
     /// Whether the source has provided it. Otherwise it may do so later.
     is_model_final: bool,
     pub(super) memory_total: Option<Bytes>,
-    /// The last power limit among its device metrics; before, its identity has it.
-    pub(super) power_limit: Option<Milliwatts>,
-    /// Traffic and errors.
-    pub(super) totals: DeviceTotals,
     /// The kind of the processes on it.
     pub(super) processes: Workload,
-    /// Its last device metrics, if there are any.
-    tracker: Option<DeviceTracker>,
     pub(super) export: Option<GpuExport>,
     /// What its time cost, if experiments begin during the run.
     pub(super) charges: Option<ChargeLog>,
@@ -113,10 +104,7 @@ impl MeteredGpu {
             rank,
             is_model_final: is_model_final(identity),
             memory_total,
-            power_limit: None,
-            totals: DeviceTotals::default(),
             processes: Workload::Unknown,
-            tracker: None,
             export: None,
             charges: None,
             serving: Serving::default(),
@@ -217,11 +205,7 @@ impl MeteredGpu {
 
     /// Accepts a device metric.
     pub(super) fn measure(&mut self, metric: DeviceMetric) {
-        if let (Quantity::PowerLimit, DeviceValue::Now(limit)) = (metric.quantity, metric.value) {
-            self.power_limit = u32::try_from(limit).ok().and_then(Milliwatts::new);
-        }
-        self.tracker.get_or_insert_default().record(&metric);
-        self.totals.record(&metric);
+        self.meter.measure(&metric);
         if let Some(export) = &mut self.export {
             export.measure(metric);
         }
@@ -238,15 +222,11 @@ impl MeteredGpu {
             self.memory_total = identity.memory_total;
             self.meter.set_memory_total(identity.memory_total);
         }
-        self.meter.set_power_limit(self.power_limit.or(identity.power_limit));
-        let mut reading = *reading;
-        if let Some(tracker) = &mut self.tracker {
-            reading.device = reading.device.or(&tracker.state(reading.at));
-        }
+        self.meter.set_power_limit(identity.power_limit);
         self.vanished = Nanos::ZERO;
         let mut observers =
             observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
-        self.meter.push(reading, &mut observers)
+        self.meter.push(*reading, &mut observers)
     }
 
     /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.

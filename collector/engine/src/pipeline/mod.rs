@@ -232,7 +232,7 @@ impl<'a> Pipeline<'a> {
             return Ok(());
         }
         if let Some(gpu) = self.gpus.get_mut(gpu) {
-            counts.traffic(at).for_each(|traffic| gpu.totals.record(&traffic));
+            counts.traffic(at).for_each(|traffic| gpu.meter.measure(&traffic));
         }
         match counts.xid {
             Some(code) => self.emit_xid(gpu, at, code.into()),
@@ -244,7 +244,7 @@ impl<'a> Pipeline<'a> {
     pub fn record_rates(&mut self, gpu: usize, at: Timestamp, rates: &LinkRates) {
         if *rates != LinkRates::NONE {
             let of = self.gpus.iter_mut().skip(gpu).take(1);
-            of.for_each(|gpu| gpu.totals.record_rates(at, rates));
+            of.for_each(|gpu| gpu.meter.device_mut().totals.record_rates(at, rates));
         }
     }
 

@@ -73,9 +73,7 @@ impl Pipeline<'_> {
             identity,
             meter: &gpu.meter,
             memory_total: gpu.memory_total,
-            power_limit: gpu.power_limit.or(identity.power_limit),
             price: gpu.price.as_ref().ok(),
-            totals: &gpu.totals,
             processes: gpu.processes,
             vanished: gpu.vanished,
         });

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::contradiction::Contradiction;
-use phasemeter_meter::device_totals::{DeviceTotals, Totals};
+use phasemeter_meter::device_totals::Totals;
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, HOLDERS, MissingReason, NEVER_TOUCHED_BY};
-use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Utilization};
+use phasemeter_meter::units::{Bytes, Nanos, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::{memory_pool, sensors};
 use phasemeter_otlp::experiment::Experiment;
@@ -103,12 +103,8 @@ pub struct WindowGpu<'a> {
     pub meter: &'a GpuMeter,
     /// Its total memory.
     pub memory_total: Option<Bytes>,
-    /// Its power limit.
-    pub power_limit: Option<Milliwatts>,
     /// Its current price.
     pub price: Option<&'a Price>,
-    /// Its traffic and errors.
-    pub totals: &'a DeviceTotals,
     /// The kind of the processes on it, if they were seen.
     pub processes: Workload,
     /// Time since its source no longer lists it, while it lists others of its host.
@@ -172,7 +168,7 @@ impl WindowGpu<'_> {
         let attributes = self.attributes();
         let started = self.meter.span().map(|(start, _)| start);
         let from = recent.span.map(|(from, _)| from).filter(|from| Some(*from) > started);
-        let totals = self.totals.since(from);
+        let totals = self.meter.device().totals.since(from);
         let series = self.meter.window_series();
         let Columns { utilization, power, memory } = Columns::of(series, grid);
         let sensors = self.sensors(recent, &memory, totals.clone());
@@ -185,7 +181,7 @@ impl WindowGpu<'_> {
             id: self.identity.name.clone(),
             model: self.identity.model.as_deref().map(driver_name).unwrap_or_default().to_owned(),
             memory_total: self.memory_total,
-            power_limit: self.power_limit,
+            power_limit: self.meter.device().power_limit.or(self.identity.power_limit),
             accounts: (&recent.accounts).into(),
             waste: recent.waste,
             pattern: recent.pattern,

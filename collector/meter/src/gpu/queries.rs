@@ -7,6 +7,7 @@ use super::rolling::{Snapshot, WindowTotals};
 use crate::accounts::{Accounts, Balance};
 use crate::accrual::Accrual;
 use crate::activity::{self, Activity, HOURS, HourOfWeek};
+use crate::device_meter::DeviceMeter;
 use crate::distribution::{self, MemoryDistribution};
 use crate::energy::Energy;
 use crate::histogram::Readings;
@@ -92,6 +93,17 @@ impl GpuMeter {
     #[must_use]
     pub const fn unobserved(&self) -> &Unobserved {
         &self.unobserved
+    }
+
+    /// Its device metrics.
+    #[must_use]
+    pub const fn device(&self) -> &DeviceMeter {
+        &self.device
+    }
+
+    /// Its device metrics, to count errors and rates of links.
+    pub const fn device_mut(&mut self) -> &mut DeviceMeter {
+        &mut self.device
     }
 
     /// The utilization bounds between phases.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
-use phasemeter_meter::device_totals::{DeviceTotals, Totals};
-use phasemeter_meter::device_tracker::DeviceTracker;
+use phasemeter_meter::device_meter::DeviceMeter;
+use phasemeter_meter::device_totals::Totals;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::Counts;
@@ -125,9 +125,8 @@ struct Log {
 struct GpuState {
     /// The time of its last reading.
     last: Timestamp,
-    /// Its last device metrics.
-    tracker: DeviceTracker,
-    totals: DeviceTotals,
+    /// Its device metrics.
+    device: DeviceMeter,
     /// The times of the measurements of traffic that are recorded, over PCIe and NVLink.
     recorded: [Timestamp; 2],
     /// Numbers of errors by code that are not recorded yet: a row has one.
@@ -137,7 +136,7 @@ struct GpuState {
 impl GpuState {
     /// What was counted and is not recorded yet. Traffic is recorded once per measurement, near its time.
     fn counts(&mut self) -> Counts {
-        let Totals { pcie, nvlink, .. } = self.totals.all();
+        let Totals { pcie, nvlink, .. } = self.device.totals.all();
         let mut bytes =
             [pcie, nvlink].into_iter().zip(&mut self.recorded).map(|(link, recorded)| {
                 let (at, bytes) = link.measured().filter(|(at, _)| *at > *recorded)?;
@@ -177,16 +176,15 @@ impl Log {
         let Some(state) = self.states.get_mut(gpu) else { return };
         match observed {
             Observed::Reading(mut reading) => {
-                reading.device = reading.device.or(&state.tracker.state(reading.at));
+                state.device.complete(&mut reading);
                 self.readings.push((gpu, reading, state.counts()));
                 state.last = reading.at;
             }
             Observed::Activity(activity) => {
-                activity.device_metrics().for_each(|metric| state.tracker.record(&metric));
+                activity.device_metrics().for_each(|metric| state.device.measure(&metric));
             }
             Observed::DeviceMetric(metric) => {
-                state.tracker.record(&metric);
-                state.totals.record(&metric);
+                state.device.measure(&metric);
             }
             Observed::Event(Event::Xid { code, count }) => {
                 *state.xids.entry(code).or_default() += count;
