@@ -18,6 +18,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
@@ -115,15 +116,16 @@ pub(super) fn observed<S: Source>(mut source: S) -> BTreeMap<String, String> {
 
 /// A rule of each kind.
 fn alert_rules() -> AlertRules {
-    let rule = |metric: Metric, condition| {
+    let rule = |quantity, condition| {
+        let metric = Metric::of(quantity).unwrap();
         let minute = Nanos::from_secs(60);
         Rule::new(metric.name().to_owned(), metric, condition, minute, minute).unwrap()
     };
     let rules = [
-        rule(Metric::Utilization, Condition::Below(500_000)),
-        rule(Metric::Memory, Condition::Above(500_000)),
-        rule(Metric::Power, Condition::Above(500_000)),
-        rule(Metric::Temperature, Condition::Above(50_000_000)),
+        rule(Quantity::Utilization, Condition::Below(500_000)),
+        rule(Quantity::MemoryUsed, Condition::Above(500_000)),
+        rule(Quantity::Power, Condition::Above(500_000)),
+        rule(Quantity::Temperature, Condition::Above(50_000_000)),
     ];
     AlertRules { rules: rules.into(), ..AlertRules::default() }
 }

@@ -17,7 +17,7 @@ pub enum RuleMetric {
 impl RuleMetric {
     /// All metrics.
     pub fn all() -> impl Iterator<Item = Self> {
-        let measured = Metric::ALL.into_iter().map(Self::Measured);
+        let measured = Metric::all().map(Self::Measured);
         measured.chain([Self::SmOccupancy, Self::CommunicationStall])
     }
 

@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use phasemeter_meter::alert::{Metric, short_time};
+use phasemeter_meter::alert::short_time;
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Nanos;
 
 use crate::definition::{Level, RuleDefinition, RuleMetric};
@@ -48,10 +49,10 @@ fn rule(rule: &RuleDefinition) -> Option<String> {
     let threshold = f64::from(threshold) / 1_000_000.0;
     let window = short_time(rule.window);
     let samples = (rule.window.0 / Nanos::from_secs(60).0).div_ceil(2);
-    let series = series(metric);
+    let series = metric.series();
     let mean = format!("avg_over_time({series}[{window}])");
-    let condition = match metric {
-        Metric::Power => format!(
+    let condition = match metric.quantity() {
+        Quantity::Power => format!(
             "{mean} {sign} on (hw_id) group_left {threshold} * max by (hw_id) \
              (phasemeter_gpu_power_limit_watts)"
         ),
@@ -69,18 +70,6 @@ fn rule(rule: &RuleDefinition) -> Option<String> {
     let brief = rule.brief.replace('\'', "''");
     let _ = writeln!(text, "        annotations: {{summary: '{brief}'}}");
     Some(text)
-}
-
-/// The series of a metric, as Prometheus names it.
-const fn series(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Utilization => "hw_gpu_utilization_ratio{hw_gpu_task=\"general\"}",
-        Metric::Memory => "hw_gpu_memory_utilization_ratio{hw_parent=\"\"}",
-        Metric::Power => "hw_power_watts{hw_type=\"gpu\"}",
-        Metric::Temperature => "hw_temperature_celsius{hw_sensor_location=\"gpu\"}",
-        Metric::SmActivity => "phasemeter_gpu_sm_activity_ratio{hw_parent=\"\"}",
-        Metric::DramActivity => "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}",
-    }
 }
 
 fn camel_case(name: &str) -> String {

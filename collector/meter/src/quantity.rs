@@ -6,7 +6,7 @@
 
 use crate::units::{Bytes, PPM};
 
-/// What is measured. Those from [`Quantity::SmActivity`] on are kept with each reading, in a byte.
+/// What is measured. Those from [`Quantity::GraphicsActivity`] on are kept with each reading, in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
     /// Share of the time in which the GPU worked, as drivers poll it.
@@ -57,24 +57,14 @@ pub enum Quantity {
     Xid,
     /// Active reasons for reduced clocks, as a bit mask.
     EventReasons,
-    /// Multiprocessors with at least one warp, from hardware counters.
-    SmActivity,
-    /// Activity of the tensor cores, from hardware counters.
-    TensorActivity,
-    /// Use of the memory's bandwidth, from hardware counters.
-    DramActivity,
-    /// Use of the video encoder.
-    Encoder,
-    /// Use of the video decoder.
-    Decoder,
-    /// Share of the time in which memory was read or written.
-    MemoryUtilization,
     /// Activity of the graphics or compute engine, from hardware counters.
     GraphicsActivity,
     /// Use of the bandwidth of all NVLink links, from hardware counters.
     NvlinkActivity,
     /// Use of the bandwidth of the PCIe link, of both directions together, from hardware counters.
     PcieActivity,
+    /// Share of the time in which memory was read or written.
+    MemoryUtilization,
     /// Speed of a fan, relative to its nominal maximum, which it can exceed.
     FanSpeed,
     /// Share of the time with clocks reduced because the power limit was reached.
@@ -87,12 +77,22 @@ pub enum Quantity {
     HardwareThermal,
     /// Share of the time with clocks reduced by a signal from the power supply.
     PowerBrake,
+    /// Multiprocessors with at least one warp, from hardware counters.
+    SmActivity,
+    /// Activity of the tensor cores, from hardware counters.
+    TensorActivity,
+    /// Use of the memory's bandwidth, from hardware counters.
+    DramActivity,
     /// Current generation of the PCIe link.
     PcieGeneration,
     /// Current lanes of the PCIe link.
     PcieWidth,
     /// Maximum lanes of the PCIe link.
     PcieMaxWidth,
+    /// Use of the video encoder.
+    Encoder,
+    /// Use of the video decoder.
+    Decoder,
     /// Uncorrected memory errors since the driver was loaded. The last quantity: the table has as many rows.
     MemoryErrors,
 }
@@ -128,6 +128,30 @@ struct Row {
     /// Numbers above `most` up to this one count as `most`.
     tolerated: i64,
     is_mapped: bool,
+    /// The names of its columns in logs.
+    columns: &'static [&'static str],
+    /// Whether `phasemeter record` writes the first of them.
+    is_recorded: bool,
+    window: Option<InWindow>,
+    alert: Option<AlertNames>,
+}
+
+/// A value of windows, the input of policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InWindow {
+    /// The mean of readings has this name: of shares 0–1, and of the time in which the GPU or its engine worked.
+    Mean(&'static str),
+    /// The maximum of readings has this name.
+    Max(&'static str),
+}
+
+/// The names by which rules for alerts are about a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlertNames {
+    /// In files, reports and telemetry.
+    pub name: &'static str,
+    /// Its series, as Prometheus names it.
+    pub series: &'static str,
 }
 
 /// The whole, in parts per million.
@@ -164,49 +188,93 @@ const ERRORS: (i64, i64) = (0, 999_999_999);
 /// The table, in the order of [`Quantity`].
 #[rustfmt::skip]
 const TABLE: [Row; Quantity::COUNT] = [
-    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
-    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped(),
+    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .column(&["utilization.gpu"])
+        .alert("utilization", "hw_gpu_utilization_ratio{hw_gpu_task=\"general\"}"),
+    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped()
+        .column(&["memory.used"])
+        .alert("memory", "hw_gpu_memory_utilization_ratio{hw_parent=\"\"}"),
     row(Quantity::MemoryFree,        "memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped(),
-    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY).mapped(),
-    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER).mapped(),
+    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY).mapped()
+        .column(&["memory.total"]),
+    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER).mapped()
+        .alert("power", "hw_power_watts{hw_type=\"gpu\"}"),
     row(Quantity::PowerLimit,        "power_limit",        Unit::Milliwatts,     (1, POWER), POWER),
-    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT).mapped(),
-    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1).mapped(),
+    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT).mapped()
+        .column(&["total_energy_consumption"]),
+    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1).mapped()
+        .column(&["temperature.gpu"])
+        .alert("temperature", "hw_temperature_celsius{hw_sensor_location=\"gpu\"}"),
     row(Quantity::MemoryTemperature, "memory_temperature", Unit::Celsius,        HEAT, HEAT.1),
-    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK).mapped(),
-    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK).mapped(),
+    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
+        .column(&["clocks.sm", "clocks.current.sm"]),
+    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
+        .column(&["clocks.mem", "clocks.current.memory", "clocks.current.mem"]),
     row(Quantity::PcieReceived,      "pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
     row(Quantity::PcieTransmitted,   "pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
     row(Quantity::NvlinkReceived,    "nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
     row(Quantity::NvlinkTransmitted, "nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
-    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000),
+    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000)
+        .column(&["compute_processes"]),
     row(Quantity::CorrectedErrors,   "corrected_errors",   Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkReplays,       "link_replays",       Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkRecoveries,    "link_recoveries",    Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkCrcErrors,     "link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::RowsPending,       "rows_pending",       Unit::Number,         (0, 1), 1),
     row(Quantity::RowsFailed,        "rows_failed",        Unit::Number,         (0, 1), 1),
-    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535).mapped(),
-    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT).mapped(),
-    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
-    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
-    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped(),
-    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
-    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
-    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE).mapped(),
+    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535).mapped()
+        .column(&["xid"]),
+    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT).mapped()
+        .column(&["clocks_event_reasons.active", "clocks_throttle_reasons.active"]),
     row(Quantity::GraphicsActivity,  "graphics_activity",  Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::NvlinkActivity,    "nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::PcieActivity,      "pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, FAN), FAN).mapped(),
-    row(Quantity::PowerCap,          "sw_power_cap",       Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::SyncBoost,         "sync_boost",         Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::SoftwareThermal,   "sw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::HardwareThermal,   "hw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::PowerBrake,        "hw_power_brake",     Unit::Ppm,            (0, WHOLE), WHOLE),
-    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9).mapped(),
-    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32).mapped(),
-    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32).mapped(),
-    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::NvlinkActivity,    "nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS)
+        .column(&["nvlink.activity"])
+        .mean("nvlink.activity"),
+    row(Quantity::PcieActivity,      "pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS)
+        .column(&["pcie.activity"])
+        .mean("pcie.activity"),
+    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .recorded(&["utilization.memory"])
+        .mean("memory.utilization"),
+    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, FAN), FAN).mapped()
+        .recorded(&["fan.speed"])
+        .max("fan.speed"),
+    row(Quantity::PowerCap,          "sw_power_cap",       Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap"]),
+    row(Quantity::SyncBoost,         "sync_boost",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sync_boost", "clocks_throttle_reasons.sync_boost"]),
+    row(Quantity::SoftwareThermal,   "sw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown"]),
+    row(Quantity::HardwareThermal,   "hw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown"]),
+    row(Quantity::PowerBrake,        "hw_power_brake",     Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown"]),
+    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["sm.activity"])
+        .alert("sm_activity", "phasemeter_gpu_sm_activity_ratio{hw_parent=\"\"}"),
+    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["tensor.activity"]),
+    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["dram.activity"])
+        .alert("dram_activity", "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}"),
+    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9).mapped()
+        .recorded(&["pcie.link.gen.current", "pcie.link.gen.gpucurrent"])
+        .max("pcie.link.generation"),
+    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32).mapped()
+        .recorded(&["pcie.link.width.current"])
+        .max("pcie.link.width"),
+    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32).mapped()
+        .recorded(&["pcie.link.width.max"])
+        .max("pcie.link.max_width"),
+    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .recorded(&["utilization.encoder"])
+        .mean("encoder.utilization"),
+    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .recorded(&["utilization.decoder"])
+        .mean("decoder.utilization"),
+    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         ERRORS, ERRORS.1)
+        .recorded(&["ecc.errors.uncorrected.volatile.total"])
+        .max("memory.errors"),
 ];
 
 /// A quantity without a row, or a row in another place, does not compile.
@@ -225,13 +293,50 @@ const fn row(
     (least, most): (i64, i64),
     tolerated: i64,
 ) -> Row {
-    Row { quantity, name, unit, least, most, tolerated, is_mapped: false }
+    Row {
+        quantity,
+        name,
+        unit,
+        least,
+        most,
+        tolerated,
+        is_mapped: false,
+        columns: &[],
+        is_recorded: false,
+        window: None,
+        alert: None,
+    }
 }
 
 impl Row {
     /// Mapping files can name it.
     const fn mapped(self) -> Self {
         Self { is_mapped: true, ..self }
+    }
+
+    /// Logs have it under these names.
+    const fn column(self, columns: &'static [&'static str]) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// Logs have it under these names, and `phasemeter record` writes the first.
+    const fn recorded(self, columns: &'static [&'static str]) -> Self {
+        Self { columns, is_recorded: true, ..self }
+    }
+
+    /// Windows have its mean under this name.
+    const fn mean(self, name: &'static str) -> Self {
+        Self { window: Some(InWindow::Mean(name)), ..self }
+    }
+
+    /// Windows have its maximum under this name.
+    const fn max(self, name: &'static str) -> Self {
+        Self { window: Some(InWindow::Max(name)), ..self }
+    }
+
+    /// Rules for alerts can be about it: of a size or a power, about its share of the limit.
+    const fn alert(self, name: &'static str, series: &'static str) -> Self {
+        Self { alert: Some(AlertNames { name, series }), ..self }
     }
 }
 
@@ -240,7 +345,7 @@ impl Quantity {
     pub const COUNT: usize = Self::MemoryErrors as usize + 1;
 
     /// The number of quantities that are kept with each reading.
-    pub const KEPT: usize = Self::COUNT - Self::SmActivity as usize;
+    pub const KEPT: usize = Self::COUNT - Self::GraphicsActivity as usize;
 
     /// The reasons for reduced clocks.
     pub const THROTTLING: [Self; 5] = [
@@ -270,13 +375,38 @@ impl Quantity {
     /// Its place among those that are kept with each reading; at least [`Self::KEPT`] if it is not.
     #[inline]
     pub(crate) const fn place(self) -> usize {
-        (self as usize).wrapping_sub(Self::SmActivity as usize)
+        (self as usize).wrapping_sub(Self::GraphicsActivity as usize)
     }
 
     /// Whether a metric can be mapped to it.
     #[must_use]
     pub const fn is_mapped(self) -> bool {
         self.row().is_mapped
+    }
+
+    /// The quantity with a column of this name, in any case.
+    #[must_use]
+    pub fn of_column(name: &[u8]) -> Option<Self> {
+        let is_named = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+        Self::all().find(|quantity| quantity.row().columns.iter().any(|known| is_named(&known)))
+    }
+
+    /// The kept quantities that `phasemeter record` writes, each with the name of its column, in order.
+    pub fn recorded() -> impl Iterator<Item = (Self, &'static str)> {
+        let columns = TABLE.iter().filter(|row| row.is_recorded);
+        columns.filter_map(|row| Some((row.quantity, *row.columns.first()?)))
+    }
+
+    /// What windows have of it beside their fields.
+    #[must_use]
+    pub const fn in_window(self) -> Option<InWindow> {
+        self.row().window
+    }
+
+    /// The names by which rules for alerts are about it; `None` if they cannot be.
+    #[must_use]
+    pub const fn alert(self) -> Option<AlertNames> {
+        self.row().alert
     }
 
     /// The name in mapping files.

@@ -11,9 +11,10 @@
 use std::sync::Arc;
 
 use phasemeter_meter::alert::{
-    AlertChange, AlertEvaluator, Condition, MAX_ALERTS, Metric, Rule, RuleError, Values,
+    AlertChange, AlertEvaluator, Condition, MAX_ALERTS, Metric, Rule, RuleError,
 };
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts, Nanos, Timestamp, Utilization};
@@ -29,7 +30,23 @@ fn minutes(minutes: u64) -> Nanos {
     Nanos::from_secs(60 * minutes)
 }
 
-fn rule(metric: Metric, condition: Condition, window: u64, hold: u64) -> Rule {
+/// What rules can be about.
+const METRICS: [Quantity; 6] = [
+    Quantity::Utilization,
+    Quantity::MemoryUsed,
+    Quantity::Power,
+    Quantity::Temperature,
+    Quantity::SmActivity,
+    Quantity::DramActivity,
+];
+
+/// The place of a metric among them.
+fn place(metric: Metric) -> usize {
+    METRICS.iter().position(|quantity| *quantity == metric.quantity()).unwrap()
+}
+
+fn rule(quantity: Quantity, condition: Condition, window: u64, hold: u64) -> Rule {
+    let metric = Metric::of(quantity).unwrap();
     let id = format!("{}-{window}-{hold}", metric.name());
     Rule::new(id, metric, condition, minutes(window), minutes(hold)).unwrap()
 }
@@ -38,7 +55,7 @@ fn rule(metric: Metric, condition: Condition, window: u64, hold: u64) -> Rule {
 type Change = (usize, u64, u64, bool, f64);
 
 /// A time range: from, to, and a value for each metric.
-type Range = (u64, u64, [Option<u32>; Metric::COUNT]);
+type Range = (u64, u64, [Option<u32>; METRICS.len()]);
 
 /// All changes by the definition: for each minute, everything in the window is added up again.
 fn naive(rules: &[Rule], ranges: &[Range]) -> Vec<Change> {
@@ -52,7 +69,7 @@ fn naive(rules: &[Rule], ranges: &[Range]) -> Vec<Change> {
             let (mut time, mut weighted) = (0_u64, 0_u128);
             for (from, to, values) in ranges {
                 let covered = (*to).min(at).saturating_sub((*from).max(at.saturating_sub(window)));
-                if let Some(value) = values[rule.metric() as usize] {
+                if let Some(value) = values[place(rule.metric())] {
                     time += covered;
                     weighted += u128::from(value) * u128::from(covered);
                 }
@@ -90,9 +107,8 @@ fn evaluated(rules: &[Rule], ranges: &[Range]) -> (Vec<Change>, AlertEvaluator) 
     evaluator.begin(millis(ranges[0].0));
     let mut changes = Vec::new();
     for (from, to, values) in ranges {
-        let all = Metric::ALL.into_iter().zip(values);
-        let values = all.fold(Values::default(), |all, (metric, value)| all.with(metric, *value));
-        evaluator.post(millis(*from), millis(*to), values, &mut |change| {
+        let value = |metric| values[place(metric)];
+        evaluator.post(millis(*from), millis(*to), value, &mut |change| {
             let AlertChange { rule, at, since, opened, mean } = *change;
             let index = rules.iter().position(|it| it == rule).unwrap();
             let millis = |at: Timestamp| at.as_nanos() / 1_000_000;
@@ -107,17 +123,13 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
         (0..1_000_000_u32).prop_map(Condition::Below),
         (0..1_000_000_u32).prop_map(Condition::Above),
     ];
-    let metric = prop::sample::select(&Metric::ALL[..3]);
+    let metric = prop::sample::select(&METRICS[..3]);
     let window = prop_oneof![1..5_u64, 1..60_u64];
-    let rule = (metric, condition, window, 0..5_u64);
-    prop::collection::vec(rule.prop_map(|(m, c, window, hold)| rule_of(m, c, window, hold)), 1..5)
+    let parts = (metric, condition, window, 0..5_u64);
+    prop::collection::vec(parts.prop_map(|(m, c, window, hold)| rule(m, c, window, hold)), 1..5)
         .prop_filter("rules differ", |rules| {
             rules.iter().enumerate().all(|(at, rule)| !rules[..at].contains(rule))
         })
-}
-
-fn rule_of(metric: Metric, condition: Condition, window: u64, hold: u64) -> Rule {
-    rule(metric, condition, window, hold)
 }
 
 fn ranges() -> impl Strategy<Value = Vec<Range>> {
@@ -135,7 +147,7 @@ fn ranges() -> impl Strategy<Value = Vec<Range>> {
             let from = at;
             at += length;
             let values = if is_gap && length > MINUTE {
-                [None; Metric::COUNT]
+                [None; METRICS.len()]
             } else {
                 [a, b, c, None, None, None]
             };
@@ -191,7 +203,7 @@ proptest! {
         }).collect();
         let mut swapped = readings.clone();
         swapped.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
-        let rules = [rule(Metric::Utilization, Condition::Below(500_000), 2, 1)];
+        let rules = [rule(Quantity::Utilization, Condition::Below(500_000), 2, 1)];
         prop_assert_eq!(metered(&rules, &readings), metered(&rules, &swapped));
     }
 }
@@ -237,7 +249,7 @@ fn changes(rule: Rule, readings: &[Reading]) -> Vec<(u64, bool)> {
 
 #[test]
 fn power_at_98_percent_of_its_limit_opens_and_at_90_does_not() {
-    let above = || rule(Metric::Power, Condition::Above(900_000), 1, 0);
+    let above = || rule(Quantity::Power, Condition::Above(900_000), 1, 0);
     let at = |watts: u32| {
         each_minute(5, |_, reading| Reading { power: Milliwatts::new(watts * 1_000), ..reading })
     };
@@ -248,7 +260,7 @@ fn power_at_98_percent_of_its_limit_opens_and_at_90_does_not() {
 
 #[test]
 fn mean_over_an_hour_opens_once_half_of_it_is_observed_and_closes_above() {
-    let below = || rule(Metric::Utilization, Condition::Below(500_000), 60, 0);
+    let below = || rule(Quantity::Utilization, Condition::Below(500_000), 60, 0);
     let busy = |percent: u32, reading: Reading| Reading {
         utilization: Ok(Utilization::from_percent(percent).unwrap()),
         ..reading
@@ -262,7 +274,7 @@ fn mean_over_an_hour_opens_once_half_of_it_is_observed_and_closes_above() {
 
 #[test]
 fn unobserved_time_neither_opens_nor_closes_and_pauses_the_timer() {
-    let hot = || rule(Metric::Temperature, Condition::Above(83_000_000), 2, 5);
+    let hot = || rule(Quantity::Temperature, Condition::Above(83_000_000), 2, 5);
     // Hot from the start, without temperature in minutes 3 to 9, and cool from minute 20 on.
     let readings = each_minute(30, |minute, reading| Reading {
         temperature: (!(3..10).contains(&minute)).then_some(Celsius(if minute < 20 {
@@ -286,7 +298,7 @@ fn unobserved_time_neither_opens_nor_closes_and_pauses_the_timer() {
 
 #[test]
 fn memory_is_a_share_of_the_memory_and_needs_no_utilization() {
-    let above = rule(Metric::Memory, Condition::Above(850_000), 1, 2);
+    let above = rule(Quantity::MemoryUsed, Condition::Above(850_000), 1, 2);
     let readings = each_minute(10, |minute, reading| Reading {
         memory_used: Bytes::from_mebibytes(if minute < 6 { 851 } else { 850 }),
         ..reading
@@ -297,14 +309,14 @@ fn memory_is_a_share_of_the_memory_and_needs_no_utilization() {
 /// A gap of 200 years takes no longer than one of a day.
 #[test]
 fn long_gap_costs_no_time() {
-    let rules = [rule(Metric::Utilization, Condition::Below(500_000), 24 * 60, 0)];
-    let mut values = [None; Metric::COUNT];
+    let rules = [rule(Quantity::Utilization, Condition::Below(500_000), 24 * 60, 0)];
+    let mut values = [None; METRICS.len()];
     values[0] = Some(100_000);
     let (start, day) = (1_785_110_400_000, 24 * 60 * MINUTE);
     let later = 200 * 365 * day;
     let ranges = [
         (start, start + day, values),
-        (start + day, start + later, [None; Metric::COUNT]),
+        (start + day, start + later, [None; METRICS.len()]),
         (start + later, start + later + day, values),
     ];
     let (changes, evaluator) = evaluated(&rules, &ranges);
@@ -315,11 +327,11 @@ fn long_gap_costs_no_time() {
 
 #[test]
 fn number_of_kept_alerts_is_limited_and_all_are_counted() {
-    let rules = [rule(Metric::Utilization, Condition::Below(500_000), 1, 0)];
+    let rules = [rule(Quantity::Utilization, Condition::Below(500_000), 1, 0)];
     let start = 1_785_110_400_000;
     let ranges: Vec<Range> = (0..1_000)
         .map(|minute| {
-            let mut values = [None; Metric::COUNT];
+            let mut values = [None; METRICS.len()];
             values[0] = Some(if minute % 2 == 0 { 0 } else { 1_000_000 });
             (start + minute * MINUTE, start + (minute + 1) * MINUTE, values)
         })
@@ -334,7 +346,8 @@ fn number_of_kept_alerts_is_limited_and_all_are_counted() {
 fn times_of_rules_are_whole_minutes_within_limits() {
     let rule = |window: u64, hold: u64| {
         let times = (Nanos::from_secs(window), Nanos::from_secs(hold));
-        let rule = Rule::new("x".to_owned(), Metric::Memory, Condition::Above(1), times.0, times.1);
+        let metric = Metric::of(Quantity::MemoryUsed).unwrap();
+        let rule = Rule::new("x".to_owned(), metric, Condition::Above(1), times.0, times.1);
         rule.map(|_| ())
     };
     assert_eq!(rule(60, 0), Ok(()));
@@ -349,12 +362,11 @@ fn times_of_rules_are_whole_minutes_within_limits() {
 
 #[test]
 fn last_instants_end_the_evaluation() {
-    let rules: Arc<[Rule]> = [rule(Metric::Utilization, Condition::Below(1), 1, 0)].into();
+    let rules: Arc<[Rule]> = [rule(Quantity::Utilization, Condition::Below(1), 1, 0)].into();
     let mut evaluator = AlertEvaluator::new(rules);
     let start = Timestamp::LAST.saturating_sub(minutes(2));
     evaluator.begin(start);
-    let values = Values::default().with(Metric::Utilization, Some(0));
-    evaluator.post(start, Timestamp::LAST, values, &mut |_| {});
-    evaluator.post(Timestamp::LAST, Timestamp::LAST, values, &mut |_| {});
+    evaluator.post(start, Timestamp::LAST, |_| Some(0), &mut |_| {});
+    evaluator.post(Timestamp::LAST, Timestamp::LAST, |_| Some(0), &mut |_| {});
     assert!(evaluator.log().counts()[0].is_open);
 }

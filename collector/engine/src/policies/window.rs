@@ -8,7 +8,7 @@ use phasemeter_meter::device_totals::Totals;
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
-use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::quantity::{InWindow, Quantity};
 use phasemeter_meter::reading::{Basis, GpuIdentity, HOLDERS, MissingReason, NEVER_TOUCHED_BY};
 use phasemeter_meter::units::{Bytes, Nanos, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
@@ -25,26 +25,6 @@ const ENERGY: &str = "energy.joules";
 /// The bounds of phases as configured, 0–1: idle below the first, productive from the second, compute-bound
 /// from the third.
 const THRESHOLDS: [&str; 3] = ["threshold.idle", "threshold.productive", "threshold.compute_bound"];
-
-/// Means of device columns without a field of their own: shares are 0–1, and of the time in which the GPU
-/// or its video engine worked.
-const MEANS: [(&str, Quantity); 5] = [
-    ("memory.utilization", Quantity::MemoryUtilization),
-    ("encoder.utilization", Quantity::Encoder),
-    ("decoder.utilization", Quantity::Decoder),
-    ("nvlink.activity", Quantity::NvlinkActivity),
-    ("pcie.activity", Quantity::PcieActivity),
-];
-
-/// Maxima of device columns: the speed of the fan, 0–1, the PCIe link at its best, and uncorrected memory
-/// errors since the driver was loaded.
-const MAXIMA: [(&str, Quantity); 5] = [
-    ("fan.speed", Quantity::FanSpeed),
-    ("pcie.link.generation", Quantity::PcieGeneration),
-    ("pcie.link.width", Quantity::PcieWidth),
-    ("pcie.link.max_width", Quantity::PcieMaxWidth),
-    ("memory.errors", Quantity::MemoryErrors),
-];
 
 /// Mean and maximum of the memory clock while the GPU worked, in MHz.
 const MEMORY_CLOCK: &str = "memory.clock";
@@ -274,8 +254,10 @@ impl WindowGpu<'_> {
     fn metrics(self, recent: &WindowTotals, totals: &Totals) -> BTreeMap<String, f64> {
         let energy = recent.energy.joules().map(|joules| (ENERGY, joules));
         let device = &recent.sensors.device;
-        let means = MEANS.iter().filter_map(|(name, of)| Some((*name, device.mean(*of)?)));
-        let maxima = MAXIMA.iter().filter_map(|(name, of)| Some((*name, device.max(*of)?)));
+        let kept = Quantity::kept().filter_map(|quantity| match quantity.in_window()? {
+            InWindow::Mean(name) => Some((name, device.mean(quantity)?)),
+            InWindow::Max(name) => Some((name, device.max(quantity)?)),
+        });
         let clock = recent.sensors.memory_clock;
         let clocks = [(MEMORY_CLOCK, clock.mean()), (MAX_MEMORY_CLOCK, clock.max())];
         let clocks = clocks.into_iter().filter_map(|(name, of)| Some((name, of?)));
@@ -298,7 +280,7 @@ impl WindowGpu<'_> {
             interval.map(|interval| READINGS_PER_CYCLE * interval.max(period.unwrap_or(0.0)));
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
-        let all = energy.into_iter().chain(means).chain(maxima).chain(clocks).chain(traffic);
+        let all = energy.into_iter().chain(kept).chain(clocks).chain(traffic);
         let untouched = (!self.identity.holders.is_empty())
             .then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
         let all = all.chain(silence).chain(sampling).chain(untouched);

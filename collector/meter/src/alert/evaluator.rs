@@ -11,25 +11,8 @@ use super::log::{Alert, AlertLog};
 use super::rule::{AlertChange, Condition, MINUTE, Metric, Rule};
 use crate::units::{Nanos, Timestamp};
 
-/// Largest value: the sum over a minute fits 64 bits.
+/// Largest value, 250 °C or 25,000%: the sum over a minute fits 64 bits.
 const MAX_VALUE: u32 = 250_000_000;
-
-/// The values of a time range, by metric, in the metric's unit; `None` if missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Values([Option<u32>; Metric::COUNT]);
-
-impl Values {
-    /// Sets the value of a metric, at most 250 °C or 25,000%.
-    #[must_use]
-    pub fn with(mut self, metric: Metric, value: Option<u32>) -> Self {
-        self.0[metric as usize] = value.map(|value| value.min(MAX_VALUE));
-        self
-    }
-
-    fn is_empty(self) -> bool {
-        self.0.iter().all(Option::is_none)
-    }
-}
 
 /// Observed time, and Σ value × time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,8 +22,11 @@ struct Minute {
 }
 
 /// The minutes of one metric, over the longest window of a rule about it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct History {
+    metric: Metric,
+    /// In the time range that is posted, in the metric's unit; `None` if missing.
+    value: Option<u32>,
     open: Minute,
     /// The last is the latest.
     closed: VecDeque<Minute>,
@@ -62,7 +48,8 @@ struct State {
 pub struct AlertEvaluator {
     rules: Arc<[Rule]>,
     states: Vec<State>,
-    histories: [Option<History>; Metric::COUNT],
+    /// One per metric of the rules.
+    histories: Vec<History>,
     /// The end of the minute in progress.
     minute_end: Timestamp,
     log: AlertLog,
@@ -72,10 +59,18 @@ impl AlertEvaluator {
     /// An evaluator of these rules, without values.
     #[must_use]
     pub fn new(rules: Arc<[Rule]>) -> Self {
-        let mut histories: [Option<History>; Metric::COUNT] = Default::default();
+        let mut histories: Vec<History> = Vec::new();
         for rule in rules.iter() {
-            let history = histories[rule.metric() as usize].get_or_insert_default();
-            history.keep = history.keep.max(rule.minutes());
+            match histories.iter_mut().find(|history| history.metric == rule.metric()) {
+                Some(history) => history.keep = history.keep.max(rule.minutes()),
+                None => histories.push(History {
+                    metric: rule.metric(),
+                    value: None,
+                    open: Minute::default(),
+                    closed: VecDeque::new(),
+                    keep: rule.minutes(),
+                }),
+            }
         }
         Self {
             states: vec![State::default(); rules.len()],
@@ -104,34 +99,37 @@ impl AlertEvaluator {
     }
 
     /// Posts the values from `from` to `to`, which follow those before without a gap, and evaluates
-    /// the rules at the end of each minute in between.
+    /// the rules at the end of each minute in between. `value` is that of a metric, in its unit; `None` if missing.
     pub fn post(
         &mut self,
         mut from: Timestamp,
         to: Timestamp,
-        values: Values,
+        value: impl Fn(Metric) -> Option<u32>,
         emit: &mut dyn FnMut(&AlertChange<'_>),
     ) {
+        for history in &mut self.histories {
+            history.value = value(history.metric).map(|value| value.min(MAX_VALUE));
+        }
         let mut equal_minutes = 0;
         // The last minute that a timestamp can have never ends.
         while self.minute_end <= to && from < to {
             let time = self.minute_end.since(from);
-            self.add(values, time);
+            self.add(time);
             from = self.minute_end;
             self.close_minute(emit);
             self.minute_end = from + MINUTE;
             equal_minutes += u64::from(time == MINUTE);
-            if equal_minutes > self.settled_after(values) {
+            if equal_minutes > self.settled_after() {
                 from = self.repeat_minute(to);
             }
         }
-        self.add(values, to.since(from.min(to)));
+        self.add(to.since(from.min(to)));
     }
 
     #[inline]
-    fn add(&mut self, values: Values, time: Nanos) {
-        for (history, value) in self.histories.iter_mut().zip(values.0) {
-            if let (Some(history), Some(value)) = (history, value) {
+    fn add(&mut self, time: Nanos) {
+        for history in &mut self.histories {
+            if let Some(value) = history.value {
                 history.open.observed += time.0;
                 history.open.weighted += u64::from(value) * time.0;
             }
@@ -140,8 +138,9 @@ impl AlertEvaluator {
 
     /// The number of minutes with equal values after which a further one changes nothing: all windows
     /// are full of them, and alerts for which they hold are open.
-    fn settled_after(&self, values: Values) -> u64 {
-        let hold = |rule: &Rule| if values.is_empty() { 0 } else { rule.hold().0 / MINUTE.0 };
+    fn settled_after(&self) -> u64 {
+        let is_missing = self.histories.iter().all(|history| history.value.is_none());
+        let hold = |rule: &Rule| if is_missing { 0 } else { rule.hold().0 / MINUTE.0 };
         let settled_after = |rule: &Rule| rule.minutes() as u64 + hold(rule);
         self.rules.iter().map(settled_after).max().unwrap_or(0)
     }
@@ -162,14 +161,14 @@ impl AlertEvaluator {
 
     fn close_minute(&mut self, emit: &mut dyn FnMut(&AlertChange<'_>)) {
         let at = self.minute_end;
-        for history in self.histories.iter_mut().flatten() {
+        for history in &mut self.histories {
             if history.closed.len() > history.keep {
                 history.closed.pop_front();
             }
             history.closed.push_back(std::mem::take(&mut history.open));
         }
         for (index, (rule, state)) in self.rules.iter().zip(&mut self.states).enumerate() {
-            if let Some(history) = &self.histories[rule.metric() as usize] {
+            if let Some(history) = self.histories.iter().find(|it| it.metric == rule.metric()) {
                 state.shift(history, rule.minutes());
             }
             if !state.can_evaluate(rule) {

@@ -26,7 +26,7 @@ impl Metric {
 
     /// A value with its unit: `12.5%`, `83 °C`.
     #[must_use]
-    pub fn quantity(self, value: f64) -> String {
+    pub fn with_unit(self, value: f64) -> String {
         let text = format!("{:.1}", self.scaled(value));
         let unit = if self.is_share() { "%" } else { " °C" };
         format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
@@ -40,7 +40,7 @@ impl fmt::Display for Rule {
             Condition::Below(_) => "below",
             Condition::Above(_) => "above",
         };
-        let threshold = self.metric().quantity(f64::from(self.condition().threshold()));
+        let threshold = self.metric().with_unit(f64::from(self.condition().threshold()));
         let metric = self.metric().name().replace('_', " ");
         write!(f, "mean {metric} {side} {threshold} over {}", short_time(self.window()))?;
         match self.hold() {
@@ -53,13 +53,18 @@ impl fmt::Display for Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::Quantity;
+
+    fn metric(quantity: Quantity) -> Metric {
+        Metric::of(quantity).unwrap()
+    }
 
     #[test]
     fn times_and_quantities_are_short() {
         let times = [0, 60, 5_400, 3_600, 86_400].map(Nanos::from_secs);
         assert_eq!(times.map(short_time), ["0m", "1m", "90m", "1h", "1d"]);
-        assert_eq!(Metric::Power.quantity(987_500.0), "98.8%");
-        assert_eq!(Metric::Memory.quantity(850_000.0), "85%");
-        assert_eq!(Metric::Temperature.quantity(83_000_000.0), "83 °C");
+        assert_eq!(metric(Quantity::Power).with_unit(987_500.0), "98.8%");
+        assert_eq!(metric(Quantity::MemoryUsed).with_unit(850_000.0), "85%");
+        assert_eq!(metric(Quantity::Temperature).with_unit(83_000_000.0), "83 °C");
     }
 }

@@ -1,5 +1,6 @@
 //! A rule, and the change of an alert.
 
+use crate::quantity::{AlertNames, Quantity, Unit};
 use crate::units::{Nanos, Timestamp};
 
 /// One minute.
@@ -11,54 +12,48 @@ pub const MAX_WINDOW: Nanos = Nanos::from_secs(24 * 3_600);
 /// Longest time for which a condition must hold.
 pub const MAX_HOLD: Nanos = Nanos::from_secs(7 * 24 * 3_600);
 
-/// What a rule is about. Shares are in millionths, temperatures in millionths of a degree Celsius.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
-    /// Utilization on the basis of the bill.
-    Utilization,
-    /// Memory in use, as a share of the memory.
-    Memory,
-    /// Power, as a share of its limit.
-    Power,
-    /// Die temperature.
-    Temperature,
-    /// Multiprocessors with at least one warp.
-    SmActivity,
-    /// Bandwidth of the memory.
-    DramActivity,
+/// What a rule is about: a quantity that has names for it. Shares are in millionths, temperatures in millionths of a
+/// degree Celsius; memory is a share of its size, power one of its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    quantity: Quantity,
+    names: AlertNames,
 }
 
 impl Metric {
-    /// All metrics.
-    pub const ALL: [Self; 6] = [
-        Self::Utilization,
-        Self::Memory,
-        Self::Power,
-        Self::Temperature,
-        Self::SmActivity,
-        Self::DramActivity,
-    ];
+    /// The metric of a quantity; `None` if rules cannot be about it.
+    #[must_use]
+    pub fn of(quantity: Quantity) -> Option<Self> {
+        quantity.alert().map(|names| Self { quantity, names })
+    }
 
-    /// Number of metrics.
-    pub const COUNT: usize = Self::ALL.len();
+    /// All metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Quantity::all().filter_map(Self::of)
+    }
+
+    /// What is measured.
+    #[must_use]
+    pub const fn quantity(self) -> Quantity {
+        self.quantity
+    }
 
     /// The name in files, reports and telemetry.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Utilization => "utilization",
-            Self::Memory => "memory",
-            Self::Power => "power",
-            Self::Temperature => "temperature",
-            Self::SmActivity => "sm_activity",
-            Self::DramActivity => "dram_activity",
-        }
+        self.names.name
+    }
+
+    /// The series, as Prometheus names it.
+    #[must_use]
+    pub const fn series(self) -> &'static str {
+        self.names.series
     }
 
     /// Whether it is a share, and not a temperature.
     #[must_use]
     pub const fn is_share(self) -> bool {
-        !matches!(self, Self::Temperature)
+        !matches!(self.quantity.unit(), Unit::Celsius)
     }
 }
 

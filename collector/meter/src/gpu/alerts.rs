@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{GpuMeter, Observer};
-use crate::alert::{AlertEvaluator, Metric, Rule, Values};
+use crate::alert::{AlertEvaluator, Metric, Rule};
 use crate::quantity::Quantity;
 use crate::reading::Reading;
 use crate::units::{Bytes, Milliwatts, PPM, Timestamp, Utilization};
@@ -30,29 +30,33 @@ impl GpuMeter {
         reading: Option<&Reading>,
         observer: &mut impl Observer,
     ) {
+        let (memory_total, power_limit) = (self.memory_total, self.power_limit);
         if let Some(alerts) = &mut self.alerts {
-            let values = reading.map_or_else(Values::default, |reading| {
-                values(reading, self.memory_total, self.power_limit)
-            });
-            let values = values.with(Metric::Utilization, utilization.map(Utilization::ppm));
-            alerts.post(from, to, values, &mut |change| observer.alert(change));
+            let value = |metric: Metric| match metric.quantity() {
+                Quantity::Utilization => utilization.map(Utilization::ppm),
+                quantity => value(quantity, reading?, memory_total, power_limit),
+            };
+            alerts.post(from, to, value, &mut |change| observer.alert(change));
         }
     }
 }
 
-fn values(reading: &Reading, memory: Option<Bytes>, power: Option<Milliwatts>) -> Values {
-    let memory = reading.memory_used.zip(memory);
-    let memory = memory.and_then(|(used, total)| ppm(used.get(), total.get()));
-    let power = reading.power.zip(power);
-    let power = power.and_then(|(draw, limit)| ppm(draw.get().into(), limit.get().into()));
-    let celsius = reading.temperature.map(|it| u32::try_from(it.0).unwrap_or_default());
-    let share = |quantity| reading.device.share(quantity).map(Utilization::ppm);
-    Values::default()
-        .with(Metric::Memory, memory)
-        .with(Metric::Power, power)
-        .with(Metric::Temperature, celsius.map(|celsius| celsius.saturating_mul(PPM)))
-        .with(Metric::SmActivity, share(Quantity::SmActivity))
-        .with(Metric::DramActivity, share(Quantity::DramActivity))
+/// The value of a quantity in a reading, in the unit of its metric.
+fn value(
+    quantity: Quantity,
+    reading: &Reading,
+    memory: Option<Bytes>,
+    power: Option<Milliwatts>,
+) -> Option<u32> {
+    match quantity {
+        Quantity::MemoryUsed => ppm(reading.memory_used?.get(), memory?.get()),
+        Quantity::Power => ppm(reading.power?.get().into(), power?.get().into()),
+        Quantity::Temperature => {
+            let celsius = u32::try_from(reading.temperature?.0).unwrap_or_default();
+            Some(celsius.saturating_mul(PPM))
+        }
+        kept => reading.device.share(kept).map(Utilization::ppm),
+    }
 }
 
 /// A share in millionths, rounded down.

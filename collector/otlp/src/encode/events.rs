@@ -166,7 +166,7 @@ impl Event {
         Self {
             name,
             severity,
-            body: format!("{}: {rule}, now {}", rule.id(), metric.quantity(mean)),
+            body: format!("{}: {rule}, now {}", rule.id(), metric.with_unit(mean)),
             attributes: vec![
                 gpu,
                 text(attribute::ALERT_RULE, rule.id()),

@@ -51,7 +51,7 @@ fn opened(gpus: &[Gpu], alert: &OpenedAlert) -> Vec<String> {
         Some(closed) => format::range(alert.opened, closed),
         None => format!("since {}, open at the end", format::instant(alert.opened)),
     };
-    let extreme = alert.metric.quantity(unscaled(alert));
+    let extreme = alert.metric.with_unit(unscaled(alert));
     vec![format!("{} on {gpu}", alert.rule), time, format!("mean {extreme}")]
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Parsed once per header, so that rows are decoded by a plain list of columns.
 
-use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::energy_source::PowerBasis;
+use phasemeter_meter::quantity::{Quantity, Unit};
 
 use super::error::{HeaderError, printable};
 
@@ -18,36 +19,25 @@ pub(super) enum Column {
     /// The host of the GPU, in which bus ID and index are unique.
     Host,
     Name,
-    Utilization,
-    MemoryUsed,
-    MemoryTotal,
-    PowerDraw,
-    PowerAverage,
-    PowerInstant,
+    /// Power draw, from this source.
+    Power(PowerBasis),
     EnforcedPowerLimit,
     PowerLimit,
-    Energy,
-    Temperature,
-    SmClock,
-    MemoryClock,
-    Processes,
     /// Whether MIG is enabled.
     MigMode,
     /// Profiles of MIG instances.
     MigProfiles,
     /// UUIDs of GPUs that NVLink connects.
     NvLinkPeers,
-    Device(Quantity),
+    /// A value of the GPU.
+    Value(Quantity),
     /// A share as DCGM writes it: 0–1.
     Ratio(Quantity),
-    /// All reasons for reduced clocks, as a hexadecimal bit mask.
-    EventReasons,
     /// Clocks that the hardware reduced because of heat or the power supply.
     HardwareSlowdown,
     /// Traffic so far.
     PcieTraffic,
     NvLinkTraffic,
-    Xid,
 }
 
 /// How the GPUs of a log are identified, most reliable first.
@@ -63,8 +53,8 @@ pub enum GpuIdentification {
     RowOrder,
 }
 
-/// Accepted column names.
-const COLUMN_NAMES: [(&str, Column); 64] = [
+/// Accepted column names, beside those of quantities.
+const COLUMN_NAMES: [(&str, Column); 26] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -76,59 +66,20 @@ const COLUMN_NAMES: [(&str, Column); 64] = [
     ("node", Column::Host),
     ("name", Column::Name),
     ("gpu_name", Column::Name),
-    ("utilization.gpu", Column::Utilization),
-    ("memory.used", Column::MemoryUsed),
-    ("memory.total", Column::MemoryTotal),
-    ("power.draw", Column::PowerDraw),
-    ("power.draw.average", Column::PowerAverage),
-    ("power.draw.instant", Column::PowerInstant),
+    ("power.draw", Column::Power(PowerBasis::Draw)),
+    ("power.draw.average", Column::Power(PowerBasis::Average)),
+    ("power.draw.instant", Column::Power(PowerBasis::Instant)),
     ("enforced.power.limit", Column::EnforcedPowerLimit),
     ("power.limit", Column::PowerLimit),
     ("mig.mode.current", Column::MigMode),
     // Columns that only `phasemeter record` writes.
-    ("total_energy_consumption", Column::Energy),
-    ("compute_processes", Column::Processes),
     ("mig.profiles", Column::MigProfiles),
     ("nvlink.peers", Column::NvLinkPeers),
     ("pcie.traffic", Column::PcieTraffic),
     ("nvlink.traffic", Column::NvLinkTraffic),
-    ("xid", Column::Xid),
-    ("temperature.gpu", Column::Temperature),
-    ("clocks.sm", Column::SmClock),
-    ("clocks.current.sm", Column::SmClock),
-    ("clocks.mem", Column::MemoryClock),
-    ("clocks.current.memory", Column::MemoryClock),
-    ("clocks.current.mem", Column::MemoryClock),
-    ("utilization.memory", Column::Device(Quantity::MemoryUtilization)),
-    ("utilization.encoder", Column::Device(Quantity::Encoder)),
-    ("utilization.decoder", Column::Device(Quantity::Decoder)),
-    ("fan.speed", Column::Device(Quantity::FanSpeed)),
-    ("pcie.link.gen.current", Column::Device(Quantity::PcieGeneration)),
-    ("pcie.link.gen.gpucurrent", Column::Device(Quantity::PcieGeneration)),
-    ("pcie.link.width.current", Column::Device(Quantity::PcieWidth)),
-    ("pcie.link.width.max", Column::Device(Quantity::PcieMaxWidth)),
-    ("ecc.errors.uncorrected.volatile.total", Column::Device(Quantity::MemoryErrors)),
-    ("clocks_event_reasons.sw_power_cap", Column::Device(Quantity::PowerCap)),
-    ("clocks_event_reasons.sync_boost", Column::Device(Quantity::SyncBoost)),
-    ("clocks_event_reasons.sw_thermal_slowdown", Column::Device(Quantity::SoftwareThermal)),
-    ("clocks_event_reasons.hw_thermal_slowdown", Column::Device(Quantity::HardwareThermal)),
-    ("clocks_event_reasons.hw_power_brake_slowdown", Column::Device(Quantity::PowerBrake)),
     ("clocks_event_reasons.hw_slowdown", Column::HardwareSlowdown),
-    ("clocks_event_reasons.active", Column::EventReasons),
-    // As older drivers name them.
-    ("clocks_throttle_reasons.active", Column::EventReasons),
-    ("clocks_throttle_reasons.sw_power_cap", Column::Device(Quantity::PowerCap)),
-    ("clocks_throttle_reasons.sync_boost", Column::Device(Quantity::SyncBoost)),
-    ("clocks_throttle_reasons.sw_thermal_slowdown", Column::Device(Quantity::SoftwareThermal)),
-    ("clocks_throttle_reasons.hw_thermal_slowdown", Column::Device(Quantity::HardwareThermal)),
-    ("clocks_throttle_reasons.hw_power_brake_slowdown", Column::Device(Quantity::PowerBrake)),
     ("clocks_throttle_reasons.hw_slowdown", Column::HardwareSlowdown),
-    // Profiling metrics, of which `phasemeter record` writes the first three, and as DCGM names them.
-    ("sm.activity", Column::Device(Quantity::SmActivity)),
-    ("tensor.activity", Column::Device(Quantity::TensorActivity)),
-    ("dram.activity", Column::Device(Quantity::DramActivity)),
-    ("nvlink.activity", Column::Device(Quantity::NvlinkActivity)),
-    ("pcie.activity", Column::Device(Quantity::PcieActivity)),
+    // As DCGM names them.
     ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(Quantity::SmActivity)),
     ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(Quantity::TensorActivity)),
     ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(Quantity::DramActivity)),
@@ -172,8 +123,9 @@ impl Columns {
     /// Reads the sum of heat and power brake as heat, the more frequent one, if neither is recorded: older
     /// drivers have the sum only.
     fn with_hardware_slowdown(mut self) -> Self {
-        let heat = Column::Device(Quantity::HardwareThermal);
-        let parts = [heat, Column::Device(Quantity::PowerBrake), Column::EventReasons];
+        let heat = Column::Value(Quantity::HardwareThermal);
+        let parts =
+            [heat, Column::Value(Quantity::PowerBrake), Column::Value(Quantity::EventReasons)];
         let is_known = parts.iter().any(|part| self.columns.contains(part));
         let sum = self.columns.iter_mut().filter(|column| **column == Column::HardwareSlowdown);
         sum.for_each(|column| *column = if is_known { Column::Unknown } else { heat });
@@ -212,29 +164,24 @@ impl Column {
     /// The unit of its numbers, which may follow each number, be in the header, or be missing.
     pub(super) const fn unit(self) -> &'static str {
         match self {
-            Self::Utilization => "%",
-            Self::Device(column) if column.is_share() => "%",
-            Self::MemoryUsed | Self::MemoryTotal => "MiB",
+            Self::Value(quantity) => match quantity.unit() {
+                Unit::Ppm => "%",
+                Unit::Bytes => "MiB",
+                Unit::Milliwatts => "W",
+                Unit::Millijoules => "mJ",
+                Unit::Celsius => "C",
+                Unit::Megahertz => "MHz",
+                Unit::BytesPerSecond | Unit::Number => "",
+            },
             Self::PcieTraffic | Self::NvLinkTraffic => "MiB",
-            Self::PowerDraw | Self::PowerAverage | Self::PowerInstant => "W",
-            Self::EnforcedPowerLimit | Self::PowerLimit => "W",
-            Self::Energy => "mJ",
-            Self::Temperature => "C",
-            Self::SmClock | Self::MemoryClock => "MHz",
+            Self::Power(_) | Self::EnforcedPowerLimit | Self::PowerLimit => "W",
             _ => "",
         }
     }
 
     /// Whether a log with only this column beside the timestamp can be metered.
     const fn is_metered(&self) -> bool {
-        matches!(
-            self,
-            Self::Utilization
-                | Self::MemoryUsed
-                | Self::PowerDraw
-                | Self::PowerAverage
-                | Self::PowerInstant
-        )
+        matches!(self, Self::Value(Quantity::Utilization | Quantity::MemoryUsed) | Self::Power(_))
     }
 }
 
@@ -248,8 +195,10 @@ fn column(cell: &[u8]) -> Column {
         None => (cell, &b""[..]),
     };
     let known = COLUMN_NAMES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
+    let quantity = || Quantity::of_column(name).map(Column::Value);
     known
         .map(|(_, column)| *column)
+        .or_else(quantity)
         .filter(|column| unit.is_empty() || unit == column.unit().as_bytes())
         .unwrap_or(Column::Unknown)
 }
@@ -266,11 +215,19 @@ mod tests {
     fn header_accepts_any_order_and_known_units() {
         assert_eq!(
             columns("pstate, utilization.gpu [%],memory.used,timestamp"),
-            [Column::Unknown, Column::Utilization, Column::MemoryUsed, Column::Timestamp]
+            [
+                Column::Unknown,
+                Column::Value(Quantity::Utilization),
+                Column::Value(Quantity::MemoryUsed),
+                Column::Timestamp
+            ]
         );
         assert_eq!(columns("timestamp, memory.used [GiB], power.draw [W]")[1], Column::Unknown);
         let by_hand = columns("Timestamp, Hostname, UUID, Utilization.GPU [%]");
-        assert_eq!(by_hand, [Column::Timestamp, Column::Host, Column::Uuid, Column::Utilization]);
+        assert_eq!(
+            by_hand,
+            [Column::Timestamp, Column::Host, Column::Uuid, Column::Value(Quantity::Utilization)]
+        );
     }
 
     #[test]
@@ -279,9 +236,9 @@ mod tests {
             columns("timestamp, clocks.sm, clocks.current.sm, memory.used, timestamp"),
             [
                 Column::Timestamp,
-                Column::SmClock,
+                Column::Value(Quantity::SmClock),
                 Column::Unknown,
-                Column::MemoryUsed,
+                Column::Value(Quantity::MemoryUsed),
                 Column::Unknown
             ]
         );
@@ -297,7 +254,7 @@ mod tests {
 
     #[test]
     fn hardware_slowdown_is_heat_if_its_parts_are_not_recorded() {
-        let heat = Column::Device(Quantity::HardwareThermal);
+        let heat = Column::Value(Quantity::HardwareThermal);
         for prefix in ["clocks_event_reasons", "clocks_throttle_reasons"] {
             let last = |others: &str| {
                 let header = format!("timestamp, memory.used{others}, {prefix}.hw_slowdown");

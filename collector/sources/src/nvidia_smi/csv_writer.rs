@@ -15,39 +15,25 @@ use time::UtcDateTime;
 
 use crate::Counts;
 
-/// The header line. `nvidia-smi` does not have the energy, the processes, the activities, the MIG profiles
-/// and the NVLink peers, which are separated by spaces, traffic and XIDs, and writes
-/// the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
-const HEADER: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
+/// The columns before those of quantities that a reading keeps, and after them. `nvidia-smi` does not have the energy,
+/// the processes, the activities, the MIG profiles and the NVLink peers, which are separated by spaces, traffic and XIDs,
+/// and writes the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
+const FIRST: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
     temperature.gpu, clocks.sm [MHz], clocks.mem [MHz], total_energy_consumption [mJ], \
-    compute_processes, utilization.memory [%], fan.speed [%], \
-    clocks_event_reasons.sw_power_cap [%], clocks_event_reasons.sync_boost [%], \
-    clocks_event_reasons.sw_thermal_slowdown [%], clocks_event_reasons.hw_thermal_slowdown [%], \
-    clocks_event_reasons.hw_power_brake_slowdown [%], sm.activity [%], tensor.activity [%], \
-    dram.activity [%], pcie.link.gen.current, pcie.link.width.current, pcie.link.width.max, \
-    utilization.encoder [%], utilization.decoder [%], ecc.errors.uncorrected.volatile.total, \
-    mig.mode.current, mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid\n";
+    compute_processes";
+const LAST: &str =
+    ", mig.mode.current, mig.profiles, nvlink.peers, pcie.traffic [MiB], nvlink.traffic [MiB], xid";
 
-/// The device columns, in the order of the header.
-const DEVICE_COLUMNS: [Quantity; 16] = [
-    Quantity::MemoryUtilization,
-    Quantity::FanSpeed,
-    Quantity::PowerCap,
-    Quantity::SyncBoost,
-    Quantity::SoftwareThermal,
-    Quantity::HardwareThermal,
-    Quantity::PowerBrake,
-    Quantity::SmActivity,
-    Quantity::TensorActivity,
-    Quantity::DramActivity,
-    Quantity::PcieGeneration,
-    Quantity::PcieWidth,
-    Quantity::PcieMaxWidth,
-    Quantity::Encoder,
-    Quantity::Decoder,
-    Quantity::MemoryErrors,
-];
+/// The header.
+fn header() -> String {
+    let column = |(quantity, name): (Quantity, &str)| match quantity.is_share() {
+        true => format!(", {name} [%]"),
+        false => format!(", {name}"),
+    };
+    let kept: String = Quantity::recorded().map(column).collect();
+    format!("{FIRST}{kept}{LAST}\n")
+}
 
 /// Placeholder for a missing value.
 const NOT_AVAILABLE: &str = "[N/A]";
@@ -59,7 +45,7 @@ const LOST: &str = "[GPU is lost]";
 /// # Errors
 /// Returns an error if `out` fails.
 pub fn write_header(out: &mut impl Write) -> io::Result<()> {
-    out.write_all(HEADER.as_bytes())
+    out.write_all(header().as_bytes())
 }
 
 /// Writes one reading of a GPU, and what was counted up to it, as a row.
@@ -100,11 +86,11 @@ pub fn write_row(
         cell(reading.energy.map(|energy| energy.0), none, " mJ"),
         cell(reading.compute_processes, none, ""),
     )?;
-    for column in DEVICE_COLUMNS {
-        if column.is_share() {
-            write!(out, ", {}", cell(reading.device.share(column).map(Percent), none, " %"))?;
+    for (quantity, _) in Quantity::recorded() {
+        if quantity.is_share() {
+            write!(out, ", {}", cell(reading.device.share(quantity).map(Percent), none, " %"))?;
         } else {
-            write!(out, ", {}", cell(reading.device.number(column), none, ""))?;
+            write!(out, ", {}", cell(reading.device.number(quantity), none, ""))?;
         }
     }
     let mode = if gpu.is_in_mig_mode() { "Enabled" } else { "Disabled" };
@@ -256,9 +242,9 @@ mod tests {
         let values = proptest::array::uniform16(option::of(0..=200_u32));
         values.prop_map(|values| {
             let mut state = DeviceState::NONE;
-            for (column, value) in DEVICE_COLUMNS.into_iter().zip(values) {
-                let unit = if column.is_share() { 5_000 } else { 1 };
-                state.set(column, value.and_then(|it| column.admit(it * unit)));
+            for ((quantity, _), value) in Quantity::recorded().zip(values) {
+                let unit = if quantity.is_share() { 5_000 } else { 1 };
+                state.set(quantity, value.and_then(|it| quantity.admit(it * unit)));
             }
             state
         })
@@ -335,7 +321,7 @@ mod tests {
                 power_limit: limit.and_then(Milliwatts::new),
                 ..GpuIdentity::default()
             };
-            let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
+            let columns = Columns::read(header().trim_end().as_bytes()).unwrap();
             let [pcie, nvlink] = traffic.map(|traffic| Some(traffic? * Bytes::MEBIBYTE));
             let counts = Counts { xid, pcie, nvlink };
             let row = written(&gpu, &reading, &counts);
@@ -357,7 +343,7 @@ mod tests {
         #[test]
         fn row_stays_intact_for_any_name(model in any::<String>()) {
             let gpu = GpuIdentity { model: Some(model), ..GpuIdentity::default() };
-            let columns = Columns::read(HEADER.trim_end().as_bytes()).unwrap();
+            let columns = Columns::read(header().trim_end().as_bytes()).unwrap();
             let row = written(&gpu, &Reading::at(at(0)), &Counts::NONE);
             prop_assert_eq!(row.lines().count(), 1);
             let mut timestamps = TimestampParser::new(None);

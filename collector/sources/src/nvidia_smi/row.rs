@@ -94,52 +94,41 @@ impl<'a> Row<'a> {
                 Column::MigMode => parts.mig_mode = cells.text(),
                 Column::MigProfiles => parts.mig_profiles = cells.text(),
                 Column::NvLinkPeers => parts.nvlink_peers = cells.text(),
-                Column::Utilization => reading.utilization = utilization(&mut cells),
-                Column::MemoryUsed => {
+                Column::Value(Quantity::Utilization) => {
+                    reading.utilization = utilization(&mut cells)
+                }
+                Column::Value(Quantity::MemoryUsed) => {
                     reading.memory_used = mebibytes(&mut cells, Quantity::MemoryUsed);
                 }
-                Column::MemoryTotal => {
+                Column::Value(Quantity::MemoryTotal) => {
                     limits.memory_total = mebibytes(&mut cells, Quantity::MemoryTotal);
                 }
-                Column::PowerDraw => {
-                    set_power(
-                        &mut reading,
-                        milliwatts(&mut cells, column, Quantity::Power),
-                        PowerBasis::Draw,
-                    );
-                }
-                Column::PowerAverage => {
-                    set_power(
-                        &mut reading,
-                        milliwatts(&mut cells, column, Quantity::Power),
-                        PowerBasis::Average,
-                    );
-                }
-                Column::PowerInstant => {
-                    set_power(
-                        &mut reading,
-                        milliwatts(&mut cells, column, Quantity::Power),
-                        PowerBasis::Instant,
-                    );
+                Column::Power(basis) => {
+                    let power = milliwatts(&mut cells, column, Quantity::Power);
+                    set_power(&mut reading, power, basis);
                 }
                 Column::EnforcedPowerLimit => limits.power = power_limit(&mut cells, column),
                 Column::PowerLimit => set_limit = power_limit(&mut cells, column),
-                Column::Energy => reading.energy = millijoules(&mut cells),
-                Column::Temperature => reading.temperature = celsius(&mut cells),
-                Column::SmClock => reading.sm_clock = megahertz(&mut cells, Quantity::SmClock),
-                Column::MemoryClock => {
+                Column::Value(Quantity::Energy) => reading.energy = millijoules(&mut cells),
+                Column::Value(Quantity::Temperature) => reading.temperature = celsius(&mut cells),
+                Column::Value(Quantity::SmClock) => {
+                    reading.sm_clock = megahertz(&mut cells, Quantity::SmClock)
+                }
+                Column::Value(Quantity::MemoryClock) => {
                     reading.memory_clock = megahertz(&mut cells, Quantity::MemoryClock);
                 }
-                Column::Processes => {
+                Column::Value(Quantity::Processes) => {
                     reading.compute_processes = count(&mut cells, Quantity::Processes);
                 }
-                Column::Device(of) => {
-                    set_device(&mut reading.device, of, device(&mut cells, column));
+                Column::Value(Quantity::EventReasons) => {
+                    set_event_reasons(&mut reading.device, cells.text())
                 }
-                Column::EventReasons => set_event_reasons(&mut reading.device, cells.text()),
                 Column::PcieTraffic => counts.pcie = traffic(&mut cells),
                 Column::NvLinkTraffic => counts.nvlink = traffic(&mut cells),
-                Column::Xid => counts.xid = count(&mut cells, Quantity::Xid),
+                Column::Value(Quantity::Xid) => counts.xid = count(&mut cells, Quantity::Xid),
+                Column::Value(of) => {
+                    set_device(&mut reading.device, of, device(&mut cells, column));
+                }
                 Column::Ratio(of) => {
                     let ppm = cells.number("").ok().map(|ratio| ratio * u64::from(PPM) / SCALE);
                     set_device(&mut reading.device, of, ppm);
@@ -153,13 +142,13 @@ impl<'a> Row<'a> {
 
 /// Percent in units of 1/[`SCALE`] are ppm.
 fn utilization(cells: &mut Cells<'_>) -> Result<Utilization, MissingReason> {
-    let ppm = cells.number(Column::Utilization.unit()).map_err(missing_reason)?;
+    let ppm = cells.number(Column::Value(Quantity::Utilization).unit()).map_err(missing_reason)?;
     let ppm = Quantity::Utilization.admit(ppm);
     ppm.and_then(Utilization::from_ppm).ok_or(MissingReason::Unreadable)
 }
 
 fn mebibytes(cells: &mut Cells<'_>, quantity: Quantity) -> Option<Bytes> {
-    bytes(quantity, whole(cells.number(Column::MemoryUsed.unit()))?)
+    bytes(quantity, whole(cells.number(Column::Value(Quantity::MemoryUsed).unit()))?)
 }
 
 /// From mebibytes.
@@ -191,19 +180,21 @@ fn power_limit(cells: &mut Cells<'_>, column: Column) -> Option<Milliwatts> {
 }
 
 fn megahertz(cells: &mut Cells<'_>, quantity: Quantity) -> Option<Megahertz> {
-    quantity.admit(whole(cells.number(Column::SmClock.unit()))?).map(Megahertz)
+    quantity.admit(whole(cells.number(Column::Value(Quantity::SmClock).unit()))?).map(Megahertz)
 }
 
 fn millijoules(cells: &mut Cells<'_>) -> Option<Millijoules> {
-    Quantity::Energy.admit(whole(cells.number(Column::Energy.unit()))?).map(Millijoules)
+    Quantity::Energy
+        .admit(whole(cells.number(Column::Value(Quantity::Energy).unit()))?)
+        .map(Millijoules)
 }
 
 fn count(cells: &mut Cells<'_>, quantity: Quantity) -> Option<u32> {
-    quantity.admit(whole(cells.number(Column::Processes.unit()))?)
+    quantity.admit(whole(cells.number(Column::Value(Quantity::Processes).unit()))?)
 }
 
 fn celsius(cells: &mut Cells<'_>) -> Option<Celsius> {
-    const UNIT: &str = Column::Temperature.unit();
+    const UNIT: &str = Column::Value(Quantity::Temperature).unit();
     let (sign, magnitude) = match cells.number(UNIT) {
         Err(text) => (-1, Cells::of(text.strip_prefix(b"-")?).number(UNIT)),
         number => (1, number),

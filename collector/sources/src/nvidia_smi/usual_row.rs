@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{
@@ -140,43 +139,27 @@ impl UsualRow {
                     name = at..digits::text_end(row, at)?;
                     at = cell.after_text.end(row, name.end)?;
                 }
-                Column::Utilization => {
+                Column::Value(Quantity::Utilization) => {
                     (number, at) = cell.hundredths(row, at)?;
                     reading.utilization = match number {
                         Some(percent) => Ok(utilization(percent)?),
                         None => Err(MissingReason::NotSupported),
                     }
                 }
-                Column::MemoryUsed => {
+                Column::Value(Quantity::MemoryUsed) => {
                     (number, at) = cell.integer(row, at)?;
                     reading.memory_used = number.and_then(|it| bytes(Quantity::MemoryUsed, it));
                 }
-                Column::MemoryTotal => {
+                Column::Value(Quantity::MemoryTotal) => {
                     (number, at) = cell.integer(row, at)?;
                     limits.memory_total = number.and_then(|it| bytes(Quantity::MemoryTotal, it));
                 }
-                Column::PowerDraw => {
+                Column::Power(basis) => {
                     (number, at) = cell.hundredths(row, at)?;
                     set_power(
                         reading,
                         number.and_then(|it| milliwatts(Quantity::Power, it)),
-                        PowerBasis::Draw,
-                    );
-                }
-                Column::PowerAverage => {
-                    (number, at) = cell.hundredths(row, at)?;
-                    set_power(
-                        reading,
-                        number.and_then(|it| milliwatts(Quantity::Power, it)),
-                        PowerBasis::Average,
-                    );
-                }
-                Column::PowerInstant => {
-                    (number, at) = cell.hundredths(row, at)?;
-                    set_power(
-                        reading,
-                        number.and_then(|it| milliwatts(Quantity::Power, it)),
-                        PowerBasis::Instant,
+                        basis,
                     );
                 }
                 Column::EnforcedPowerLimit => {
@@ -187,35 +170,31 @@ impl UsualRow {
                     (number, at) = cell.hundredths(row, at)?;
                     set_limit = number.and_then(|it| milliwatts(Quantity::PowerLimit, it));
                 }
-                Column::Energy => {
+                Column::Value(Quantity::Energy) => {
                     (number, at) = cell.integer(row, at)?;
                     let energy = number.and_then(|it| Quantity::Energy.admit(it));
                     reading.energy = energy.map(Millijoules);
                 }
-                Column::Temperature => {
+                Column::Value(Quantity::Temperature) => {
                     (number, at) = cell.integer(row, at)?;
                     let heat = number.and_then(|it| Quantity::Temperature.admit(it));
                     reading.temperature = heat.map(Celsius);
                 }
-                Column::SmClock => {
+                Column::Value(Quantity::SmClock) => {
                     (number, at) = cell.integer(row, at)?;
                     let clock = number.and_then(|it| Quantity::SmClock.admit(it));
                     reading.sm_clock = clock.map(Megahertz);
                 }
-                Column::MemoryClock => {
+                Column::Value(Quantity::MemoryClock) => {
                     (number, at) = cell.integer(row, at)?;
                     let clock = number.and_then(|it| Quantity::MemoryClock.admit(it));
                     reading.memory_clock = clock.map(Megahertz);
                 }
-                Column::Processes => {
+                Column::Value(Quantity::Processes) => {
                     (number, at) = cell.integer(row, at)?;
                     reading.compute_processes = number.and_then(|it| Quantity::Processes.admit(it));
                 }
-                Column::Device(column) => {
-                    (number, at) = cell.device(row, at)?;
-                    set_device(&mut reading.device, column, number);
-                }
-                Column::EventReasons => {
+                Column::Value(Quantity::EventReasons) => {
                     let end = digits::text_end(row, at)?;
                     set_event_reasons(&mut reading.device, row.get(at..end)?);
                     at = cell.after_text.end(row, end)?;
@@ -228,9 +207,13 @@ impl UsualRow {
                     (number, at) = cell.integer(row, at)?;
                     counts.nvlink = number.and_then(|sum| sum.checked_mul(Bytes::MEBIBYTE));
                 }
-                Column::Xid => {
+                Column::Value(Quantity::Xid) => {
                     (number, at) = cell.integer(row, at)?;
                     counts.xid = number.and_then(|it| Quantity::Xid.admit(it));
+                }
+                Column::Value(quantity) => {
+                    (number, at) = cell.device(row, at)?;
+                    set_device(&mut reading.device, quantity, number);
                 }
                 // Rows with a host have two cells that identify their GPU.
                 Column::Ratio(_) | Column::Host => return None,
