@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
+use phasemeter_terminal::escape::sanitize;
 use serde_json::{Map, Value as Json};
 
 use crate::artifact::SignedArtifact;
 use crate::digest::Digest;
 use crate::error::PolicyError;
 use crate::settings::SettingError;
-use phasemeter_terminal::escape::sanitize;
 
 /// A file that may become a policy.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use std::hash::{Hash as _, Hasher};
 use std::io;
 use std::panic::catch_unwind;
 
+use phasemeter_terminal::escape::sanitize;
 use wasmparser::Payload;
 use wasmtime::{Config, Engine};
 
 use crate::error::{CompileError, LoadError, MAX_GUEST_TEXT};
-use phasemeter_terminal::escape::sanitize;
 
 /// Whether this build can compile policies and run native code.
 pub(crate) const AVAILABLE: bool = true;

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use phasemeter_terminal::escape::sanitize;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,6 @@ use crate::contract::{self, Stubs};
 use crate::engine::{Layout, unpooled};
 use crate::error::{CompileError, ForbiddenImports, LoadError, MAX_GUEST_TEXT};
 use crate::wasm_info::WasmInfo;
-use phasemeter_terminal::escape::sanitize;
 
 /// Bytes of the control group that a compiling child must leave free for the sidecar.
 const RESERVED_FREE: u64 = 16 << 20;

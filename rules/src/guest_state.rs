@@ -1,7 +1,8 @@
 //! The data of one store: its resource limiter, and the lines its guest logged.
 
-use crate::limits::{Limits, StoreLimiter};
 use phasemeter_terminal::escape::sanitize;
+
+use crate::limits::{Limits, StoreLimiter};
 
 /// Log lines kept per evaluation.
 const MAX_LINES: usize = 32;

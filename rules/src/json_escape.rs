@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use phasemeter_terminal::escape::is_visible;
+use serde_json::ser::Formatter;
 
 /// A destination of JSON in which what [`clean`](phasemeter_terminal::escape::clean) replaces is escaped. It must be
 /// written whole characters, as `serde_json` does. Line breaks are of the layout: those of texts are escaped already.

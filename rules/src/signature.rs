@@ -10,10 +10,10 @@ use std::str::FromStr;
 
 use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use phasemeter_terminal::escape::sanitize;
 
 use crate::digest::hex;
 pub use crate::error::SignatureError;
-use phasemeter_terminal::escape::sanitize;
 
 /// What a signed file is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

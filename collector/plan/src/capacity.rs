@@ -4,15 +4,13 @@
 //! end makes whole GPUs.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::projection::HOURS_PER_MONTH;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 
 use crate::error::PlanError;
 use crate::format::{gpus, grouped, number, percent, rate, seconds, usd};
 use crate::units::{Count, PerSecond, Ratio, Span};
 use crate::worksheet::{Quantity, Worksheet};
-
-/// Hours of a month, for costs.
-const MONTH_HOURS: u64 = 720;
 
 /// The most GPUs that a plan returns.
 const MAX_GPUS: f64 = 1e9;
@@ -267,7 +265,7 @@ impl Capacity {
 
     fn write_cost(&self, sheet: &mut Worksheet, peak: Gpus) {
         let Request { price, today, .. } = self.request;
-        let monthly = |price: Rate, n: u64| price.hourly().times(MONTH_HOURS).times(n);
+        let monthly = |price: Rate, n: u64| price.hourly().times(HOURS_PER_MONTH).times(n);
         let cost = price.map(|price| monthly(price, peak.gpus));
         let missing = Quantity::Missing("no price is known; set --price");
         sheet.value("monthly_usd", "Month", cost.map_or(missing.clone(), Quantity::Usd));
@@ -280,7 +278,7 @@ impl Capacity {
         sheet.formula(
             "month",
             "720 h × price × GPUs",
-            format!("{MONTH_HOURS} h × {} × {}", rate(price), peak.gpus),
+            format!("{HOURS_PER_MONTH} h × {} × {}", rate(price), peak.gpus),
             usd(cost),
         );
         if let Some((before, today)) = before.zip(today) {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::printed::{self, CENT};
 use phasemeter_terminal::chart::Chart;
+use serde::Serialize;
 
 use crate::format;
 
@@ -159,25 +160,26 @@ pub struct Column {
 }
 
 /// A formula in symbols and with its numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Formula {
+    /// In words: `hours × price × GPUs`.
+    #[serde(rename = "formula")]
+    pub symbols: &'static str,
     /// What it computes.
     pub name: String,
-    /// In words: `hours × price × GPUs`.
-    pub symbols: &'static str,
     /// With the numbers put in: `720 h × $3.06 × 8`.
     pub numbers: String,
     /// The result.
     pub result: String,
 }
 
-/// Commands or a file, line by line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Commands or a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Snippet {
-    /// What it does.
-    pub title: String,
     /// Its lines.
-    pub lines: Vec<String>,
+    pub text: String,
+    /// What it does.
+    pub title: &'static str,
 }
 
 impl Worksheet {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use phasemeter_otlp::excerpt;
+use phasemeter_terminal::escape::clean;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber, error, warn};
@@ -24,7 +25,6 @@ use tracing_subscriber::{Layer, registry};
 use crate::cli::{LogArgs, LogFormat, LogLevel};
 use crate::log_limit::LogLimit;
 use crate::standard_error;
-use phasemeter_terminal::escape::clean;
 
 /// How long a thread that panics waits for the reader of the log.
 const PANIC_FLUSH: Duration = Duration::from_secs(1);

@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod duration;
 pub mod escape;
 pub mod money;
 pub mod number;
 pub mod page;
+pub mod quantity;
 pub mod table;
 pub mod wrap;

@@ -9,13 +9,13 @@ mod validate;
 
 pub(crate) use v0_1::{Contract, link};
 
+use phasemeter_terminal::escape::sanitize;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use crate::error::{ForbiddenImports, LoadError, PolicyError};
 use crate::guest_state::GuestState;
 use crate::wasm_info::WasmInfo;
-use phasemeter_terminal::escape::sanitize;
 
 /// An instance to call, and how to classify its errors.
 pub(crate) struct Call<'a> {

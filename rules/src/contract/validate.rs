@@ -4,9 +4,9 @@
 //! fix them together.
 
 use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_terminal::escape::sanitize;
 
 use crate::error::{PolicyError, Violation};
-use phasemeter_terminal::escape::sanitize;
 
 /// The most violations that are reported.
 const MAX_VIOLATIONS: usize = 8;

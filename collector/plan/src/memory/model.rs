@@ -110,14 +110,8 @@ impl Model {
             Job::Inference => parts.push(self.cache()?),
         }
         if self.overhead.0 > 0 {
-            parts.push(Part {
-                name: "overhead",
-                low: self.overhead.0,
-                high: self.overhead.0,
-                per_sample: false,
-                symbols: "as given",
-                numbers: self.overhead.to_string(),
-            });
+            let (bytes, numbers) = (self.overhead.0, self.overhead.to_string());
+            parts.push(Part::of_model("overhead", bytes, "as given", numbers));
         }
         Ok(parts)
     }
@@ -137,7 +131,7 @@ impl Model {
     ) -> Result<Part, PlanError> {
         let bytes = self.parameters.checked_mul(bits).map(|bits| bits.div_ceil(8));
         let bytes = bytes.ok_or_else(|| self.too_large())?;
-        Ok(Part { name, low: bytes, high: bytes, per_sample: false, symbols, numbers })
+        Ok(Part::of_model(name, bytes, symbols, numbers))
     }
 
     fn per_weight(&self, bits: u64) -> String {
@@ -148,9 +142,7 @@ impl Model {
     fn activations(&self) -> Result<Part, PlanError> {
         let Job::Training { checkpointing, .. } = self.job else { return self.cache() };
         let (symbols, numbers, low, high) = match (self.activations, self.shape()) {
-            (Some((low, high)), _) => {
-                ("lowest to highest, as given", format!("{low} to {high}"), low.0, high.0)
-            }
+            (Some(given), _) => return Ok(Part::given("activations", given).after(checkpointing)),
             (None, Some((Architecture { layers, hidden, heads, .. }, sequence))) => {
                 let values = [self.batch, sequence, hidden, layers];
                 let values = product(&values).ok_or_else(|| self.too_large())?;
@@ -180,24 +172,14 @@ impl Model {
             }
         };
         let part = Part { name: "activations", low, high, per_sample: true, symbols, numbers };
-        Ok(if checkpointing { part.checkpointed() } else { part })
+        Ok(part.after(checkpointing))
     }
 
     fn cache(&self) -> Result<Part, PlanError> {
         let Some((Architecture { layers, hidden, heads, kv_heads }, sequence)) = self.shape()
         else {
-            if let Some((low, high)) = self.activations {
-                let numbers = format!("{low} to {high}");
-                let (low, high) = (low.0, high.0);
-                let symbols = "lowest to highest, as given";
-                return Ok(Part {
-                    name: "KV cache",
-                    low,
-                    high,
-                    per_sample: true,
-                    symbols,
-                    numbers,
-                });
+            if let Some(given) = self.activations {
+                return Ok(Part::given("KV cache", given));
             }
             return Err(PlanError::missing(
                 "layers",
@@ -238,8 +220,27 @@ fn product(factors: &[u64]) -> Option<u64> {
 }
 
 impl Part {
-    /// With activation checkpointing. Only activations shrink, not the total.
-    pub(super) fn checkpointed(mut self) -> Self {
+    /// What does not grow with the batch.
+    const fn of_model(
+        name: &'static str,
+        bytes: u64,
+        symbols: &'static str,
+        numbers: String,
+    ) -> Self {
+        Self { name, low: bytes, high: bytes, per_sample: false, symbols, numbers }
+    }
+
+    /// What a batch needs, as given.
+    fn given(name: &'static str, (low, high): (Size, Size)) -> Self {
+        let (symbols, numbers) = ("lowest to highest, as given", format!("{low} to {high}"));
+        Self { name, low: low.0, high: high.0, per_sample: true, symbols, numbers }
+    }
+
+    /// With activation checkpointing, if it is used. Only activations shrink, not the total.
+    fn after(mut self, checkpointing: bool) -> Self {
+        if !checkpointing {
+            return self;
+        }
         let reduced = |bytes: u64| {
             let kept = u128::from(bytes) * u128::from(CHECKPOINTED.ppm()) / 1_000_000;
             u64::try_from(kept).unwrap_or(bytes)

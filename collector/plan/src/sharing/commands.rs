@@ -27,8 +27,8 @@ pub(crate) fn mig(packed: &[Vec<usize>], profiles: &[Profile]) -> Vec<Snippet> {
     lines.push("nvidia-smi mig -lgi".to_owned());
     let title = "Kubernetes, device plugin with MIG_STRATEGY=mixed: resource limits of a container";
     vec![
-        Snippet { title: "MIG".to_owned(), lines },
-        Snippet { title: title.to_owned(), lines: resources },
+        Snippet { title: "MIG", text: lines.join("\n") },
+        Snippet { title, text: resources.join("\n") },
     ]
 }
 
@@ -46,9 +46,8 @@ pub(crate) fn mps(packed: &[Vec<usize>], workloads: &[Workload]) -> Vec<Snippet>
             ));
         }
     }
-    let lines = lines.iter().flat_map(|line| line.lines()).map(str::to_owned).collect();
     vec![
-        Snippet { title: "MPS".to_owned(), lines },
+        Snippet { title: "MPS", text: lines.join("\n") },
         device_plugin("MPS in Kubernetes: configuration of the device plugin", "mps", packed),
     ]
 }
@@ -59,17 +58,17 @@ pub(crate) fn time_slicing(packed: &[Vec<usize>]) -> Vec<Snippet> {
     vec![device_plugin(title, "timeSlicing", packed)]
 }
 
-fn device_plugin(title: &str, mode: &str, packed: &[Vec<usize>]) -> Snippet {
+fn device_plugin(title: &'static str, mode: &str, packed: &[Vec<usize>]) -> Snippet {
     let replicas = packed.iter().map(Vec::len).max().unwrap_or(1);
-    let lines = [
-        "version: v1".to_owned(),
-        "sharing:".to_owned(),
-        format!("  {mode}:"),
-        "    resources:".to_owned(),
-        "    - name: nvidia.com/gpu".to_owned(),
-        format!("      replicas: {replicas}"),
-    ];
-    Snippet { title: title.to_owned(), lines: lines.to_vec() }
+    let text = format!(
+        "version: v1\n\
+         sharing:\n  \
+           {mode}:\n    \
+             resources:\n    \
+             - name: nvidia.com/gpu\n      \
+               replicas: {replicas}"
+    );
+    Snippet { title, text }
 }
 
 /// Rounded up.

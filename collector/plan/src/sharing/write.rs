@@ -1,6 +1,7 @@
 //! The packings and the shares of a bill, as a worksheet.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::projection::HOURS_PER_MONTH;
 
 use crate::format::{gib, gpus, percent, rate, usd};
 use crate::units::Ratio;
@@ -9,9 +10,6 @@ use crate::worksheet::{Quantity, Worksheet};
 use super::commands;
 use super::mig::Profile;
 use super::{Mode, Packing, Request, Sharing};
-
-/// Hours of a month, for costs.
-const MONTH_HOURS: u64 = 720;
 
 /// Measured utilization from which a separate GPU serves better than a share of one.
 const BUSY: Ratio = Ratio::from_ppm(500_000);
@@ -44,7 +42,7 @@ impl Sharing {
         };
         sheet.value("workloads", "", Quantity::Count(alone));
         sheet.value("today_gpus", "", Quantity::Count(before));
-        let monthly = |count: u64| price.map(|it| it.hourly().times(MONTH_HOURS).times(count));
+        let monthly = |count: u64| price.map(|it| it.hourly().times(HOURS_PER_MONTH).times(count));
         let columns = [
             ("mode", "mode"),
             ("gpus", "GPUs"),
@@ -93,7 +91,7 @@ impl Sharing {
         }
         if let (Some(price), Some((_, count))) = (price, best) {
             let cost = monthly(count).unwrap_or_default();
-            let numbers = format!("{MONTH_HOURS} h × {} × {count}", rate(*price));
+            let numbers = format!("{HOURS_PER_MONTH} h × {} × {count}", rate(*price));
             sheet.formula("month", "720 h × price × GPUs", numbers, usd(cost));
         }
         if today.is_none() {

@@ -2,13 +2,13 @@
 
 use phasemeter_meter::alert::short_time;
 use phasemeter_meter::units::PPM;
+use phasemeter_terminal::page::Page;
 
 use crate::alerts::{Alerts, OpenedAlert};
 use crate::model::{Gpu, Report};
 
 use super::format;
 use super::gpus::which;
-use super::layout::Page;
 
 /// Maximum number of alerts; the JSON report lists more.
 const ALERTS: usize = 5;
@@ -32,7 +32,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         format!("{}: half of a window of {window} was never observed", rule.id)
     });
     let skipped = alerts.skipped.iter().map(|rule| format!("{}: {}", rule.id, rule.reason));
-    page.facts("Not checked", never.chain(skipped).map(|text| vec![text]));
+    page.sentences("Not checked", never.chain(skipped));
 }
 
 /// `no rule of 3 opened an alert`.

@@ -2,6 +2,8 @@
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::Page;
 
 use crate::experiments::RunExperiment;
 use crate::model::Report;
@@ -9,7 +11,6 @@ use crate::value::Usd;
 
 use super::amounts::Bill;
 use super::format::{self, Dollars};
-use super::layout::Page;
 
 /// Maximum number of experiments; the JSON report lists more.
 const EXPERIMENTS: usize = 8;
@@ -47,6 +48,6 @@ fn experiment(experiment: &RunExperiment, cost: Option<&Dollars>) -> Vec<String>
     let Nanos(time) = experiment.gpu_seconds.0;
     let time = format!("{} GPU-hours", format::hours(time as f64 / NANOS_PER_HOUR as f64));
     let utilized = experiment.utilization;
-    let utilized = utilized.map(|it| format!("{} utilized", format::percent(it / 100.0)));
+    let utilized = utilized.map(|it| format!("{} utilized", number::percent(it / 100.0)));
     [first, time].into_iter().chain(utilized).collect()
 }

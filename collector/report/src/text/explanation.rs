@@ -1,14 +1,16 @@
 //! Recommendations in full, as `--explain` shows them.
 
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, SEPARATOR};
+use phasemeter_terminal::quantity::quantity;
+
 use crate::model::Report;
 use crate::policies::{Evidence, Range, Recommendation};
 use crate::value::Usd;
 
 use super::amounts::Bill;
-use super::format::{self, Dollars};
+use super::format::Dollars;
 use super::gpus::{by_name, which};
-use super::layout::{Page, SEPARATOR};
-use super::quantity::quantity;
 use super::recommendations::{amount, saves_nothing};
 
 /// Maximum lines of one fact: text of policies is not limited otherwise.
@@ -24,11 +26,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code:
         codes.dedup();
         page.end_line();
         let known = if codes.is_empty() { "there are none".to_owned() } else { codes.join(", ") };
-        page.fact(
-            "Explain",
-            &[format!("no recommendation has the code '{code}': {known}")],
-            SEPARATOR,
-        );
+        page.sentences("Explain", [format!("no recommendation has the code '{code}': {known}")]);
     }
     for it in chosen {
         page.end_line();
@@ -91,5 +89,5 @@ fn share(it: &Recommendation) -> String {
     let Range { low, expected, high } = it.saving_fraction;
     let [low, high] = [low, high].map(|fraction| format!("{:.0}", fraction * 100.0));
     let whose = if it.gpus.len() == 1 { "its" } else { "their" };
-    format!("{} of {whose} bill, {low}–{high}%", format::percent(expected))
+    format!("{} of {whose} bill, {low}–{high}%", number::percent(expected))
 }

@@ -1,11 +1,12 @@
-//! Formats values for display: durations, dollars, counts, dates.
+//! Formats values of a report: dollars that add up, GPU-hours, dates.
 
 use std::fmt;
 
-use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate, div_half_even};
+use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate};
 use phasemeter_meter::printed;
 use phasemeter_meter::projection::UnitCost;
-use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::money::{dollars, unit};
+use phasemeter_terminal::number::{trimmed, with_commas};
 use time::OffsetDateTime;
 
 use crate::value::Utc;
@@ -95,8 +96,7 @@ impl Dollars {
 
     /// In whole dollars.
     pub(super) fn whole(self) -> String {
-        let dollars = div_half_even(self.exact.0, i128::from(NANOS_PER_USD)).unwrap_or(0);
-        format!("${}", grouped(dollars.unsigned_abs()))
+        dollars(printed::rounded(self.exact, unit(0)), 0)
     }
 
     /// The percentage of `whole` to one decimal; zero if both are.
@@ -106,27 +106,13 @@ impl Dollars {
     }
 }
 
-/// Nano-dollars of one unit of the last decimal.
-fn unit(decimals: u32) -> i128 {
-    10_i128.pow(9_u32.saturating_sub(decimals))
-}
-
 /// Non-zero amounts never display as zero.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rounded, unit) = (self.rounded.unsigned_abs(), 10_u128.pow(self.decimals));
-        let width = usize::try_from(self.decimals).unwrap_or_default();
-        let (sign, shown) =
-            if rounded == 0 && self.exact > NanoUsd::ZERO { ("<", 1) } else { ("", rounded) };
-        f.pad(&format!("{sign}${}.{:0width$}", grouped(shown / unit), shown % unit))
+        let is_tiny = self.rounded == 0 && self.exact > NanoUsd::ZERO;
+        let (sign, shown) = if is_tiny { ("<", 1) } else { ("", self.rounded) };
+        f.pad(&format!("{sign}{}", dollars(shown, self.decimals)))
     }
-}
-
-/// An exact rate, with at least two decimals.
-pub fn rate(rate: Rate) -> String {
-    let exact = rate.hourly().to_string();
-    let (whole, decimals) = exact.split_once('.').unwrap_or((&exact, ""));
-    format!("${}.{:0<2}", with_commas(whole), decimals.trim_end_matches('0'))
 }
 
 /// A rate that was estimated: cents.
@@ -175,47 +161,6 @@ pub(super) fn gpu_time(of_hours: f64) -> String {
     format!("{count} {unit}{plural}")
 }
 
-/// `13 min 33 s`, `2 h 5 min`, `1,234 h`; tenths of a second below ten seconds.
-pub(super) fn duration(time: Nanos) -> String {
-    written(time, 1)
-}
-
-/// The same, aligned for a column: ` 9 min  3 s`.
-pub(super) fn duration_in_column(time: Nanos) -> String {
-    written(time, 2)
-}
-
-fn written(time: Nanos, width: usize) -> String {
-    let round = |unit: u64| (time.0 / (unit / 2)).div_ceil(2);
-    let (tenths, seconds) = (round(100_000_000), round(1_000_000_000));
-    let minutes = round(60_000_000_000);
-    if time > Nanos::ZERO && tenths == 0 {
-        "<0.1 s".to_owned()
-    } else if tenths < 100 && tenths % 10 > 0 {
-        format!("{}.{} s", tenths / 10, tenths % 10)
-    } else if seconds < 60 {
-        format!("{seconds} s")
-    } else if seconds < 3_600 {
-        format!("{} min {:>width$} s", seconds / 60, seconds % 60)
-    } else if minutes < 6_000 {
-        format!("{} h {:>width$} min", minutes / 60, minutes % 60)
-    } else {
-        format!("{} h", grouped(u128::from(round(3_600_000_000_000))))
-    }
-}
-
-/// A short duration in seconds, at most three digits: `0.17 s`, `2.5 s`, `42 s`.
-pub(super) fn seconds(time: Nanos) -> String {
-    format!("{} s", seconds_alone(time))
-}
-
-/// The same without its unit.
-pub(super) fn seconds_alone(time: Nanos) -> String {
-    let seconds = time.as_secs_f64();
-    let decimals = if seconds < 1.0 { 3 } else { usize::from(seconds < 10.0) };
-    trimmed(&format!("{seconds:.decimals$}")).to_owned()
-}
-
 /// `27 Jul 2026 00:22:27 – 00:34:04 UTC`; the second date only if it differs.
 pub(super) fn range(from: Utc, to: Utc) -> String {
     let (from, to) = (from.civil(), to.civil());
@@ -242,66 +187,12 @@ fn clock(at: OffsetDateTime) -> String {
     format!("{hour:02}:{minute:02}:{second:02}")
 }
 
-/// Bytes in GiB, without the unit.
-pub(super) fn gib(bytes: u64) -> String {
-    let tenths = (u128::from(bytes) * 10 + (1 << 29)) >> 30;
-    format!("{}.{}", grouped(tenths / 10), tenths % 10)
-}
-
 /// Energy in Wh or kWh.
 pub(super) fn energy(joules: f64) -> String {
     let watt_hours = joules / 3_600.0;
     let (amount, unit) =
         if watt_hours < 1_000.0 { (watt_hours, "Wh") } else { (watt_hours / 1_000.0, "kWh") };
     format!("{} {unit}", hours(amount))
-}
-
-/// A fraction as a percentage, to one decimal.
-pub(super) fn percent(fraction: f64) -> String {
-    format!("{:.1}%", fraction * 100.0)
-}
-
-/// Any number: an integer from 100 on, else three digits or four decimals.
-pub fn number(number: f64) -> String {
-    let magnitude = number.abs();
-    let decimals = match magnitude {
-        _ if magnitude >= 100.0 => 0,
-        _ if magnitude >= 10.0 => 1,
-        _ if magnitude >= 1.0 => 2,
-        _ if magnitude >= 0.1 => 3,
-        _ => 4,
-    };
-    let written = format!("{magnitude:.decimals$}");
-    let sign = if number < 0.0 { "−" } else { "" };
-    format!("{sign}{}", with_commas(trimmed(&written)))
-}
-
-/// `1,234,567`.
-pub fn grouped(number: u128) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// The same for a decimal number.
-fn with_commas(decimal: &str) -> String {
-    let (whole, fraction) = decimal.split_at(decimal.find('.').unwrap_or(decimal.len()));
-    whole.parse().map_or_else(|_| decimal.to_owned(), |whole| grouped(whole) + fraction)
-}
-
-/// Without trailing zeros.
-fn trimmed(decimal: &str) -> &str {
-    if decimal.contains('.') {
-        decimal.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        decimal
-    }
 }
 
 #[cfg(test)]
@@ -344,33 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_exact_unit_costs_have_three_digits() {
-        let of = |text| rate(Rate::parse(text).unwrap());
-        assert_eq!(of("3"), "$3.00");
-        assert_eq!(of("3.673385"), "$3.673385");
-        assert_eq!(of("10000"), "$10,000.00");
+    fn unit_costs_have_three_digits() {
         let of = |cost, count| each(UnitCost::of(NanoUsd(cost), count).unwrap());
         assert_eq!(of(80_000_000_000, 200_000), "$0.0004");
         assert_eq!(of(1_162_000_000, 200_000), "$0.00000581");
         assert_eq!(of(80_000_000_000, 3), "$26.67");
         assert_eq!(of(0, 3), "$0");
-    }
-
-    #[test]
-    fn durations_use_two_units() {
-        let of = |millis| duration(Nanos::from_millis(millis));
-        assert_eq!(of(0), "0 s");
-        assert_eq!(of(20), "<0.1 s");
-        assert_eq!(of(2_740), "2.7 s");
-        assert_eq!(of(9_990), "10 s");
-        assert_eq!(of(59_600), "1 min 0 s");
-        assert_eq!(of(813_000), "13 min 33 s");
-        assert_eq!(of(7_499_000), "2 h 5 min");
-        assert_eq!(of(3_600_000 * 1_234), "1,234 h");
-        assert_eq!(duration_in_column(Nanos::from_secs(549)), "9 min  9 s");
-        assert_eq!(duration(Nanos(u64::MAX)), "5,124,096 h");
-        assert_eq!(seconds(Nanos::from_millis(170)), "0.17 s");
-        assert_eq!(seconds(Nanos::from_millis(42_300)), "42 s");
     }
 
     #[test]
@@ -382,13 +252,7 @@ mod tests {
         let expected =
             ["3 GPU-hours", "1 GPU-hour", "1 GPU-minute", "30 GPU-minutes", "0 GPU-seconds"];
         assert_eq!(times, expected);
-        assert_eq!(gib(85_520_809_984), "79.6");
         assert_eq!(energy(1_500.0), "0.417 Wh");
         assert_eq!(energy(9_000_000.0), "2.5 kWh");
-        let numbers = [0.0, 40.0, 0.550_94, 17.92, -1.5, 85_520_809_984.0, 1e300];
-        let written = numbers.map(number);
-        assert_eq!(written[..6], ["0", "40", "0.551", "17.9", "−1.5", "85,520,809,984"]);
-        assert_eq!(written[6].len(), 301, "the page breaks long words");
-        assert_eq!(percent(0.336), "33.6%");
     }
 }

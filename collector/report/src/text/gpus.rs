@@ -1,13 +1,15 @@
 //! Utilization: name, bar, mean and pattern of each GPU, on one line; in large fleets, of alike GPUs.
 
 use phasemeter_meter::gpu_name::{GPU, NamedGpu, gpu_names};
+use phasemeter_terminal::duration;
+use phasemeter_terminal::page::{Page, Style, WIDTH};
+use phasemeter_terminal::wrap::{padded, shortened, width};
 
 use crate::bar::{Bars, Column};
 use crate::model::{Gpu, Report};
 use crate::value::Utc;
 
-use super::format;
-use super::layout::{Page, Style, WIDTH, padded, shortened, width};
+use super::phases::style;
 
 /// Maximum columns of a name, which may be a whole UUID, and of a bar; minimum columns of a bar.
 const LONGEST_NAME: usize = 40;
@@ -123,7 +125,7 @@ fn bar(page: &mut Page, columns: &[Column]) {
     for run in columns.chunk_by(|a, b| a.phase == b.phase) {
         let glyphs: String = run.iter().map(|column| column.glyph).collect();
         let phase = run.first().and_then(|column| column.phase);
-        page.write(phase.map_or(Style::Dim, Style::Phase), &glyphs);
+        page.write(phase.map_or(Style::Dim, style), &glyphs);
     }
 }
 
@@ -237,7 +239,7 @@ fn pattern_text(gpu: &Gpu) -> String {
     let Some(pattern) = &gpu.pattern else { return "not enough data".to_owned() };
     let mut text = pattern.kind.to_owned();
     if let (Some(period), Some(duty_cycle)) = (pattern.period_seconds, pattern.duty_cycle) {
-        text += &format!(", {}, duty cycle {duty_cycle:.1}", format::seconds(period.0));
+        text += &format!(", {}, duty cycle {duty_cycle:.1}", duration::seconds(period.0));
     }
     if pattern.kind == "idle"
         && let Some((held, free)) = gpu.phases.idle_held.zip(gpu.phases.idle_free)

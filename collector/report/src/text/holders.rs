@@ -1,12 +1,13 @@
 //! What schedulers allocated GPUs to, and which of them nothing ever touched.
 
 use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::duration;
+use phasemeter_terminal::page::Page;
 
 use crate::model::{Gpu, Report};
 
-use super::format;
+use super::first;
 use super::gpus::which;
-use super::layout::Page;
 
 /// Maximum number of holders; the JSON report has all.
 const HOLDERS: usize = 4;
@@ -27,14 +28,11 @@ pub(super) fn write(page: &mut Page, report: &Report) {
         }
     }
     holders.sort_by_key(|(.., time)| std::cmp::Reverse(*time));
-    let more = holders.len().saturating_sub(HOLDERS);
     let fact = |(name, gpus, time): &(&str, Vec<String>, Nanos)| {
-        let never = format!("never touched: {}", format::duration(*time));
+        let never = format!("never touched: {}", duration::duration(*time));
         let never = (*time > Nanos::ZERO).then_some(never);
         let items = [(*name).to_owned(), which(&report.gpus, gpus)];
         items.into_iter().chain(never).collect()
     };
-    let facts = holders.iter().take(HOLDERS).map(fact);
-    let more = (more > 0).then(|| vec![format!("{more} more in --format json")]);
-    page.facts("Held by", facts.chain(more));
+    page.facts("Held by", first(HOLDERS, holders.iter().map(fact).collect()));
 }

@@ -1,24 +1,22 @@
 //! Facts about interruptions: what the cloud announced, and what was lost.
 
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, SEPARATOR};
+
 use crate::interruptions::{InterruptionNotice, LostWork};
 use crate::model::Report;
 use crate::value::Usd;
 
+use super::first;
 use super::format::{self, Dollars};
-use super::layout::{Page, SEPARATOR};
 
 /// Maximum number of notices; the JSON report lists more.
 const NOTICES: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(interruptions) = &report.interruptions else { return };
-    let notices = &interruptions.notices;
-    let mut facts: Vec<_> = notices.iter().take(NOTICES).map(notice).collect();
-    match notices.len().saturating_sub(NOTICES) {
-        0 => {}
-        more => facts.push(vec![format!("{more} more in --format json")]),
-    }
-    page.facts("Notices", facts);
+    let notices = interruptions.notices.iter().map(notice).collect();
+    page.facts("Notices", first(NOTICES, notices));
     if let Some(lost) = &interruptions.lost_work {
         page.fact("Lost work", &lost_work(lost), SEPARATOR);
     }
@@ -36,7 +34,7 @@ fn notice(notice: &InterruptionNotice) -> Vec<String> {
 /// `512 samples`, `since the checkpoint at 10:01:00`, `$0.12`.
 fn lost_work(lost: &LostWork) -> Vec<String> {
     let work = lost.work.iter();
-    let work = work.map(|(unit, count)| format!("{} {unit}", format::grouped(u128::from(*count))));
+    let work = work.map(|(unit, count)| format!("{} {unit}", number::grouped(u128::from(*count))));
     let mut facts: Vec<String> = work.collect();
     if facts.is_empty() {
         facts.push("no work was reported".to_owned());

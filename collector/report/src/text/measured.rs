@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::page::{Page, SEPARATOR};
+use phasemeter_terminal::{duration, number};
 
 use crate::model::{Gpu, Report, UnobservedReason};
 
 use super::format;
 use super::gpus::name_of;
-use super::layout::{Page, SEPARATOR};
 
 /// Maximum number of rejected rows; the JSON report lists more.
 const REJECTED_ROWS: usize = 3;
@@ -20,10 +21,9 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     page.fact("Memory", &memory(&report.gpus), SEPARATOR);
     page.fact("Energy", &energy(&report.gpus), SEPARATOR);
     page.facts("Rejected", rejected(report));
-    let sentences = |all: &[String]| all.iter().map(|it| vec![it.clone()]).collect::<Vec<_>>();
-    page.facts("Sampling", sentences(&report.sampling));
-    page.facts("Delivery", sentences(&report.delivery));
-    page.facts("Notes", sentences(&report.assumptions));
+    page.sentences("Sampling", &report.sampling);
+    page.sentences("Delivery", &report.delivery);
+    page.sentences("Notes", &report.assumptions);
     let experiment = &report.experiment;
     // The default ID of an experiment is its trace ID.
     let id = Some(&experiment.id).filter(|id| Some(*id) != experiment.trace_id.as_ref()).cloned();
@@ -46,7 +46,7 @@ fn utilization(gpus: &[Gpu]) -> Vec<String> {
     }
     let periods = || gpus.iter().filter_map(|gpu| gpu.utilization.update_period_seconds);
     let period = periods().min().zip(periods().max()).map(|(low, high)| {
-        let (low, high) = (format::seconds_alone(low.0), format::seconds(high.0));
+        let (low, high) = (duration::seconds_alone(low.0), duration::seconds(high.0));
         if high.starts_with(&format!("{low} ")) {
             format!("changes every {high}")
         } else {
@@ -66,7 +66,7 @@ fn unobserved(report: &Report) -> Vec<String> {
     let reasons = &report.fleet.unobserved_reasons;
     reasons
         .iter()
-        .map(|it| format!("{}: {}", reason(it.reason), format::duration(it.seconds.0)))
+        .map(|it| format!("{}: {}", reason(it.reason), duration::duration(it.seconds.0)))
         .collect()
 }
 
@@ -89,10 +89,15 @@ fn memory(gpus: &[Gpu]) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let total = gpu.memory.total_bytes.map(|total| format!(" of {}", format::gib(total)));
+    let total =
+        gpu.memory.total_bytes.map(|total| format!(" of {}", number::tenths_of(total, 1 << 30)));
     let which =
         if gpus.len() > 1 { format!(", on {}", name_of(gpus, index)) } else { String::new() };
-    vec![format!("peak {}{} GiB{which}", format::gib(peak), total.unwrap_or_default())]
+    vec![format!(
+        "peak {}{} GiB{which}",
+        number::tenths_of(peak, 1 << 30),
+        total.unwrap_or_default()
+    )]
 }
 
 fn energy(gpus: &[Gpu]) -> Vec<String> {
@@ -107,7 +112,7 @@ fn energy(gpus: &[Gpu]) -> Vec<String> {
     let alone = bases.len() == 1;
     let bases = bases.into_iter().map(|(basis, time)| match alone {
         true => basis.to_owned(),
-        false => format!("{basis} for {}", format::duration(time)),
+        false => format!("{basis} for {}", duration::duration(time)),
     });
     let missing = known.len() < gpus.len();
     let of = missing.then(|| format!("measured on {} of {} GPUs", known.len(), gpus.len()));
@@ -123,8 +128,7 @@ fn rejected(report: &Report) -> Vec<Vec<String>> {
     let rows = report.rejected_rows.iter().take(REJECTED_ROWS);
     let mut facts: Vec<Vec<String>> =
         rows.map(|row| vec![format!("{}:{}  {}", row.file, row.line, row.reason)]).collect();
-    let noun = if total == 1 { "row" } else { "rows" };
-    let count = format!("{} {noun}", format::grouped(u128::from(total)));
+    let count = number::counted(total, "row");
     let count = if total > facts.len() as u64 { format!("{count}, the first:") } else { count };
     facts.insert(0, vec![count]);
     facts

@@ -4,6 +4,8 @@ use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_rules::workload::WORKLOAD;
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, Style};
 
 use crate::model::{Gpu, Report};
 use crate::policies::{Need, UncoveredWaste};
@@ -11,7 +13,6 @@ use crate::policies::{Need, UncoveredWaste};
 use super::amounts::Bill;
 use super::format;
 use super::gpus::{has_many, which};
-use super::layout::{Page, Style};
 
 /// Maximum number of missing pieces of information, also beside many GPUs.
 const NEEDS: usize = 2;
@@ -55,7 +56,7 @@ pub(super) fn write(
     }
     match report.needs.len().saturating_sub(count) {
         0 => {}
-        more => page.facts("", [vec![format!("{more} more with --explain")]]),
+        more => page.sentences("", [format!("{more} more with --explain")]),
     }
 }
 
@@ -74,7 +75,7 @@ fn is_alike(a: &UncoveredWaste, b: &UncoveredWaste) -> bool {
 fn uncovered(gpus: &[Gpu], bill: Option<&Bill>, all: &[UncoveredWaste]) -> String {
     let Some(it) = all.first() else { return String::new() };
     let categories: Vec<&str> = all.iter().map(|it| it.category).collect();
-    let share = format::percent(all.iter().map(|it| it.fraction).sum());
+    let share = number::percent(all.iter().map(|it| it.fraction).sum());
     let hours = format::gpu_time(all.iter().map(|it| it.gpu_hours).sum());
     let hours = format!("{hours} of {}", which(gpus, &it.gpus));
     let usd: Option<Vec<_>> = all.iter().map(|it| Some(it.usd?.0)).collect();

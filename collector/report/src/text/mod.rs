@@ -11,7 +11,6 @@ pub mod format;
 mod gpus;
 mod holders;
 mod interruptions;
-pub mod layout;
 mod measured;
 mod missing;
 mod money;
@@ -19,7 +18,6 @@ mod notes;
 #[cfg(test)]
 mod page_tests;
 mod phases;
-mod quantity;
 mod recommendations;
 mod savings;
 #[cfg(test)]
@@ -28,11 +26,10 @@ mod work_groups;
 
 use std::ffi::OsStr;
 
+use phasemeter_terminal::page::{Page, SEPARATOR, Style};
+
 use self::amounts::Bill;
-pub use self::format::{grouped, rate};
 pub(super) use self::gpus::names as gpu_names;
-use self::layout::{Page, SEPARATOR, Style};
-pub use self::quantity::quantity;
 
 use super::bar::Bars;
 use super::model::Report;
@@ -106,9 +103,7 @@ fn title(page: &mut Page, report: &Report) {
         [report.title.clone(), models(report)].into_iter().chain(range).collect();
     page.items(Style::Bold, &items, SEPARATOR);
     for warning in &report.warnings {
-        let words: Vec<String> =
-            format!("Warning: {warning}").split(' ').map(str::to_owned).collect();
-        page.items(Style::Bold, &words, " ");
+        page.paragraph(Style::Bold, 0, &format!("Warning: {warning}"));
     }
 }
 
@@ -134,6 +129,16 @@ fn models(report: &Report) -> String {
 
 fn model(model: Option<&str>) -> &str {
     model.unwrap_or("GPU of unknown model")
+}
+
+/// The first of these facts, and the number of the others.
+fn first(most: usize, mut facts: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    if facts.len() > most {
+        let more = facts.len() - most;
+        facts.truncate(most);
+        facts.push(vec![format!("{more} more in --format json")]);
+    }
+    facts
 }
 
 fn blank(page: &mut Page) {

@@ -4,6 +4,8 @@
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{MONTHLY_BASIS, YEARLY_BASIS};
+use phasemeter_terminal::page::{Page, SEPARATOR};
+use phasemeter_terminal::{money, number};
 
 use crate::model::{Cost, Gpu, Report, UsdRange};
 use crate::price_tag::{EarlierPrice, EstimateTag, PriceTag};
@@ -11,7 +13,6 @@ use crate::value::Usd;
 
 use super::amounts::Bill;
 use super::format::{self, Dollars};
-use super::layout::{Page, SEPARATOR};
 use super::{model, work_groups};
 
 pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
@@ -32,7 +33,7 @@ pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
         "Work",
         report.work.iter().map(|(unit, work)| {
             let each = work.cost_each_usd.map(|each| format!("{} each", format::each(each)));
-            let count = format!("{} {unit}", format::grouped(u128::from(work.count)));
+            let count = format!("{} {unit}", number::grouped(u128::from(work.count)));
             std::iter::once(count).chain(each).collect()
         }),
     );
@@ -40,7 +41,7 @@ pub(super) fn write(page: &mut Page, report: &Report, parts: Option<&Bill>) {
     projection(page, cost);
     page.facts("Price", prices(report));
     if let Some(reason) = &cost.unpriced_reason {
-        page.fact("Unpriced", std::slice::from_ref(reason), SEPARATOR);
+        page.sentences("Unpriced", [reason]);
     }
 }
 
@@ -116,7 +117,7 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
                 Some(range) => {
                     format!("{}, estimated {}", span(&range), format::estimated_rate(rate))
                 }
-                None => format::rate(rate),
+                None => money::rate(rate),
             };
             let rate = format!("{rate} per GPU-hour");
             let all = count == report.gpus.len();
@@ -131,9 +132,9 @@ fn prices(report: &Report) -> Vec<Vec<String>> {
 /// The most recent earlier price of a GPU, and when it ended.
 fn before(gpu: &Gpu) -> Option<Vec<String>> {
     let EarlierPrice { until, rate_usd_per_gpu_hour: rate, price } = gpu.earlier_prices.last()?;
-    let first = format!("{} until {}", format::rate(*rate), format::instant(*until));
+    let first = format!("{} until {}", money::rate(*rate), format::instant(*until));
     let more = gpu.earlier_prices_total.saturating_sub(1);
-    let more = (more > 0).then(|| format!("{} earlier", format::grouped(more.into())));
+    let more = (more > 0).then(|| format!("{} earlier", number::grouped(more.into())));
     Some(
         [Some(first), plan(price), Some(price.source.clone()), more]
             .into_iter()
@@ -147,7 +148,7 @@ fn provenance(price: &PriceTag, next: Option<&PriceTag>) -> Vec<String> {
     let location = [&price.provider, &price.region, &price.instance_type];
     let location: Vec<&str> = location.into_iter().flatten().map(String::as_str).collect();
     let estimate = price.estimate.map(|estimate| {
-        let rows = format::grouped(estimate.rows as u128);
+        let rows = number::grouped(estimate.rows as u128);
         match estimate.anywhere {
             _ if estimate.rows == 1 => "estimate: the only price that matches".to_owned(),
             true => format!("lower median of {rows} prices; narrow it with --provider"),

@@ -1,9 +1,11 @@
 //! Notes of policies, and policies without a result.
 
+use phasemeter_terminal::page::Page;
+
 use crate::model::Report;
 
+use super::first;
 use super::gpus::by_name;
-use super::layout::Page;
 
 /// Maximum number of notes, and of policies without a result.
 const NOTES: usize = 4;
@@ -32,16 +34,6 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if !(merged.is_empty() && failed.is_empty()) {
         page.end_line();
     }
-    page.facts("Policy notes", first(merged));
-    page.facts("Failed", first(failed));
-}
-
-/// The first of these facts, and the number of the others.
-fn first(mut facts: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    if facts.len() > NOTES {
-        let more = facts.len() - NOTES;
-        facts.truncate(NOTES);
-        facts.push(vec![format!("{more} more in --format json")]);
-    }
-    facts
+    page.facts("Policy notes", first(NOTES, merged));
+    page.facts("Failed", first(NOTES, failed));
 }

@@ -5,13 +5,14 @@
 use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;
 use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::duration;
+use phasemeter_terminal::page::{Page, Style};
 
 use crate::model::{PhaseTotals, Report};
 use crate::value::Seconds;
 
 use super::amounts::Bill;
-use super::format::{self, Dollars};
-use super::layout::{Page, Style};
+use super::format::Dollars;
 
 /// Column widths of name, time and share; cost is as wide as needed.
 const NAME: usize = 19;
@@ -37,7 +38,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
     page.end_line();
     for row in rows {
         page.write(row.style, &format!("{:<NAME$}", row.name));
-        let time = format::duration_in_column(row.time.0);
+        let time = duration::duration_in_column(row.time.0);
         let cost = row.cost.map(|cost| cost.to_string()).unwrap_or_default();
         page.write(Style::Plain, &format!("{time:>TIME$}{:>SHARE$}{cost:>money$}", row.share));
         page.end_line();
@@ -46,7 +47,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
 
 fn rows(report: &Report, bill: Option<&Bill>) -> Vec<Row> {
     let phases = &report.fleet.phases;
-    let idle = Style::Phase(Phase::Idle);
+    let idle = style(Phase::Idle);
     let holding = phases.idle_held.zip(phases.idle_free);
     let never_touched = phases.idle_never_touched.filter(|it| it.seconds.0 > Nanos::ZERO);
     let of = |part: fn(&Bill) -> Dollars| bill.map(part);
@@ -69,22 +70,21 @@ fn rows(report: &Report, bill: Option<&Bill>) -> Vec<Row> {
             rows.push(row("  unknown", Style::Plain, phases.idle_unknown, of(|it| it.unknown)));
         }
     }
-    let phase = Style::Phase;
     rows.push(row(
         "underutilized",
-        phase(Phase::Underutilized),
+        style(Phase::Underutilized),
         phases.underutilized,
         of(|it| it.underutilized),
     ));
     rows.push(row(
         "productive",
-        phase(Phase::Productive),
+        style(Phase::Productive),
         phases.productive,
         of(|it| it.productive),
     ));
     rows.push(row(
         "compute-bound",
-        phase(Phase::ComputeBound),
+        style(Phase::ComputeBound),
         phases.compute_bound,
         of(|it| it.compute_bound),
     ));
@@ -97,6 +97,16 @@ fn rows(report: &Report, bill: Option<&Bill>) -> Vec<Row> {
     ));
     rows.push(plain("total", report.fleet.span_seconds, String::new(), of(|it| it.total)));
     rows
+}
+
+/// The color of a phase.
+pub(super) const fn style(phase: Phase) -> Style {
+    match phase {
+        Phase::Idle => Style::Red,
+        Phase::Underutilized => Style::Yellow,
+        Phase::Productive => Style::Green,
+        Phase::ComputeBound => Style::Cyan,
+    }
 }
 
 fn percent(percent: Option<Percent>) -> String {

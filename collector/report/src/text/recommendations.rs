@@ -2,6 +2,9 @@
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
+
 use crate::model::{Gpu, Report};
 use crate::policies::{Range, Recommendation};
 use crate::value::Usd;
@@ -9,7 +12,6 @@ use crate::value::Usd;
 use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::gpus::{by_name, has_many, which};
-use super::layout::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
 
 /// How much of a page recommendations take.
 struct Limits {
@@ -49,7 +51,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
         }
     }
     if more > 0 {
-        page.facts("", [vec![format!("{more} more with --explain")]]);
+        page.sentences("", [format!("{more} more with --explain")]);
     }
 }
 
@@ -130,7 +132,7 @@ pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> 
         ("risk", _) => "Risk".to_owned(),
         ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
         ("saving", Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
-        ("saving", None) => fitting("Saves", &[format::percent(it.saving_fraction.expected)]),
+        ("saving", None) => fitting("Saves", &[number::percent(it.saving_fraction.expected)]),
         _ if saves_nothing(it) => "Capacity".to_owned(),
         _ => {
             let hours = it.saving_fraction.expected * gpu_hours(gpus, it);

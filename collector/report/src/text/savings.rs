@@ -4,14 +4,15 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed;
 use phasemeter_meter::projection::MONTHLY_BASIS;
 use phasemeter_meter::savings::recommendation::Target;
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 use crate::model::Report;
 use crate::policies::{Range, Savings, Step};
 use crate::value::Usd;
 
 use super::amounts::Bill;
-use super::format::{self, Dollars};
-use super::layout::{Page, SEPARATOR, Style};
+use super::format::Dollars;
 
 /// Column widths of name, each amount, and share.
 const NAME: usize = 20;
@@ -42,7 +43,7 @@ fn sentences(bill: Option<&Bill>, savings: &Savings, are_several: bool) -> Vec<V
         let [low, expected, high] = amounts;
         format!("{expected} ({low}–{high})")
     };
-    let share = format::percent(savings.total_fraction.expected);
+    let share = number::percent(savings.total_fraction.expected);
     let all = format!("{}, {share} of this bill", amounts(savings.total_usd));
     let monthly = savings.monthly_usd;
     // Weekends may not have been observed.
@@ -89,7 +90,7 @@ fn table(page: &mut Page, report: &Report, savings: &Savings) {
     }
     let naive = format!(
         "{}, for comparison: it counts the same waste several times",
-        format::percent(savings.naive_sum_fraction)
+        number::percent(savings.naive_sum_fraction)
     );
     page.fact("Naive sum", &[naive], SEPARATOR);
 }

@@ -2,10 +2,12 @@
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::Page;
 
 use super::amounts::Bill;
+use super::first;
 use super::format::{self, Dollars};
-use super::layout::Page;
 use crate::model::Report;
 use crate::value::Usd;
 use crate::work_groups::{Group, WorkGroups};
@@ -23,11 +25,8 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
     let printed = bill.zip(parts).map(|(bill, parts)| bill.total.split_all(parts));
     let printed = printed.unwrap_or_default();
     let mut printed = printed.into_iter();
-    let mut facts: Vec<Vec<String>> =
-        groups.iter().map(|group| fact(group, printed.next())).collect();
-    let more = facts.len().saturating_sub(GROUPS);
-    facts.truncate(GROUPS);
-    facts.extend((more > 0).then(|| vec![format!("{more} more in --format json")]));
+    let facts = groups.iter().map(|group| fact(group, printed.next())).collect();
+    let mut facts = first(GROUPS, facts);
     let names = ["GPUs that several groups share", "GPUs that are not known to do this work"];
     let rest = names.into_iter().zip(printed).filter(|(_, cost)| cost.exact() > NanoUsd::ZERO);
     facts.extend(rest.map(|(name, cost)| vec![format!("{name}: {cost}")]));
@@ -45,7 +44,7 @@ fn fact(group: &Group, cost: Option<Dollars>) -> Vec<String> {
     let mut items = vec![name];
     for (unit, work) in &group.work {
         let each = work.cost_each_usd.map(|each| format!(" at {}", format::each(each)));
-        let count = format::grouped(u128::from(work.count));
+        let count = number::grouped(u128::from(work.count));
         items.push(format!("{count} {unit}{}", each.unwrap_or_default()));
     }
     let own = cost.zip(group.idle_usd).filter(|(cost, _)| cost.exact() > NanoUsd::ZERO);

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::policies::OpenError;
 use phasemeter_sources::SourceError;
+use phasemeter_terminal::escape::clean;
 use rustix::io::Errno;
 
 use super::delivery_report::DeliveryReport;
@@ -15,7 +16,6 @@ use super::exit_status::{
     CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
     EX_UNAVAILABLE, EX_USAGE, NOT_EXECUTABLE, NOT_FOUND,
 };
-use phasemeter_terminal::escape::clean;
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]

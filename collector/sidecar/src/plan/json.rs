@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
 use phasemeter_report::Usd;
 use phasemeter_rules::json_escape::Escaped;
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::PlanReport;
 
@@ -33,8 +33,8 @@ impl Serialize for PlanReport {
         map.serialize_entry("summary", &sheet.headline)?;
         map.serialize_entry("result", &Results(sheet))?;
         map.serialize_entry("missing", &missing(sheet))?;
-        map.serialize_entry("formulas", &Formulas(sheet))?;
-        map.serialize_entry("snippets", &Snippets(sheet))?;
+        map.serialize_entry("formulas", &sheet.formulas)?;
+        map.serialize_entry("snippets", &sheet.snippets)?;
         map.serialize_entry("prices", &self.prices)?;
         map.serialize_entry("assumptions", &sheet.assumptions)?;
         map.serialize_entry("notes", &sheet.notes)?;
@@ -62,11 +62,7 @@ struct Rows<'a>(&'a Table);
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.0.rows.len()))?;
-        for row in &self.0.rows {
-            list.serialize_element(&Row(self.0, row))?;
-        }
-        list.end()
+        serializer.collect_seq(self.0.rows.iter().map(|row| Row(self.0, row)))
     }
 }
 
@@ -74,11 +70,8 @@ struct Row<'a>(&'a Table, &'a [Quantity]);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (column, quantity) in self.0.columns.iter().zip(self.1) {
-            map.serialize_entry(column.key, &Json(quantity))?;
-        }
-        map.end()
+        let keys = self.0.columns.iter().map(|column| column.key);
+        serializer.collect_map(keys.zip(self.1.iter().map(Json)))
     }
 }
 
@@ -118,31 +111,4 @@ fn missing(sheet: &Worksheet) -> BTreeMap<String, &'static str> {
         })
     });
     values.chain(cells).collect()
-}
-
-struct Formulas<'a>(&'a Worksheet);
-
-impl Serialize for Formulas<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.formulas.iter().map(|it| {
-            BTreeMap::from([
-                ("name", it.name.as_str()),
-                ("formula", it.symbols),
-                ("numbers", &it.numbers),
-                ("result", &it.result),
-            ])
-        }))
-    }
-}
-
-struct Snippets<'a>(&'a Worksheet);
-
-impl Serialize for Snippets<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(
-            self.0.snippets.iter().map(|it| {
-                BTreeMap::from([("title", it.title.clone()), ("text", it.lines.join("\n"))])
-            }),
-        )
-    }
 }

@@ -3,9 +3,9 @@
 use phasemeter_meter::date::Date;
 use phasemeter_meter::price::{Plan, Price};
 use phasemeter_report::Usd;
+use phasemeter_terminal::money::rate;
 use serde::Serialize;
 
-use phasemeter_terminal::money::rate;
 /// A price as used by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanPrice {

@@ -4,10 +4,10 @@
 //! notes.
 
 use phasemeter_plan::worksheet::{Quantity, Worksheet};
+use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 use super::PlanReport;
 use super::table::table;
-use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 /// Renders the plan.
 #[must_use]
@@ -34,8 +34,8 @@ pub fn render(report: &PlanReport, color: bool) -> String {
     formulas(&mut page, sheet);
     for snippet in &sheet.snippets {
         page.end_line();
-        page.paragraph(Style::Bold, 0, &snippet.title);
-        for line in &snippet.lines {
+        page.paragraph(Style::Bold, 0, snippet.title);
+        for line in snippet.text.lines() {
             page.verbatim(2, line);
         }
     }

@@ -7,6 +7,7 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::waste::WasteCategory;
+use phasemeter_terminal::escape::sanitize;
 
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
@@ -20,7 +21,6 @@ use crate::recommendation::{
 };
 use crate::schema::Schema;
 use crate::window::Window;
-use phasemeter_terminal::escape::sanitize;
 
 const MAX_RECOMMENDATIONS: usize = 64;
 const MAX_NEEDS: usize = 64;

@@ -16,10 +16,10 @@ use crate::quote::{Quote, QuoteRequest};
 use crate::recommendation::Response;
 use crate::settings::{SettingError, Settings};
 use crate::window::Window;
-use phasemeter_terminal::escape::sanitize;
 
 use generated::exports::phasemeter::policy as wit;
 use generated::phasemeter::policy::log;
+use phasemeter_terminal::escape::sanitize;
 
 #[allow(
     missing_docs,

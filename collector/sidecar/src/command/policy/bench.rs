@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter_report::text::grouped;
+use phasemeter_terminal::escape::clean;
+use phasemeter_terminal::number::grouped;
 
 use super::input::PolicyInput;
 use super::loader::PolicyLoader;
 use super::{files, output, project};
 use crate::cli::BenchArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Evaluates the policy repeatedly.
 pub(super) fn run(args: &BenchArgs) -> Result<(), CommandError> {

@@ -1,11 +1,11 @@
 //! `phasemeter policy check`: checks whether a policy would be accepted.
 
 use phasemeter_rules::policy::Policy;
+use phasemeter_terminal::escape::clean;
 
 use super::loader::PolicyLoader;
 use crate::cli::CheckArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Loads the policy as a sidecar does.
 pub(super) fn run(args: &CheckArgs) -> Result<(), CommandError> {

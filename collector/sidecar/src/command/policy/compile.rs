@@ -1,12 +1,12 @@
 //! `phasemeter policy compile`: compiles a policy for sidecars without the memory to compile it.
 
-use phasemeter_report::text::grouped;
+use phasemeter_terminal::escape::clean;
+use phasemeter_terminal::number::grouped;
 
 use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::CompileArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Writes NAME.aot beside NAME.wasm.
 pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {

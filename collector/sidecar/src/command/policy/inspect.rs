@@ -1,10 +1,11 @@
 //! `phasemeter policy inspect`: prints the properties of a policy. Digest, imports and exports are
 //! printed even if it is rejected.
 
-use phasemeter_report::text::grouped;
 use phasemeter_rules::digest::Digest;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::wasm_info::WasmInfo;
+use phasemeter_terminal::escape::clean;
+use phasemeter_terminal::number::grouped;
 use serde_json::Value;
 
 use super::error::PolicyCommandError;
@@ -12,7 +13,6 @@ use super::loader::PolicyLoader;
 use super::{files, project};
 use crate::cli::InspectArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Prints the properties.
 pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {

@@ -5,18 +5,19 @@ use std::path::Path;
 
 use phasemeter_meter::units::Timestamp;
 use phasemeter_report::Utc;
-use phasemeter_report::text::{quantity, rate};
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::{Evaluation, Policy, Usage};
 use phasemeter_rules::quote::Quote;
 use phasemeter_rules::recommendation::{Recommendation, Response};
+use phasemeter_terminal::escape::clean;
+use phasemeter_terminal::money::rate;
+use phasemeter_terminal::quantity::quantity;
 
 use super::error::PolicyCommandError;
 use super::files;
 use super::input::{InputData, PolicyInput};
 use crate::standard_error;
-use phasemeter_terminal::escape::clean;
 
 /// The output of a policy.
 pub(super) enum PolicyOutput {

@@ -1,6 +1,7 @@
 //! `phasemeter policy sign`: signs a policy, its settings or its compiled form.
 
 use phasemeter_rules::signature::SecretKey;
+use phasemeter_terminal::escape::clean;
 
 use super::error::PolicyCommandError;
 use super::signed_file::SignedFile;
@@ -8,7 +9,6 @@ use super::verify::{key_text, signature_path};
 use super::{files, project};
 use crate::cli::SignArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Signs the file and prints the public key.
 pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {

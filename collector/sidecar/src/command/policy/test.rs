@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
+use phasemeter_terminal::escape::clean;
 use similar::{ChangeTag, TextDiff};
 
 use super::error::PolicyCommandError;
@@ -25,7 +26,6 @@ use super::output::{self, PolicyOutput};
 use super::project::Project;
 use crate::cli::TestArgs;
 use crate::command::error::CommandError;
-use phasemeter_terminal::escape::clean;
 
 /// Lines of context around a difference.
 const CONTEXT: usize = 3;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use phasemeter_rules::signature::{self, PublicKey};
+use phasemeter_terminal::escape::clean;
 
 use super::error::PolicyCommandError;
 use super::signed_file::SignedFile;
 use super::{files, project};
 use crate::cli::VerifyArgs;
-use phasemeter_terminal::escape::clean;
 
 /// Verifies the signature with each key until one matches.
 pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {
