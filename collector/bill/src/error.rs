@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a report is rejected.
+/// Why a report is rejected, or an invoice cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// It cannot be read.
@@ -39,7 +39,7 @@ pub enum ReadError {
 /// Why a bill cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BillError {
-    /// A report is rejected.
+    /// A report is rejected, or an invoice cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Two reports bill the same time of a GPU.
@@ -62,15 +62,6 @@ pub enum BillError {
         /// What is wrong with it.
         problem: String,
     },
-    /// An invoice cannot be read.
-    #[error("{file}: cannot be read; check its name and permissions")]
-    UnreadableInvoice {
-        /// The file.
-        file: String,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
     /// A report changed between two reads of it.
     #[error("a report changed while it was read; run the command again")]
     Changed,
@@ -91,10 +82,6 @@ impl BillError {
     /// Whether a file could not be read at all.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
-        match self {
-            Self::Read(error) => error.is_unreadable(),
-            Self::UnreadableInvoice { .. } => true,
-            _ => false,
-        }
+        matches!(self, Self::Read(error) if error.is_unreadable())
     }
 }

@@ -13,7 +13,7 @@ use crate::amount::parse_usd;
 use crate::bill::{Bill, Payer};
 use crate::csv;
 use crate::dimension::Dimension;
-use crate::error::BillError;
+use crate::error::{BillError, ReadError};
 
 /// The column with amounts.
 const BILLED: &str = "billed_usd";
@@ -137,7 +137,7 @@ fn find_columns(header: &[String], by: &[Dimension]) -> Result<Vec<usize>, Strin
 }
 
 fn next_line(file: &str, input: &mut impl BufRead) -> Result<Option<String>, BillError> {
-    let unreadable = |source| BillError::UnreadableInvoice { file: file.to_owned(), source };
+    let unreadable = |source| ReadError::Unreadable { file: file.to_owned(), source };
     let mut line = Vec::new();
     let mut limited = Read::take(input, MAX_LINE);
     if limited.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {

@@ -43,7 +43,7 @@ pub use policies::{
     CategorySavings, GpuSavings, Policy, Range, Recommendation, ReportedError, Savings, Source,
     Step,
 };
-pub use price_tag::{EarlierPrice, EstimateTag, PriceTag};
+pub use price_tag::{EarlierPrice, EstimateTag, PriceOrigin, PriceTag};
 pub use rejected_row::RejectedRow;
 pub use value::{Seconds, Usd, Utc};
 pub use work_groups::{Group, Work, WorkGroups};

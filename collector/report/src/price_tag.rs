@@ -1,6 +1,8 @@
 //! The provenance of prices in a report.
 
+use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
+use phasemeter_meter::price::{Plan, Price};
 use serde::{Serialize, Serializer};
 
 use super::value::{Usd, Utc};
@@ -20,6 +22,16 @@ pub struct EarlierPrice {
 /// Provenance of a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PriceTag {
+    /// Where it is from.
+    #[serde(flatten)]
+    pub origin: PriceOrigin,
+    /// The prices behind an estimate; `None` if the price is exact.
+    pub estimate: Option<EstimateTag>,
+}
+
+/// Where a price is from, and how old it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PriceOrigin {
     /// Purchase plan.
     pub plan: Option<&'static str>,
     /// Cloud provider.
@@ -32,12 +44,35 @@ pub struct PriceTag {
     pub source: String,
     /// Date of the price.
     pub as_of: Option<String>,
-    /// Days between that date and the first day of use.
+    /// Days between that date and the day of use.
     pub age_days: Option<u64>,
     /// Whether that age exceeds the limit.
     pub stale: bool,
-    /// The prices behind an estimate; `None` if the price is exact.
-    pub estimate: Option<EstimateTag>,
+}
+
+impl PriceOrigin {
+    /// The origin of a price that is used from this day on.
+    #[must_use]
+    pub fn of(price: &Price, used: Option<Date>) -> Self {
+        Self {
+            plan: price.plan.map(Plan::as_str),
+            provider: price.provider.clone(),
+            region: price.region.clone(),
+            instance_type: price.instance_type.clone(),
+            source: price.source.clone(),
+            as_of: price.as_of.map(|day| day.to_string()),
+            age_days: used.and_then(|day| price.age(day)),
+            stale: used.is_some_and(|day| price.is_stale(day)),
+        }
+    }
+
+    /// Provider, region and instance type, if one of them is known.
+    #[must_use]
+    pub fn location(&self) -> Option<String> {
+        let location = [&self.provider, &self.region, &self.instance_type];
+        let location: Vec<_> = location.into_iter().flatten().map(String::as_str).collect();
+        (!location.is_empty()).then(|| location.join(" "))
+    }
 }
 
 /// An estimate: the lower median of several prices.

@@ -3,14 +3,14 @@
 use phasemeter_engine::pricing::Term;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::Price;
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallOffset;
 
 use super::input::GpuInput;
 use super::model::*;
-use super::price_tag::{EarlierPrice, EstimateTag, PriceTag};
+use super::price_tag::{EarlierPrice, EstimateTag, PriceOrigin, PriceTag};
 use super::value::{Usd, Utc};
 
 impl Gpu {
@@ -22,16 +22,8 @@ impl Gpu {
 
 impl PriceTag {
     pub(super) fn of(price: &Price, first_use: Option<Timestamp>) -> Self {
-        let first_use = first_use.map(Date::of);
         Self {
-            plan: price.plan.map(Plan::as_str),
-            provider: price.provider.clone(),
-            region: price.region.clone(),
-            instance_type: price.instance_type.clone(),
-            source: price.source.clone(),
-            as_of: price.as_of.map(|day| day.to_string()),
-            age_days: first_use.and_then(|day| price.age(day)),
-            stale: first_use.is_some_and(|day| price.is_stale(day)),
+            origin: PriceOrigin::of(price, first_use.map(Date::of)),
             estimate: price.estimate.map(|estimate| EstimateTag {
                 rows: estimate.rows,
                 low_usd_per_gpu_hour: estimate.low,

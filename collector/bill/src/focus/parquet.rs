@@ -29,11 +29,11 @@ const GROUP_SIZE: usize = 32 << 20;
 pub struct ParquetRows<W: Write + Send> {
     file: SerializedFileWriter<W>,
     /// The columns of the row group that is not yet written.
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuffer>,
 }
 
 /// The values of a column in a row group. A level of 0 is null.
-enum Column {
+enum ColumnBuffer {
     Text {
         values: Texts,
         levels: Vec<i16>,
@@ -79,7 +79,7 @@ impl<W: Write + Send> ParquetRows<W> {
             .build();
         let schema = parse_message_type(&schema()).map_err(io_error)?;
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
-        let columns = columns().iter().map(|(_, kind)| Column::new(*kind)).collect();
+        let columns = columns().iter().map(|(_, kind)| ColumnBuffer::new(*kind)).collect();
         Ok(Self { file: file.map_err(io_error)?, columns })
     }
 
@@ -99,7 +99,7 @@ impl<W: Write + Send> RowSink for ParquetRows<W> {
         for (column, value) in self.columns.iter_mut().zip(row) {
             column.push(value);
         }
-        if self.columns.iter().map(Column::size).sum::<usize>() >= GROUP_SIZE {
+        if self.columns.iter().map(ColumnBuffer::size).sum::<usize>() >= GROUP_SIZE {
             self.write_group().map_err(io_error)?;
         }
         Ok(())
@@ -135,7 +135,7 @@ fn schema() -> String {
     schema + "}"
 }
 
-impl Column {
+impl ColumnBuffer {
     fn new(kind: Kind) -> Self {
         match kind {
             Kind::Text => Self::Text { values: Texts::default(), levels: Vec::new() },

@@ -7,7 +7,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::Plan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 
-use self::Column::{Cost, Hours, Map, Range, Text, Time};
+use self::Getter::{Cost, Hours, Map, Range, Text, Time};
 use super::month::month;
 use super::value::{Decimal, Kind, Value};
 use crate::report::{Gpu, Period, Price, Report, Usd};
@@ -22,7 +22,7 @@ const ROUNDING: i128 = Account::ALL.len() as i128;
 const HOURS: &str = "Hours";
 
 /// How the values of a column are computed.
-enum Column {
+enum Getter {
     /// Null if it is empty.
     Text(fn(&Context<'_>) -> String),
     Cost(fn(&Context<'_>) -> NanoUsd),
@@ -48,7 +48,7 @@ struct Context<'a> {
     clippy::redundant_closure_for_method_calls,
     reason = "a method has the lifetime of its context, and a column takes any"
 )]
-const COLUMNS: [(&str, Column); 63] = [
+const COLUMNS: [(&str, Getter); 63] = [
     ("BilledCost", Cost(|it| if it.plan.is_committed() { NanoUsd::ZERO } else { it.cost })),
     (
         "BillingAccountId",
@@ -139,7 +139,7 @@ pub(super) fn values<'a>(
     COLUMNS.map(|(_, column)| column.value(&context))
 }
 
-impl Column {
+impl Getter {
     const fn kind(&self) -> Kind {
         match self {
             Text(_) => Kind::Text,

@@ -136,7 +136,7 @@ fn before(gpu: &Gpu) -> Option<Vec<String>> {
     let more = gpu.earlier_prices_total.saturating_sub(1);
     let more = (more > 0).then(|| format!("{} earlier", number::grouped(more.into())));
     Some(
-        [Some(first), plan(price), Some(price.source.clone()), more]
+        [Some(first), plan(price), Some(price.origin.source.clone()), more]
             .into_iter()
             .flatten()
             .collect(),
@@ -145,8 +145,6 @@ fn before(gpu: &Gpu) -> Option<Vec<String>> {
 
 /// Plan, place, estimate and source of a price. `next`: the price below it, whose source is not repeated here.
 fn provenance(price: &PriceTag, next: Option<&PriceTag>) -> Vec<String> {
-    let location = [&price.provider, &price.region, &price.instance_type];
-    let location: Vec<&str> = location.into_iter().flatten().map(String::as_str).collect();
     let estimate = price.estimate.map(|estimate| {
         let rows = number::grouped(estimate.rows as u128);
         match estimate.anywhere {
@@ -155,19 +153,19 @@ fn provenance(price: &PriceTag, next: Option<&PriceTag>) -> Vec<String> {
             false => format!("estimate: lower median of {rows} prices, {}", span(&estimate)),
         }
     });
-    let location = (!location.is_empty()).then(|| location.join(" "));
     let source = source(price);
     let source = if next.map(self::source).as_ref() == Some(&source) { Vec::new() } else { source };
-    [plan(price), location, estimate].into_iter().flatten().chain(source).collect()
+    let items = [plan(price), price.origin.location(), estimate];
+    items.into_iter().flatten().chain(source).collect()
 }
 
 /// The source of a price, and how old it is if that is long.
-fn source(price: &PriceTag) -> Vec<String> {
-    let source = match &price.as_of {
-        Some(day) => format!("{}, {day}", price.source),
-        None => price.source.clone(),
+fn source(PriceTag { origin, .. }: &PriceTag) -> Vec<String> {
+    let source = match &origin.as_of {
+        Some(day) => format!("{}, {day}", origin.source),
+        None => origin.source.clone(),
     };
-    let stale = price.age_days.filter(|_| price.stale);
+    let stale = origin.age_days.filter(|_| origin.stale);
     let stale = stale.map(|days| format!("stale: {days} days from the first day of use"));
     std::iter::once(source).chain(stale).collect()
 }
@@ -179,5 +177,5 @@ fn span(estimate: &EstimateTag) -> String {
 }
 
 fn plan(price: &PriceTag) -> Option<String> {
-    price.plan.map(|plan| plan.replace('_', " "))
+    price.origin.plan.map(|plan| plan.replace('_', " "))
 }

@@ -42,7 +42,7 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let bill = biller.finish(&names)?;
     let invoice = args.invoice.as_ref().map(|path| {
         let file = path.display().to_string();
-        let unreadable = |source| BillError::UnreadableInvoice { file: file.clone(), source };
+        let unreadable = |source| ReadError::Unreadable { file: file.clone(), source };
         Invoice::read(&file, File::open(path).map_err(unreadable)?, &bill.by)
     });
     let invoice = invoice.transpose()?.map(|invoice| invoice.reconcile(&bill));

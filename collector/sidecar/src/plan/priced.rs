@@ -1,8 +1,8 @@
 //! A price of a plan with its provenance and age.
 
 use phasemeter_meter::date::Date;
-use phasemeter_meter::price::{Plan, Price};
-use phasemeter_report::Usd;
+use phasemeter_meter::price::Price;
+use phasemeter_report::{PriceOrigin, Usd};
 use phasemeter_terminal::money::rate;
 use serde::Serialize;
 
@@ -13,22 +13,9 @@ pub struct PlanPrice {
     pub purpose: String,
     /// Price per GPU-hour.
     pub rate_usd_per_gpu_hour: Usd,
-    /// Payment plan.
-    pub plan: Option<&'static str>,
-    /// Provider.
-    pub provider: Option<String>,
-    /// Region.
-    pub region: Option<String>,
-    /// Instance type.
-    pub instance_type: Option<String>,
-    /// Source.
-    pub source: String,
-    /// Date of the price.
-    pub as_of: Option<String>,
-    /// Days from that date to today.
-    pub age_days: Option<u64>,
-    /// Whether that is too long.
-    pub stale: bool,
+    /// Where it is from.
+    #[serde(flatten)]
+    pub origin: PriceOrigin,
     /// Number of prices of which it is the lower median; `None` if it is exact.
     pub estimated_from: Option<usize>,
     /// For text.
@@ -41,15 +28,11 @@ impl PlanPrice {
     #[must_use]
     pub fn of(purpose: &str, price: &Price, today: Date) -> Self {
         let mut items = vec![format!("{} per GPU-hour", rate(price.rate)), purpose.to_owned()];
-        let location = [&price.provider, &price.region, &price.instance_type];
-        let location: Vec<_> = location.into_iter().flatten().map(String::as_str).collect();
-        if !location.is_empty() {
-            items.push(location.join(" "));
-        }
+        let origin = PriceOrigin::of(price, Some(today));
+        items.extend(origin.location());
         items.push(price.source.clone());
-        let age = price.age(today);
-        if let Some((date, age)) = price.as_of.zip(age) {
-            let stale = if price.is_stale(today) { ", stale: check it" } else { "" };
+        if let Some((date, age)) = origin.as_of.as_ref().zip(origin.age_days) {
+            let stale = if origin.stale { ", stale: check it" } else { "" };
             items.push(format!("{date}, {age} days old{stale}"));
         }
         if let Some(range) = price.estimate {
@@ -63,14 +46,7 @@ impl PlanPrice {
         Self {
             purpose: purpose.to_owned(),
             rate_usd_per_gpu_hour: Usd(price.rate.hourly()),
-            plan: price.plan.map(Plan::as_str),
-            provider: price.provider.clone(),
-            region: price.region.clone(),
-            instance_type: price.instance_type.clone(),
-            source: price.source.clone(),
-            as_of: price.as_of.map(|date| date.to_string()),
-            age_days: age,
-            stale: price.is_stale(today),
+            origin,
             estimated_from: price.estimate.map(|it| it.rows),
             items,
         }

@@ -8,12 +8,15 @@ use phasemeter_plan::profile::busiest_day;
 use phasemeter_plan::units::PerSecond;
 
 use super::super::error::CommandError;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
 use crate::cli::CapacityArgs;
 use crate::plan::Measured;
 
-pub(super) fn request(args: CapacityArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(
+    args: CapacityArgs,
+    prices: &mut PriceLookup,
+) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let by_report = args.by_hour.as_ref().is_some_and(Vec::is_empty);

@@ -8,7 +8,7 @@ use phasemeter_plan::commitment::{Commitment, Request};
 use phasemeter_plan::error::PlanError;
 
 use super::super::error::CommandError;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
 use crate::cli::{CommitmentArgs, PlanPriceArgs};
 use crate::plan::Measured;
@@ -16,7 +16,10 @@ use crate::plan::Measured;
 /// The most GPUs of a plan: sums of money do not overflow.
 const MAX_GPUS: u64 = 100_000;
 
-pub(super) fn request(args: CommitmentArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(
+    args: CommitmentArgs,
+    prices: &mut PriceLookup,
+) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let by_hour = match args.by_hour {

@@ -5,7 +5,7 @@ mod capacity;
 mod commitment;
 mod memory;
 mod own;
-mod prices;
+mod price_lookup;
 mod select;
 mod sharing;
 mod spot;
@@ -16,14 +16,14 @@ use std::path::Path;
 use phasemeter_plan::worksheet::Worksheet;
 use phasemeter_report::text::use_color;
 
-use self::prices::Prices;
+use self::price_lookup::PriceLookup;
 use super::error::CommandError;
 use crate::cli::{Format, PlanCommand};
 use crate::plan::{Measured, PlanPrice, PlanReport, ReportError, json, text};
 
 /// Solves a question and writes the result.
 pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {
-    let mut prices = Prices::today();
+    let mut prices = PriceLookup::today();
     let (question, format, worksheet) = match command {
         PlanCommand::Memory(args) => {
             ("memory", args.output.format, memory::request(&args)?.compute()?.worksheet())

@@ -4,11 +4,11 @@ use phasemeter_plan::own::Request;
 use phasemeter_plan::units::Ratio;
 
 use super::super::error::CommandError;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
 use crate::cli::OwnArgs;
 
-pub(super) fn request(args: &OwnArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(args: &OwnArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;
     let report = measured(args.from.as_deref())?;
     let watts = args.watts.or_else(|| report.as_ref()?.watts()).ok_or_else(|| {

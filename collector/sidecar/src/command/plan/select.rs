@@ -8,12 +8,12 @@ use phasemeter_plan::units::PerSecond;
 
 use super::super::error::CommandError;
 use super::memory::specs;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
 use crate::cli::{OfferArg, PlanPriceArgs, PricerArgs, SelectArgs};
 use crate::plan::Measured;
 
-pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(args: SelectArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     prices.read(&args.prices)?;
     let mut offers = Vec::new();
     if let Some(report) = measured(args.from.as_deref())? {
@@ -44,7 +44,7 @@ pub(super) fn request(args: SelectArgs, prices: &mut Prices) -> Result<Request, 
 }
 
 /// The GPUs of a report at its price.
-fn measured_offer(report: &Measured, prices: &mut Prices) -> Option<Offer> {
+fn measured_offer(report: &Measured, prices: &mut PriceLookup) -> Option<Offer> {
     let price = report.price.as_ref()?;
     let throughput = PerSecond::new(report.throughput()?.1)?;
     prices.note("measured run", price);
@@ -58,7 +58,7 @@ fn measured_offer(report: &Measured, prices: &mut Prices) -> Option<Offer> {
     })
 }
 
-fn offer(arg: OfferArg, prices: &mut Prices) -> Result<Offer, CommandError> {
+fn offer(arg: OfferArg, prices: &mut PriceLookup) -> Result<Offer, CommandError> {
     let instance_type = arg.instance_type.clone();
     let model = match &arg.gpu {
         Some(model) => Some(specs(model)?.model.to_owned()),

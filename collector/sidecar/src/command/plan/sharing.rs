@@ -7,7 +7,7 @@ use phasemeter_plan::units::Size;
 use super::super::error::CommandError;
 use super::memory::memory_of;
 use super::own::ratio;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
 use crate::cli::SharingArgs;
 use crate::plan::Measured;
@@ -15,7 +15,10 @@ use crate::plan::Measured;
 /// The most workloads of one option.
 const MAX_COUNT: u64 = 10_000;
 
-pub(super) fn request(args: SharingArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(
+    args: SharingArgs,
+    prices: &mut PriceLookup,
+) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;
     let from = args.from.as_deref();
     let report = measured(from)?;

@@ -7,10 +7,10 @@ use phasemeter_plan::spot::{Interruptions, Request, Spot};
 
 use super::super::error::CommandError;
 use super::measured;
-use super::prices::Prices;
+use super::price_lookup::PriceLookup;
 use crate::cli::SpotArgs;
 
-pub(super) fn request(args: &SpotArgs, prices: &mut Prices) -> Result<Request, CommandError> {
+pub(super) fn request(args: &SpotArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     if args.no_checkpoints {
         return Err(PlanError::invalid(
             "no-checkpoints",

@@ -1,4 +1,4 @@
-//! Prices of plans: given, else quoted by policies, else of a report, else of the price book.
+//! PriceLookup of plans: given, else quoted by policies, else of a report, else of the price book.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,13 @@ use crate::cli::{PlanPriceArgs, PolicyArgs, PriceArgs, PricerArgs};
 use crate::plan::{Measured, PlanPrice};
 
 /// Finds prices and remembers their provenance.
-pub(super) struct Prices {
+pub(super) struct PriceLookup {
     book: PriceBook,
     today: Date,
     used: Vec<PlanPrice>,
 }
 
-impl Prices {
+impl PriceLookup {
     /// Ages are as of today.
     pub(super) fn today() -> Self {
         Self { book: PriceBook::built_in(), today: today(), used: Vec::new() }
