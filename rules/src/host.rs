@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use phasemeter_terminal::escape::sanitize;
 use serde_json::{Map, Value as Json};
 use wasmtime::component::{Component, Linker};
 

@@ -28,7 +28,6 @@ mod fixture_value;
 
 // Errors, and text of others.
 pub mod error;
-pub mod json_escape;
 
 // Evaluation.
 mod contract;

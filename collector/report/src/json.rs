@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use phasemeter_rules::json_escape::Escaped;
+use phasemeter_terminal::json_escape::Escaped;
 
 use super::model::Report;
 

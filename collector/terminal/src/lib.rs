@@ -11,6 +11,7 @@
 pub mod chart;
 pub mod duration;
 pub mod escape;
+pub mod json_escape;
 pub mod money;
 pub mod number;
 pub mod page;

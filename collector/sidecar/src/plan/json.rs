@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
 use phasemeter_report::Usd;
-use phasemeter_rules::json_escape::Escaped;
+use phasemeter_terminal::json_escape::Escaped;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::PlanReport;

@@ -3,10 +3,9 @@
 
 use std::io::{self, Write};
 
-use phasemeter_terminal::escape::is_visible;
-use serde_json::ser::Formatter;
+use crate::escape::is_visible;
 
-/// A destination of JSON in which what [`clean`](phasemeter_terminal::escape::clean) replaces is escaped. It must be
+/// A destination of JSON in which what [`clean`](crate::escape::clean) replaces is escaped. It must be
 /// written whole characters, as `serde_json` does. Line breaks are of the layout: those of texts are escaped already.
 #[derive(Clone, Debug, Default)]
 pub struct Escaped<W>(pub W);
