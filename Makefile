@@ -80,6 +80,7 @@ lint: toolchain ## check format and lints
 	    'format: cargo fmt --all --check' \
 	    'lints: $(CLIPPY) --workspace --all-targets -- -D warnings' \
 	    'demo, lints: $(CLIPPY) -p phasemeter $(filter-out --profile demo,$(DEMO_FLAGS)) -- -D warnings' \
+    'fuzz targets, lints: $(CLIPPY) -p phasemeter-engine --no-default-features --features full -- -D warnings' \
 	    'policies, format: $(IN_POLICIES) cargo fmt --all --check' \
 	    'policies, lints: $(IN_POLICIES) $(CLIPPY) --workspace --all-targets -- -D warnings'
 

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-#[cfg(feature = "parquet")]
 #[path = "focus/parquet.rs"]
 mod parquet;
 mod reports;

@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-#[cfg(feature = "delivery")]
+#[cfg(feature = "full")]
 pub mod delivery;
 pub mod duration_histogram;
 pub mod encode;
@@ -24,15 +24,15 @@ mod items;
 mod json;
 mod log_limiter;
 pub mod names;
-#[cfg(feature = "receiver")]
+#[cfg(feature = "full")]
 pub mod receiver;
 mod request;
-#[cfg(feature = "delivery")]
+#[cfg(feature = "full")]
 mod rotation;
 mod signal;
-#[cfg(feature = "delivery")]
+#[cfg(feature = "full")]
 pub mod unix_socket;
-#[cfg(feature = "delivery")]
+#[cfg(feature = "full")]
 mod wire;
 
 pub use excerpt::excerpt;

@@ -2,68 +2,70 @@
 
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
+#[cfg(feature = "full")]
 mod alerts;
-#[cfg(feature = "bill")]
+#[cfg(feature = "full")]
 mod bill;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod gateway;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod interruptions;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod live;
 mod metering;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod metric_log;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 mod plan;
 mod policies;
-#[cfg(feature = "authoring")]
+#[cfg(feature = "full")]
 mod policy;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 mod prices;
 mod value;
 mod work;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod workload;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+#[cfg(feature = "full")]
 pub use alerts::AlertArgs;
-#[cfg(feature = "bill")]
+#[cfg(feature = "full")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 pub use gateway::{GatewayArgs, ReceiveArgs};
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use interruptions::{CommandSignal, InterruptionArgs};
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use live::{LiveArgs, RecordArgs, RunArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs, ReportArgs, SendArgs,
 };
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 pub use metric_log::MetricLogArgs;
 use phasemeter_sources::nvidia_smi::UtcOffset;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 pub use plan::{
     BatchingArgs, CapacityArgs, CommitmentArgs, MemoryArgs, OfferArg, Optimizer, OutputArgs,
     OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs, SharingArgs, Solve,
     SpotArgs, WorkloadArg,
 };
 pub use policies::{Limit, PolicyArgs};
-#[cfg(feature = "authoring")]
+#[cfg(feature = "full")]
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,
     Language, NewArgs, NewKind, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
 };
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 pub use prices::{
     AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
 pub use work::WorkUnit;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 pub use workload::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
 /// Measures what GPUs cost and how much of it is wasted, and exports it over OpenTelemetry.
@@ -127,32 +129,32 @@ pub enum Command {
     /// Report the cost and waste of recorded nvidia-smi logs.
     Audit(Box<AuditArgs>),
     /// Meter this machine's GPUs while a command runs, or until interrupted.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     Run(Box<RunArgs>),
     /// Forward OTLP of other programs, and meter the GPUs whose metrics pass.
-    #[cfg(feature = "gateway")]
+    #[cfg(feature = "full")]
     Gateway(Box<GatewayArgs>),
     /// Record this machine's GPUs in nvidia-smi format, for a later audit.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     Record(RecordArgs),
     /// Meter a synthetic fleet of eight GPUs; requires no GPU and no configuration.
     Demo(Box<DemoArgs>),
     /// Split the cost of any number of JSON reports: who pays for which GPU time.
-    #[cfg(feature = "bill")]
+    #[cfg(feature = "full")]
     Bill(BillArgs),
     /// Compare two JSON reports of the same work, before and after a change.
-    #[cfg(feature = "bill")]
+    #[cfg(feature = "full")]
     Compare(CompareArgs),
     /// Plan before renting: memory, number of GPUs, payment plan, sharing, and more.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[command(subcommand)]
     Plan(PlanCommand),
     /// List, compare and import list prices.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[command(subcommand)]
     Prices(PricesCommand),
     /// Create, build, test, sign and inspect policies.
-    #[cfg(feature = "authoring")]
+    #[cfg(feature = "full")]
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Compile a policy from standard input to standard output, within limits.
@@ -163,11 +165,11 @@ pub enum Command {
         args: Vec<OsString>,
     },
     /// Keep signals to the process group pending, to tell them from signals to one process.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     #[command(name = GROUP_PROBE, hide = true)]
     GroupProbe,
     /// Load the driver's library, to see whether that ends.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     #[command(name = LOAD_TRIAL, hide = true)]
     LoadTrial,
 }
@@ -176,11 +178,11 @@ pub enum Command {
 pub const COMPILE: &str = "compile-policy";
 
 /// The hidden command that receives the signals of a process group.
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub const GROUP_PROBE: &str = "group-probe";
 
 /// The hidden command that loads the driver's library.
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub const LOAD_TRIAL: &str = "load-driver";
 
 /// `phasemeter audit`.
@@ -219,11 +221,11 @@ pub struct AuditArgs {
     pub work_log: Option<PathBuf>,
 
     /// Exit with status 1 if an alert opened, for checks in CI.
-    #[cfg(feature = "alerts")]
+    #[cfg(feature = "full")]
     #[arg(long, requires = "alerts", help_heading = "Alerts")]
     pub fail_on_alert: bool,
 
-    #[cfg(feature = "gateway")]
+    #[cfg(feature = "full")]
     #[command(flatten)]
     pub metrics: MetricLogArgs,
 
@@ -252,7 +254,7 @@ pub struct DemoArgs {
 
     /// Export in real time, accelerated by this factor: at 1 the fleet starts now; at 60 its two
     /// hours end two minutes from now. SIGINT stops it early, with a report.
-    #[cfg_attr(feature = "live", arg(requires = "otlp"))]
+    #[cfg_attr(feature = "full", arg(requires = "otlp"))]
     #[arg(long, value_name = "N", help_heading = "Report")]
     pub speed: Option<NonZeroU32>,
 }

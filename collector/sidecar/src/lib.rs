@@ -7,9 +7,9 @@ pub mod cli;
 pub mod command;
 pub mod log;
 mod log_limit;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 pub mod plan;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 pub mod price_import;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;

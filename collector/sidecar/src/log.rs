@@ -251,7 +251,7 @@ mod tests {
 
     /// Every variable of the specification is read, by the meter, by delivery or for the log, or
     /// reported as ignored, once; and the documentation lists it as the one or the other.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     #[test]
     fn every_variable_of_the_specification_is_read_or_reported() {
         use std::cell::RefCell;

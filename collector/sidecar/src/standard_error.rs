@@ -71,7 +71,7 @@ pub fn flush(limit: Duration, is_cut: impl Fn() -> bool) -> io::Result<()> {
 }
 
 /// Lines that were dropped.
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 pub(crate) fn dropped() -> u64 {
     QUEUE.lock().total_dropped
 }

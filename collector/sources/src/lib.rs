@@ -17,12 +17,12 @@ pub mod clock;
 pub mod demo;
 pub mod file_id;
 pub mod log;
-#[cfg(feature = "mapping")]
+#[cfg(feature = "full")]
 pub mod mapping;
-#[cfg(feature = "mapping")]
+#[cfg(feature = "full")]
 pub mod metric_log;
 pub mod nvidia_smi;
-#[cfg(feature = "nvml")]
+#[cfg(feature = "full")]
 pub mod nvml;
 pub mod paced;
 
@@ -117,7 +117,7 @@ pub enum SourceError {
     #[error(transparent)]
     Log(#[from] nvidia_smi::LogError),
     /// It has metrics that cannot be metered.
-    #[cfg(feature = "mapping")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     MetricLog(#[from] metric_log::MetricLogError),
 }

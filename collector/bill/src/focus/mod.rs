@@ -6,7 +6,6 @@
 
 mod csv;
 mod month;
-#[cfg(feature = "parquet")]
 mod parquet;
 mod row;
 mod tags;
@@ -18,7 +17,6 @@ use std::io;
 use phasemeter_meter::money::NanoUsd;
 
 pub use self::csv::CsvRows;
-#[cfg(feature = "parquet")]
 pub use self::parquet::ParquetRows;
 pub use self::tags::{TagFormat, Tags};
 pub use self::value::{Decimal, Kind, RowSink, Value};

@@ -20,7 +20,7 @@ pub(super) struct ChargeLog {
 
 impl ChargeLog {
     /// Takes the charges since the last call, each with the power of its time.
-    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    #[cfg_attr(not(feature = "full"), allow(dead_code))]
     pub(super) fn take(&mut self) -> Vec<(Charge, Option<Milliwatts>)> {
         std::mem::take(&mut self.charges)
     }

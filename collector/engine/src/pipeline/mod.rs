@@ -3,17 +3,17 @@
 //! Owns the state of a run: one meter per GPU, created at its first reading.
 
 mod charge_log;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod charges;
 mod experiment_log;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod experiments;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod experiments_of_run;
 mod export;
 mod found_gpus;
 mod gpu;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod interruptions;
 mod opening;
 mod presence;
@@ -26,10 +26,10 @@ mod work;
 use std::collections::BTreeMap;
 use std::io;
 
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use charges::GpuCharge;
 pub use experiment_log::{EndedExperiment, ExperimentLog};
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use experiments_of_run::priced_time;
 pub use export::RequestSink;
 use export::send;
@@ -146,10 +146,10 @@ pub struct Pipeline<'a> {
     /// The attributes of the machine of GPUs that do not name theirs.
     host: Attributes,
     /// The experiments that began during the run, from the first one on.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     experiments: Option<experiments::Experiments>,
     /// What the time of GPUs cost, if a listener is attached.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     charges: Option<Vec<GpuCharge>>,
     /// Those that have ended.
     ended: Option<ExperimentLog>,
@@ -196,9 +196,9 @@ impl<'a> Pipeline<'a> {
             has_unit_costs: true,
             wall: WallTime::default(),
             host: Attributes::new(),
-            #[cfg(feature = "live")]
+            #[cfg(feature = "full")]
             experiments: None,
-            #[cfg(feature = "live")]
+            #[cfg(feature = "full")]
             charges: None,
             ended: None,
         }
@@ -326,7 +326,7 @@ impl<'a> Pipeline<'a> {
         self.finish_gpus(identities)?;
         let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max();
         let end = reached.unwrap_or(experiment.first);
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         self.finish_experiments(end);
         let results = evaluate(self.window(identities, true));
         self.export_results(&results, identities, end)?;

@@ -38,7 +38,7 @@ impl Pipeline<'_> {
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
         }
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         if self.logs_charges() {
             gpu.charges.get_or_insert_default();
         }

@@ -4,10 +4,10 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::ClockStep;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_rules::window::Window;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 use phasemeter_rules::workload::Workload;
 use phasemeter_sources::clock::Step;
 
@@ -15,7 +15,7 @@ use super::{ExperimentState, Pipeline, PipelineError, in_order};
 use crate::policies::{self, WindowGpu};
 
 /// The attributes of a machine that identify it.
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 const HOST: [&str; 3] = ["host.name", "host.id", "host.type"];
 
 impl Pipeline<'_> {
@@ -53,14 +53,14 @@ impl Pipeline<'_> {
 
     /// Sets the machine of the GPUs that do not name theirs, for windows and recommendations: its
     /// `host.name`, `host.id` and `host.type` among these attributes.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     pub fn set_host(&mut self, place: &Attributes) {
         let host = place.iter().filter(|(key, _)| HOST.contains(&key.as_str()));
         self.host = host.map(|(key, value)| (key.clone(), value.clone())).collect();
     }
 
     /// Sets the kind of the processes on a GPU, for windows.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     pub fn set_processes(&mut self, gpu: usize, kind: Workload) {
         self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.processes = kind);
     }

@@ -9,7 +9,7 @@
 
 mod config;
 mod default_policies;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod history;
 mod lease;
 mod manager;
@@ -21,7 +21,7 @@ mod window;
 mod worker;
 
 pub use config::{OpenError, PolicyConfig};
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use history::RecommendationHistory;
 pub use lease::{GenerationHandle, GenerationLease};
 pub use manager::PolicyManager;

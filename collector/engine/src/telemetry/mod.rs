@@ -10,7 +10,6 @@
 
 mod delivery;
 mod exporter;
-#[cfg(feature = "gateway")]
 mod gateway;
 mod histogram_bridge;
 mod policies;
@@ -38,13 +37,11 @@ use phasemeter_otlp::delivery::{Config, Stats, Target};
 use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::names::SCHEMA_URL;
-#[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ReceiverStats;
 use prometheus::Registry;
 use tokio::runtime;
 
 use self::exporter::Exporter;
-#[cfg(feature = "gateway")]
 use crate::gateway::GatewayStatus;
 use crate::policies::PolicyManager;
 use crate::sampler::StatsHandle;
@@ -120,7 +117,6 @@ impl Telemetry {
     }
 
     /// Exports what a gateway has received, meters and does not bill.
-    #[cfg(feature = "gateway")]
     pub fn watch_gateway(&self, receiver: Arc<ReceiverStats>, status: Arc<GatewayStatus>) {
         gateway::watch(&self.meter, receiver, status);
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::experiment::TraceParentError;
-#[cfg(feature = "gateway")]
 use phasemeter_workload::held::WorkDone;
 use phasemeter_workload::ledger::{Work, WorkLedger};
 use phasemeter_workload::message::Message;
@@ -99,7 +98,6 @@ impl WorkIntake {
     }
 
     /// Records work that was counted.
-    #[cfg(feature = "gateway")]
     pub fn record(&mut self, pipeline: &mut Pipeline<'_>, done: &WorkDone) {
         let WorkDone { at, unit, group, count } = done;
         self.ledger.add(*at, *unit, *count);

@@ -1,23 +1,23 @@
 //! Work: what the workload of a run reports, and what of it is lost.
 
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod intake;
 mod interruptions;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod kinds;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod socket;
 
 use std::collections::BTreeMap;
 
 use phasemeter_meter::units::Timestamp;
 
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use self::intake::{WorkIntake, by_hour};
 pub use self::interruptions::{InterruptionLog, ReceivedNotice, UnsavedWork};
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use self::kinds::WorkKinds;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use self::socket::{VARIABLE, WorkSocket};
 
 /// Counts by UTC hour and unit.

@@ -1,7 +1,6 @@
 //! Options of alerts.
 
 use clap::Args;
-#[cfg(feature = "alerts")]
 use phasemeter_alerts::Setting;
 
 /// Alerts.
@@ -10,13 +9,11 @@ use phasemeter_alerts::Setting;
 pub struct AlertArgs {
     /// Rules to evaluate each minute: those of a profile (analytics, optimization or right-sizing), or
     /// of a TOML file. Repeatable.
-    #[cfg(feature = "alerts")]
     #[arg(long, value_name = "PROFILE|FILE")]
     pub alerts: Vec<String>,
 
     /// Set a value of a rule: its threshold (in percent or degrees), window, for, or enabled, like
     /// high_memory.for=10m. Repeatable.
-    #[cfg(feature = "alerts")]
     #[arg(long, value_name = "[RULE.]KEY=VALUE", requires = "alerts")]
     pub alert_set: Vec<Setting>,
 }

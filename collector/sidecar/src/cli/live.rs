@@ -10,13 +10,11 @@ use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
-#[cfg(feature = "gateway")]
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::value::seconds;
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
-#[cfg(feature = "gateway")]
 use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
 /// `phasemeter record`.
@@ -74,20 +72,16 @@ pub struct RunArgs {
     /// Receive the command's telemetry and forward it to OTEL_EXPORTER_OTLP_ENDPOINT. The command's
     /// variable of that name is this address: a free port of the loopback address, for the command only,
     /// or the given one, for everyone who can connect.
-    #[cfg(feature = "gateway")]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
     pub receive: Option<Option<ListenAddress>>,
 
     /// Implies --receive.
-    #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub spans: SpanArgs,
 
-    #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub request_size: RequestSizeArgs,
 
-    #[cfg(feature = "gateway")]
     #[command(flatten)]
     pub work_mappings: WorkMappingArgs,
 

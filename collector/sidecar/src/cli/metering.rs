@@ -13,6 +13,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::MetricSelection;
 use phasemeter_otlp::experiment::TraceParent;
 
+#[cfg(feature = "full")]
 use super::alerts::AlertArgs;
 use super::policies::PolicyArgs;
 use super::value::{plan, seconds, thresholds, traceparent};
@@ -29,6 +30,7 @@ pub struct MeteringArgs {
     pub experiment: ExperimentArgs,
     #[command(flatten)]
     pub policies: PolicyArgs,
+    #[cfg(feature = "full")]
     #[command(flatten)]
     pub alerts: AlertArgs,
     #[command(flatten)]
@@ -169,7 +171,7 @@ pub struct SendArgs {
     /// Also export all telemetry over OTLP to this endpoint, as in --otlp=http://localhost:4318
     /// [default endpoint: OTEL_EXPORTER_OTLP_ENDPOINT, else localhost]. The other
     /// OTEL_EXPORTER_OTLP_* variables apply.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     #[arg(long, value_name = "ENDPOINT", num_args = 0..=1, require_equals = true)]
     pub otlp: Option<Option<String>>,
 }

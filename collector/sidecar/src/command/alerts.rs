@@ -9,6 +9,7 @@ use phasemeter_alerts::{
 use phasemeter_engine::alert_rules::{AlertRules, SkippedRule};
 use phasemeter_files::read_file;
 
+use super::exit_status::{EX_CONFIG, EX_NOINPUT, EX_USAGE};
 use crate::cli::AlertArgs;
 
 /// Why rules cannot be used.
@@ -55,14 +56,12 @@ pub enum AlertsError {
 }
 
 impl AlertsError {
-    /// Whether a file cannot be read.
-    pub(super) const fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable { .. })
-    }
-
-    /// Whether an option is invalid.
-    pub(super) const fn is_setting(&self) -> bool {
-        matches!(self, Self::Setting(_) | Self::Twice { .. } | Self::TooMany)
+    pub(super) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unreadable { .. } => EX_NOINPUT,
+            Self::Setting(_) | Self::Twice { .. } | Self::TooMany => EX_USAGE,
+            Self::TooLarge { .. } | Self::NotText { .. } | Self::Profile(_) => EX_CONFIG,
+        }
     }
 }
 

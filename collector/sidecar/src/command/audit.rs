@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-#[cfg(feature = "alerts")]
+#[cfg(feature = "full")]
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_engine::policies::has_hours_of_week;
 use phasemeter_meter::gpu_specs::same_model;
@@ -13,7 +13,7 @@ use phasemeter_sources::Source;
 use phasemeter_sources::log::{
     GivenModel, Input, OpenedInputs, RejectedRow as RejectedLine, RejectedRows,
 };
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 use phasemeter_sources::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
 use phasemeter_sources::nvidia_smi::{
     GpuIdentification, LocalStep, LocalSteps, LogOptions, LogSummary, Logs, Separation, UtcOffset,
@@ -21,7 +21,7 @@ use phasemeter_sources::nvidia_smi::{
 
 use super::error::CommandError;
 use super::local_zone::LocalZone;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 use super::mappings;
 use super::metering::{self, Provenance};
 use super::output_files::OutputFiles;
@@ -56,11 +56,11 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
         metering: &metering,
         send: &send,
         work_log,
-        #[cfg(feature = "alerts")]
+        #[cfg(feature = "full")]
         fail_on_alert: args.fail_on_alert,
     };
     let opened = OpenedInputs::open(&inputs)?;
-    #[cfg(feature = "gateway")]
+    #[cfg(feature = "full")]
     let opened = match metric_log::recognize(opened)? {
         Recognized::Other(opened) => opened,
         Recognized::Metrics(recognized) => {
@@ -92,7 +92,7 @@ struct Audit<'a> {
     metering: &'a MeteringArgs,
     send: &'a SendArgs,
     work_log: Option<WorkLog>,
-    #[cfg(feature = "alerts")]
+    #[cfg(feature = "full")]
     fail_on_alert: bool,
 }
 
@@ -128,7 +128,7 @@ impl Audit<'_> {
         let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
         let reported = metering::report(metering, source, &run, provenance);
         reported.and(sinks.finish())?;
-        #[cfg(feature = "alerts")]
+        #[cfg(feature = "full")]
         if self.fail_on_alert {
             check_alerts(&run)?;
         }
@@ -137,7 +137,7 @@ impl Audit<'_> {
 }
 
 /// Checks that no alert opened.
-#[cfg(feature = "alerts")]
+#[cfg(feature = "full")]
 fn check_alerts(run: &Finished) -> Result<(), CommandError> {
     let counts = run.gpus.iter().filter_map(|gpu| gpu.meter.alerts());
     let counts = counts.flat_map(|alerts| alerts.log().counts());

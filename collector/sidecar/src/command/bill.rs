@@ -67,9 +67,6 @@ fn open_output(args: &BillArgs, path: &Path) -> Result<ReplacedFile, CommandErro
     if is_parquet(path) && args.format != BillFormat::Focus {
         return Err(CommandError::ParquetFormat(path.to_owned()));
     }
-    if is_parquet(path) && cfg!(not(feature = "parquet")) {
-        return Err(CommandError::NoParquet(path.to_owned()));
-    }
     let mut files = OutputFiles::default();
     args.reports.iter().chain(&args.invoice).for_each(|input| files.add_input(input));
     files.add_output("--output", path)?;
@@ -97,7 +94,6 @@ fn write_focus(
         };
     };
     file.write_with(|out| {
-        #[cfg(feature = "parquet")]
         if args.output.as_deref().is_some_and(is_parquet) {
             let rows = phasemeter_bill::focus::ParquetRows::new(out);
             return write_rows(args, bill, billed, rows, |error| file.error(error));

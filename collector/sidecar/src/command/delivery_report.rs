@@ -24,7 +24,6 @@ impl DeliveryReport {
     }
 
     /// That not all data was accepted, with the last error; `None` if all was.
-    #[cfg_attr(not(feature = "live"), allow(dead_code))]
     pub(super) fn loss(&self) -> Option<String> {
         let (mut sent, mut all, mut last) = (0, 0, None);
         for (_, counts) in self.outcome.iter() {

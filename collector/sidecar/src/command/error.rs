@@ -11,10 +11,13 @@ use phasemeter_sources::SourceError;
 use phasemeter_terminal::escape::clean;
 use rustix::io::Errno;
 
+#[cfg(feature = "full")]
 use super::delivery_report::DeliveryReport;
+#[cfg(feature = "full")]
+use super::exit_status::{CHECK_FAILED, EX_USAGE};
 use super::exit_status::{
-    CHECK_FAILED, EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
-    EX_UNAVAILABLE, EX_USAGE, NOT_EXECUTABLE, NOT_FOUND,
+    EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
+    EX_UNAVAILABLE, NOT_EXECUTABLE, NOT_FOUND,
 };
 
 /// An error of a command.
@@ -24,25 +27,23 @@ pub enum CommandError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// A bill cannot be made.
-    #[cfg(feature = "bill")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Bill(#[from] phasemeter_bill::error::BillError),
     /// Parquet has rows of FOCUS only.
-    #[cfg(feature = "bill")]
+    #[cfg(feature = "full")]
     #[error("--output {}: Parquet has the rows of --format focus; add it, or choose another name", .0.display())]
     ParquetFormat(PathBuf),
-    /// This build has no Parquet.
-    #[cfg(feature = "bill")]
-    #[error("--output {}: this build has no Parquet; build it with the Cargo feature parquet, or write .csv", .0.display())]
-    NoParquet(PathBuf),
     /// Two reports cannot be compared.
-    #[cfg(feature = "bill")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Compare(#[from] phasemeter_bill::compare::CompareError),
     /// Rules for alerts cannot be used.
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Alerts(#[from] super::AlertsError),
     /// Alerts opened, and that was to be an error.
+    #[cfg(feature = "full")]
     #[error("{}; see Alerts in the report", alerts(*.0))]
     AlertsOpened(u64),
     /// A work log is invalid.
@@ -74,6 +75,7 @@ pub enum CommandError {
         other: String,
     },
     /// Not all telemetry was delivered.
+    #[cfg(feature = "full")]
     #[error("{0}")]
     Undelivered(Box<DeliveryReport>),
     /// The report cannot be written.
@@ -86,30 +88,30 @@ pub enum CommandError {
     #[error(transparent)]
     Policies(#[from] OpenError),
     /// The GPUs of this machine cannot be metered, or telemetry not delivered.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Live(#[from] super::LiveError),
     /// A `policy` subcommand failed.
-    #[cfg(feature = "authoring")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Policy(#[from] super::PolicyCommandError),
     /// A question of `plan` has no result.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Plan(#[from] phasemeter_plan::error::PlanError),
     /// A report cannot be used for a plan.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Report(#[from] crate::plan::ReportError),
     /// The price book has no such price.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[error("{0}; or set {1}")]
     Unpriced(phasemeter_meter::price::Unpriced, &'static str),
     /// A price book cannot be used.
     #[error(transparent)]
     PriceBook(#[from] phasemeter_engine::pricing::book_file::BookFileError),
     /// A price file of a cloud cannot be imported.
-    #[cfg(feature = "plan")]
+    #[cfg(feature = "full")]
     #[error(transparent)]
     Import(#[from] crate::price_import::ImportError),
     /// Variables of the environment are invalid, one per line, and that was to be an error.
@@ -152,10 +154,10 @@ impl CommandError {
 
     /// Whether this machine is to blame, in its present state, or the environment, which is often that of a
     /// whole cluster: not the command line, nor a file that it names.
-    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    #[cfg_attr(not(feature = "full"), allow(dead_code))]
     pub(super) fn is_of_system(&self) -> bool {
         let is_file = matches!(self, Self::Pipe { .. });
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         if matches!(self, Self::Live(super::LiveError::Config(_))) {
             return true;
         }
@@ -164,7 +166,7 @@ impl CommandError {
     }
 
     /// Whether the system has no process, thread, file or memory left.
-    #[cfg_attr(not(feature = "live"), allow(dead_code))]
+    #[cfg_attr(not(feature = "full"), allow(dead_code))]
     pub(super) fn is_exhausted(&self) -> bool {
         let exhausted = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
         let mut cause: Option<&dyn Error> = Some(self);
@@ -180,54 +182,37 @@ impl CommandError {
 
     fn status(&self) -> u8 {
         match self {
-            Self::Source(SourceError::Log(_) | SourceError::Duplicate { .. }) => EX_DATAERR,
-            #[cfg(feature = "gateway")]
-            Self::Source(SourceError::MetricLog(_)) => EX_DATAERR,
-            Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. }) => {
-                EX_NOINPUT
-            }
-            #[cfg(feature = "bill")]
-            Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
-            #[cfg(feature = "bill")]
-            Self::Bill(_) | Self::Compare(_) => EX_DATAERR,
-            #[cfg(feature = "bill")]
-            Self::ParquetFormat(_) | Self::NoParquet(_) => EX_USAGE,
-            Self::Alerts(error) if error.is_unreadable() => EX_NOINPUT,
-            Self::Alerts(error) if error.is_setting() => EX_USAGE,
-            Self::Alerts(_) => EX_CONFIG,
-            Self::AlertsOpened(_) => CHECK_FAILED,
-            Self::WorkLog(super::WorkLogError::Unreadable { .. }) => EX_NOINPUT,
-            Self::WorkLog(_) => EX_DATAERR,
-            Self::FileInUse { .. } => EX_CANTCREAT,
-            Self::Write { .. }
-            | Self::Pipe { .. }
-            | Self::Undelivered(_)
-            | Self::Output(_)
-            | Self::Pipeline(_) => EX_IOERR,
-            Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
-            #[cfg(feature = "live")]
-            Self::Live(error) => error.exit_code(),
-            #[cfg(feature = "authoring")]
-            Self::Policy(error) => error.exit_code(),
-            Self::Policies(
-                OpenError::Settings(_)
-                | OpenError::InvalidSettings { .. }
-                | OpenError::NoSuchPolicy { .. }
-                | OpenError::Key { .. },
-            ) => EX_CONFIG,
+            Self::Source(SourceError::Unreadable { .. } | SourceError::Directory { .. })
+            | Self::WorkLog(super::WorkLogError::Unreadable { .. })
+            | Self::Policies(OpenError::Unreadable { .. }) => EX_NOINPUT,
             Self::PriceBook(error) if error.is_unreadable() => EX_NOINPUT,
-            Self::PriceBook(_) => EX_DATAERR,
-            #[cfg(feature = "plan")]
-            Self::Import(_) => EX_DATAERR,
-            #[cfg(feature = "plan")]
-            Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
-            #[cfg(feature = "plan")]
+            Self::Source(_) | Self::WorkLog(_) | Self::PriceBook(_) => EX_DATAERR,
+            #[cfg(feature = "full")]
+            Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
+            #[cfg(feature = "full")]
             Self::Report(error) if error.is_unreadable() => EX_NOINPUT,
-            #[cfg(feature = "plan")]
-            Self::Report(_) => EX_DATAERR,
-            Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) => EX_OSERR,
-            Self::Environment(_) => EX_CONFIG,
-            Self::System { .. } => EX_OSERR,
+            #[cfg(feature = "full")]
+            Self::Bill(_) | Self::Compare(_) | Self::Import(_) | Self::Report(_) => EX_DATAERR,
+            #[cfg(feature = "full")]
+            Self::ParquetFormat(_) | Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
+            #[cfg(feature = "full")]
+            Self::Alerts(error) => error.exit_code(),
+            #[cfg(feature = "full")]
+            Self::AlertsOpened(_) => CHECK_FAILED,
+            #[cfg(feature = "full")]
+            Self::Undelivered(_) => EX_IOERR,
+            #[cfg(feature = "full")]
+            Self::Live(error) => error.exit_code(),
+            #[cfg(feature = "full")]
+            Self::Policy(error) => error.exit_code(),
+            Self::FileInUse { .. } => EX_CANTCREAT,
+            Self::Write { .. } | Self::Pipe { .. } | Self::Output(_) | Self::Pipeline(_) => {
+                EX_IOERR
+            }
+            Self::Policies(OpenError::Host(_) | OpenError::Thread(_)) | Self::System { .. } => {
+                EX_OSERR
+            }
+            Self::Policies(_) | Self::Environment(_) => EX_CONFIG,
             Self::Panicked => EX_SOFTWARE,
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,
@@ -251,6 +236,7 @@ impl CommandError {
     }
 }
 
+#[cfg(feature = "full")]
 fn alerts(count: u64) -> String {
     if count == 1 { "1 alert opened".to_owned() } else { format!("{count} alerts opened") }
 }

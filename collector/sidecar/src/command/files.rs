@@ -35,7 +35,7 @@ pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, Comm
 }
 
 /// Rejects pipes and sockets: a run must not wait for their readers.
-#[cfg_attr(not(any(feature = "bill", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
     let is_pipe = fs::metadata(path).is_ok_and(|file| {
         let kind = file.file_type();
@@ -45,14 +45,14 @@ pub(super) fn reject_pipe(path: &Path) -> Result<(), CommandError> {
 }
 
 /// A file that has either its old contents or all of the new ones.
-#[cfg_attr(not(any(feature = "authoring", feature = "bill", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 #[derive(Clone, Debug)]
 pub(super) struct ReplacedFile {
     path: PathBuf,
     mode: Mode,
 }
 
-#[cfg_attr(not(any(feature = "authoring", feature = "bill", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 impl ReplacedFile {
     /// Checks that the file can be written, without changing it.
     pub(super) fn at(path: &Path) -> Result<Self, CommandError> {

@@ -21,6 +21,7 @@ use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
 
+#[cfg(feature = "full")]
 use super::alerts;
 use super::dump::Dump;
 use super::error::CommandError;
@@ -66,6 +67,7 @@ pub(super) fn check_outputs(
     report: Option<&Path>,
 ) -> Result<(), CommandError> {
     policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
+    #[cfg(feature = "full")]
     alerts::files(&args.alerts).for_each(|path| files.add_input(&path));
     args.price.prices.iter().for_each(|path| files.add_input(path));
     files.add_stream(standard_error::stream(), "standard error");
@@ -91,7 +93,10 @@ pub(super) fn meter<S: Source>(
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
+        #[cfg(feature = "full")]
         alerts: alerts::select(&args.alerts)?,
+        #[cfg(not(feature = "full"))]
+        alerts: phasemeter_engine::alert_rules::AlertRules::default(),
         pricing: pricing(&args.price, &environment.experiment.attributes, manager.clone())?,
         work: BTreeMap::new(),
         export: sinks.request_sink().map(|sink| (environment.export, sink)),

@@ -1,105 +1,106 @@
 //! The subcommands, one file each, and what they share.
 
-#[cfg_attr(not(feature = "alerts"), path = "alerts/absent.rs")]
+#[cfg(feature = "full")]
 mod alerts;
 mod audit;
-#[cfg(feature = "bill")]
+#[cfg(feature = "full")]
 mod bill;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod child;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod claims;
-#[cfg(feature = "bill")]
+#[cfg(feature = "full")]
 mod compare;
-#[cfg_attr(not(feature = "live"), path = "delivery/absent.rs")]
+#[cfg(feature = "full")]
 mod delivery;
-#[cfg_attr(not(feature = "live"), path = "delivery_report/absent.rs")]
+#[cfg(feature = "full")]
 mod delivery_report;
 mod demo;
 mod dump;
 mod end_limit;
 mod error;
-#[cfg_attr(not(all(feature = "authoring", feature = "live")), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 mod exit_status;
 mod files;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod finished_run;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod gateway;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod gateway_identity;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod gateway_meter;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod gateway_notes;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod gpus;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod group_probe;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod interruption_log;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod interruptions;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod live;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod live_error;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod live_sink;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod load_trial;
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 mod local_zone;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod mappings;
 mod metering;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod optional;
 mod output_files;
 mod output_place;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod outputs;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod own_resources;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 mod plan;
 mod policies;
-#[cfg(feature = "authoring")]
+#[cfg(feature = "full")]
 mod policy;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 mod prices;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod probes;
 mod progress;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod receive;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod record;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod run;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod run_report;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod senders;
-#[cfg_attr(not(feature = "live"), allow(dead_code))]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
 mod signals;
 mod sinks;
-#[cfg(feature = "gateway")]
+#[cfg(feature = "full")]
 mod span_notes;
 mod strict;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod supervision;
-#[cfg(feature = "plan")]
+#[cfg(feature = "full")]
 mod today;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod window_scheduler;
 mod work_log;
 
+#[cfg(feature = "full")]
 pub use alerts::AlertsError;
 pub use error::CommandError;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 pub use live_error::LiveError;
-#[cfg(feature = "authoring")]
+#[cfg(feature = "full")]
 pub use policy::PolicyCommandError;
 pub use work_log::WorkLogError;
 
@@ -119,30 +120,30 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
     }
     match cli.command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         Command::Run(args) => run::run(&args),
-        #[cfg(feature = "gateway")]
+        #[cfg(feature = "full")]
         Command::Gateway(args) => gateway::run(&args).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "bill")]
+        #[cfg(feature = "full")]
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "bill")]
+        #[cfg(feature = "full")]
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "plan")]
+        #[cfg(feature = "full")]
         Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "plan")]
+        #[cfg(feature = "full")]
         Command::Prices(command) => prices::run(command).map(|()| ExitCode::SUCCESS),
-        #[cfg(feature = "authoring")]
+        #[cfg(feature = "full")]
         Command::Policy(command) => policy::run(command),
         Command::Compile { args } => Ok(child_main(args)),
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         Command::GroupProbe => {
             group_probe::probe_main();
             Ok(ExitCode::SUCCESS)
         }
-        #[cfg(feature = "live")]
+        #[cfg(feature = "full")]
         Command::LoadTrial => {
             let failed = CommandError::system("cannot load the driver");
             load_trial::child_main().map(|()| ExitCode::SUCCESS).map_err(failed)

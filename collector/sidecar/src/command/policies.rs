@@ -23,7 +23,7 @@ pub(super) enum Evaluations {
     /// At the end.
     Once,
     /// Every few minutes.
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     Periodic,
 }
 

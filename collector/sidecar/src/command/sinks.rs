@@ -3,12 +3,15 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
+#[cfg(feature = "full")]
 use std::time::Duration;
 
 use phasemeter_engine::pipeline::RequestSink;
 use phasemeter_otlp::{OtlpFile, Request};
+#[cfg(feature = "full")]
 use tracing::info;
 
+#[cfg(feature = "full")]
 use super::delivery::Delivery;
 use super::error::CommandError;
 use super::files;
@@ -16,27 +19,35 @@ use crate::cli::{ReportArgs, SendArgs};
 
 /// How long a backend may accept nothing while the queue is full, and the deadline of the final
 /// flush.
+#[cfg(feature = "full")]
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The sinks of a run.
 pub(super) struct Sinks {
     file: Option<(PathBuf, OtlpFile<BufWriter<File>>)>,
+    #[cfg(feature = "full")]
     delivery: Option<Delivery>,
 }
 
 impl Sinks {
     /// Opens the configured sinks.
+    #[cfg_attr(not(feature = "full"), allow(unused_variables))]
     pub(super) fn open(report: &ReportArgs, send: &SendArgs) -> Result<Self, CommandError> {
-        let delivery = Delivery::open(send)?;
         let file = report.otlp_file.as_ref();
         let file =
             file.map(|path| Ok::<_, CommandError>((path.clone(), files::create_otlp(path)?)));
-        Ok(Self { file: file.transpose()?, delivery })
+        Ok(Self {
+            #[cfg(feature = "full")]
+            delivery: Delivery::open(send)?,
+            file: file.transpose()?,
+        })
     }
 
     /// All sinks as one; `None` if there are none. [`Self::write_error`] converts its errors.
     pub(super) fn request_sink(&mut self) -> Option<RequestSink<'_>> {
-        let any = self.file.is_some() || self.delivery.is_some();
+        let any = self.file.is_some();
+        #[cfg(feature = "full")]
+        let any = any || self.delivery.is_some();
         any.then(|| -> RequestSink<'_> {
             Box::new(|outgoing| outgoing.requests.iter().try_for_each(|it| self.send(it)))
         })
@@ -44,6 +55,7 @@ impl Sinks {
 
     /// Sends a request to all sinks. Waits for the backend: a log is read faster than it is sent.
     fn send(&mut self, request: &Request) -> io::Result<()> {
+        #[cfg(feature = "full")]
         if let Some(delivery) = &self.delivery {
             delivery.send_waiting(request, GRACE);
         }
@@ -61,17 +73,18 @@ impl Sinks {
     /// # Errors
     /// Returns an error if the file cannot be written or the backend did not accept all data.
     pub(super) fn finish(self) -> Result<(), CommandError> {
-        let delivered = self.delivery.map_or(Ok(()), |delivery| {
-            let report = delivery.finish(GRACE, || false);
+        #[cfg(feature = "full")]
+        let report = self.delivery.map(|delivery| delivery.finish(GRACE, || false));
+        let written = self.file.map_or(Ok(()), |(path, file)| {
+            file.finish().map_err(|source| CommandError::Write { path, source })
+        });
+        #[cfg(feature = "full")]
+        if let Some(report) = report {
             if !report.is_complete() {
                 return Err(CommandError::Undelivered(Box::new(report)));
             }
             info!("{report}");
-            Ok(())
-        });
-        let written = self.file.map_or(Ok(()), |(path, file)| {
-            file.finish().map_err(|source| CommandError::Write { path, source })
-        });
-        delivered.and(written)
+        }
+        written
     }
 }

@@ -4,12 +4,12 @@
 //! specification requires.
 
 use phasemeter_engine::environment::Environment;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 use phasemeter_otlp::delivery::{Config, Destination};
 
 use super::error::CommandError;
 use crate::cli::Cli;
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 use crate::cli::Command;
 use crate::log;
 
@@ -24,7 +24,7 @@ pub(super) fn check(
     let mut invalid = log::invalid(cli.log, &lookup);
     let ignored = Environment::read(&lookup).warnings;
     invalid.extend(ignored.iter().filter(|it| it.is_invalid()).map(ToString::to_string));
-    #[cfg(feature = "live")]
+    #[cfg(feature = "full")]
     {
         let (_, errors) = Config::read_usable(destination(&cli.command), &lookup);
         invalid.extend(errors.as_slice().iter().map(ToString::to_string));
@@ -33,7 +33,7 @@ pub(super) fn check(
 }
 
 /// The place that the command sends to; the default if nowhere, so that all variables are read.
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 fn destination(command: &Command) -> Destination<'_> {
     let otlp = match command {
         Command::Audit(args) => args.send.otlp.as_ref(),
@@ -47,7 +47,7 @@ fn destination(command: &Command) -> Destination<'_> {
 }
 
 #[cfg(test)]
-#[cfg(feature = "live")]
+#[cfg(feature = "full")]
 mod tests {
     use clap::Parser;
 

@@ -175,7 +175,7 @@ impl<E: Timed> Clock<E> {
     }
 
     /// Whether the rows after the first have shown if that is ahead; until then it may be rejected.
-    #[cfg(feature = "mapping")]
+    #[cfg(feature = "full")]
     pub(crate) const fn knows_first(&self) -> bool {
         self.first.is_none()
     }

@@ -49,7 +49,7 @@ pub(crate) struct OpenedLog {
 
 impl OpenedLog {
     /// The beginning of its text, of limited length, without consuming it.
-    #[cfg(feature = "mapping")]
+    #[cfg(feature = "full")]
     pub(crate) fn peek(&mut self) -> io::Result<String> {
         const LENGTH: u64 = 8 << 10;
         let head = read_prefix(&mut self.bytes, LENGTH)?;
@@ -91,12 +91,12 @@ impl OpenedInputs {
         sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
     }
 
-    #[cfg(feature = "mapping")]
+    #[cfg(feature = "full")]
     pub(crate) const fn count(&self) -> usize {
         self.0.len()
     }
 
-    #[cfg(feature = "mapping")]
+    #[cfg(feature = "full")]
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Input, &mut OpenedLog)> {
         self.0.iter_mut().map(|(input, log)| (&*input, log))
     }
