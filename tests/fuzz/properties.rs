@@ -35,8 +35,8 @@ use phasemeter_sources::metric_log::{
     DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize,
 };
 use phasemeter_sources::nvidia_smi::LogOptions;
-use phasemeter_workload::interruption::{Cloud, Notice, Response, Watch};
-use phasemeter_workload::mapping::WorkMappings;
+use phasemeter_work::interruption::{Cloud, Notice, Response, Watch};
+use phasemeter_work::mapping::WorkMappings;
 
 /// Columns for rows without a header.
 const COLUMNS: &str = "timestamp, index, utilization.gpu, memory.used, memory.total, power.draw";

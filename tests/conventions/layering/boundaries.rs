@@ -12,7 +12,7 @@ const PURE: [&str; 7] = [
     "collector/meter/src",
     "collector/plan/src",
     "collector/terminal/src",
-    "collector/workload/src",
+    "collector/work/src",
 ];
 
 /// What those crates must not use: files, network, threads, clocks, environment and logs.

@@ -29,7 +29,7 @@ const LAYERS: [(&str, u8); 16] = [
     ("phasemeter-sources", 2),
     ("phasemeter-otlp", 2),
     ("phasemeter-plan", 2),
-    ("phasemeter-workload", 2),
+    ("phasemeter-work", 2),
     ("phasemeter-engine", 3),
     ("phasemeter-report", 4),
     ("phasemeter", 5),

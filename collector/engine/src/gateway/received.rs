@@ -7,7 +7,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_process::ProcessTable;
 use phasemeter_sources::clock::wall_time;
-use phasemeter_workload::held::WorkDone;
+use phasemeter_work::held::WorkDone;
 
 use super::span_pricing::{GpuNumbers, SpanPricing};
 use super::{CounterIntake, Metered, SpanCosts, SpanSummary};

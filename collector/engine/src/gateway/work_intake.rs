@@ -8,10 +8,10 @@ use phasemeter_meter::work_group::{WorkGroup, WorkGroups};
 use phasemeter_otlp::Request;
 use phasemeter_otlp::receiver::{CounterView, counter_points};
 use phasemeter_sources::mapping::sender_name;
-use phasemeter_workload::counter::{CumulativePoint, DeltaPoint};
-use phasemeter_workload::counters::{CounterPoint, NestedStream, WorkCounters};
-use phasemeter_workload::held::WorkDone;
-use phasemeter_workload::mapping::{CounterRule, Reporter, WorkMappings};
+use phasemeter_work::counter::{CumulativePoint, DeltaPoint};
+use phasemeter_work::counters::{CounterPoint, NestedStream, WorkCounters};
+use phasemeter_work::held::WorkDone;
+use phasemeter_work::mapping::{CounterRule, Reporter, WorkMappings};
 use tracing::warn;
 
 use super::clock_check::{ClockCheck, FarFromClock};

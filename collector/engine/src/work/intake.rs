@@ -5,9 +5,9 @@ use std::time::Duration;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::experiment::TraceParentError;
-use phasemeter_workload::held::WorkDone;
-use phasemeter_workload::ledger::{Work, WorkLedger};
-use phasemeter_workload::message::Message;
+use phasemeter_work::held::WorkDone;
+use phasemeter_work::ledger::{Work, WorkLedger};
+use phasemeter_work::message::Message;
 use tracing::warn;
 
 use super::socket::{Report, Reports, WorkSocket};

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::unix_socket::listen_privately;
 use phasemeter_sources::clock::Clock;
-use phasemeter_workload::message::{LineBuffer, Message, MessageError};
-use phasemeter_workload::unit::Unit;
+use phasemeter_work::message::{LineBuffer, Message, MessageError};
+use phasemeter_work::unit::Unit;
 use tracing::warn;
 
 /// The variable that names the socket to the command.

@@ -3,7 +3,7 @@
 use clap::Args;
 use http::Uri;
 use http::uri::Scheme;
-use phasemeter_workload::interruption::Cloud;
+use phasemeter_work::interruption::Cloud;
 use rustix::process::Signal;
 
 /// Signals by name. Stops and faults are left out.
@@ -53,8 +53,7 @@ pub struct CommandSignal {
 }
 
 fn cloud(text: &str) -> Result<Cloud, String> {
-    text.parse()
-        .map_err(|error: phasemeter_workload::interruption::ParseCloudError| error.to_string())
+    text.parse().map_err(|error: phasemeter_work::interruption::ParseCloudError| error.to_string())
 }
 
 fn signal(text: &str) -> Result<CommandSignal, String> {

@@ -14,8 +14,8 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::mapping::ReadingBuffer;
-use phasemeter_workload::held::HeldWork;
-use phasemeter_workload::ledger::WorkLedger;
+use phasemeter_work::held::HeldWork;
+use phasemeter_work::ledger::WorkLedger;
 
 use super::alerts;
 use super::claims::Claims;

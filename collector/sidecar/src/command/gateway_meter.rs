@@ -15,8 +15,8 @@ use phasemeter_engine::work;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
-use phasemeter_workload::held::{HeldWork, WorkDone};
-use phasemeter_workload::ledger::WorkLedger;
+use phasemeter_work::held::{HeldWork, WorkDone};
+use phasemeter_work::ledger::WorkLedger;
 
 use super::error::CommandError;
 use super::finished_run::FinishedRun;

@@ -4,7 +4,7 @@ use phasemeter_engine::work::{InterruptionLog, ReceivedNotice, UnsavedWork};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::InterruptionEvent;
 use phasemeter_report::Utc;
-use phasemeter_workload::interruption::{Cloud, Notice};
+use phasemeter_work::interruption::{Cloud, Notice};
 use tracing::warn;
 
 use crate::cli::CommandSignal;

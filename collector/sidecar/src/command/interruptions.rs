@@ -13,7 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use phasemeter_engine::pipeline::PipelineError;
-use phasemeter_workload::interruption::{self, Cloud, MAX_RESPONSE, Notice, Response, Watch};
+use phasemeter_work::interruption::{self, Cloud, MAX_RESPONSE, Notice, Response, Watch};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::warn;

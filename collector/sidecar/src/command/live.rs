@@ -20,7 +20,7 @@ use phasemeter_otlp::encode::{
 };
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::nvml::{Observation, Observed};
-use phasemeter_workload::mapping::WorkMappings;
+use phasemeter_work::mapping::WorkMappings;
 use tracing::warn;
 
 use super::finished_run::FinishedRun;

@@ -8,7 +8,7 @@ use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
 use phasemeter_sources::mapping::MappingError;
 use phasemeter_sources::nvml::DriverError;
 use phasemeter_sources::nvml::select::SelectError;
-use phasemeter_workload::mapping::WorkMappingError;
+use phasemeter_work::mapping::WorkMappingError;
 
 use super::exit_status::{EX_CONFIG, EX_NOINPUT, EX_OSERR, EX_UNAVAILABLE, EX_USAGE};
 

@@ -14,7 +14,7 @@ use phasemeter_otlp::receiver::{
 };
 use phasemeter_otlp::{BySignal, Signal};
 use phasemeter_rules::cgroup;
-use phasemeter_workload::mapping::WorkMappings;
+use phasemeter_work::mapping::WorkMappings;
 use tracing::info;
 
 use super::delivery_report::DeliveryReport;

@@ -3,7 +3,7 @@
 #![allow(clippy::cast_precision_loss, reason = "small numbers")]
 
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_workload::counter::{Cumulative, CumulativePoint, Delta, DeltaPoint};
+use phasemeter_work::counter::{Cumulative, CumulativePoint, Delta, DeltaPoint};
 use proptest::prelude::*;
 
 const START: u64 = 1_000;

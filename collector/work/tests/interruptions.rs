@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use phasemeter_meter::instant::Instant;
-use phasemeter_workload::interruption::{Cloud, Method, Response, Watch};
+use phasemeter_work::interruption::{Cloud, Method, Response, Watch};
 use proptest::prelude::*;
 
 fn conversations(cloud: Cloud) -> Vec<PathBuf> {
