@@ -16,9 +16,9 @@ use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_otlp::Signal;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
-use phasemeter_otlp::receiver::{Received, accept_bytes, keep_resources};
+use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
+use phasemeter_otlp::{EncodedRequest, Signal};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,
@@ -213,12 +213,12 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
         }
         Ok(parts) => {
             parts.iter().for_each(hold_for_accepted);
-            let items = parts.iter().map(Received::items).sum::<u64>();
+            let items = parts.iter().map(EncodedRequest::items).sum::<u64>();
             let times = REPEATED / body.len().max(1);
             if !is_json && times > 1 {
                 match accept_bytes(signal, false, encoding, &body.repeat(times)) {
                     Ok(repeated) => {
-                        let repeated: u64 = repeated.iter().map(Received::items).sum();
+                        let repeated: u64 = repeated.iter().map(EncodedRequest::items).sum();
                         assert_eq!(repeated, items * times as u64);
                     }
                     Err(error) => {
@@ -232,12 +232,12 @@ pub(crate) fn otlp_request(bytes: &[u8]) {
 }
 
 /// What holds for each part of an accepted request.
-fn hold_for_accepted(received: &Received) {
+fn hold_for_accepted(received: &EncodedRequest) {
     let request = received.decode().expect("what is accepted can be decoded");
     let again = accept_bytes(received.signal(), false, None, received.body()).unwrap();
     let bodies: Vec<u8> = again.iter().flat_map(|part| part.body().to_vec()).collect();
     assert!(again.len() > 1 || bodies == received.body()[..]);
-    assert_eq!(again.iter().map(Received::items).sum::<u64>(), received.items());
+    assert_eq!(again.iter().map(EncodedRequest::items).sum::<u64>(), received.items());
     let mut buffer = ReadingBuffer::new(Nanos::SECOND, None, None);
     let exclusions = Exclusions::default();
     let mut intake = Intake::new(MAPPINGS.clone(), exclusions, String::new(), MAX_AGE);

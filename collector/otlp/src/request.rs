@@ -5,7 +5,7 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use prost::Message;
+use prost::{DecodeError, Message};
 
 use crate::items::Items;
 use crate::signal::Signal;
@@ -46,7 +46,8 @@ impl Request {
     }
 }
 
-/// One encoded request.
+/// One encoded request. A clone shares its bytes. Those of an accepted request count as in flight until the last
+/// reference to them is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedRequest {
     signal: Signal,
@@ -96,6 +97,20 @@ impl EncodedRequest {
     #[must_use]
     pub const fn body(&self) -> &Bytes {
         &self.body
+    }
+
+    /// Decodes the request. The result takes several times the memory of the body, so decode one request at a
+    /// time.
+    ///
+    /// # Errors
+    /// Returns an error if the body is malformed. That of an accepted request is not.
+    pub fn decode(&self) -> Result<Request, DecodeError> {
+        let body = self.body.clone();
+        Ok(match self.signal {
+            Signal::Traces => Request::Traces(Message::decode(body)?),
+            Signal::Metrics => Request::Metrics(Message::decode(body)?),
+            Signal::Logs => Request::Logs(Message::decode(body)?),
+        })
     }
 }
 

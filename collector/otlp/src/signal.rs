@@ -27,11 +27,17 @@ impl Signal {
 
     /// The name in a variable: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     #[must_use]
-    pub const fn in_variable(self) -> &'static str {
+    pub fn in_variable(self) -> String {
+        self.name().to_uppercase()
+    }
+
+    /// The member of a partial success in JSON that has the number of rejected items.
+    #[cfg(feature = "full")]
+    pub(crate) const fn rejected_field(self) -> &'static str {
         match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-            Self::Logs => "LOGS",
+            Self::Traces => "rejectedSpans",
+            Self::Metrics => "rejectedDataPoints",
+            Self::Logs => "rejectedLogRecords",
         }
     }
 

@@ -4,6 +4,9 @@ use prost::encoding::{
     DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field,
 };
 
+/// The most that the key and the length of a field take.
+pub(crate) const FIELD_BYTES: usize = 11;
+
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a> {
@@ -40,7 +43,8 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
+/// The first of these fields, which is taken from them; `None` if it is malformed.
+pub(crate) fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
     let start = *rest;
     let (tag, wire_type) = decode_key(rest).ok()?;
     let value = if wire_type == WireType::LengthDelimited {
@@ -58,14 +62,22 @@ fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
 
 /// The fields of a message without those of these tags; `None` if it is malformed.
 pub(crate) fn without(message: &[u8], tags: &[u32]) -> Option<Vec<u8>> {
-    let mut others = Vec::new();
+    retain(message, |field| Some(!tags.contains(&field.tag)))
+}
+
+/// The fields of a message that are kept; `None` if it is malformed, or if `is_kept` returns that.
+pub(crate) fn retain(
+    message: &[u8],
+    is_kept: impl Fn(Field<'_>) -> Option<bool>,
+) -> Option<Vec<u8>> {
+    let mut kept = Vec::new();
     for field in fields(message) {
-        let Field { tag, whole, .. } = field?;
-        if !tags.contains(&tag) {
-            others.extend_from_slice(whole);
+        let field = field?;
+        if is_kept(field)? {
+            kept.extend_from_slice(field.whole);
         }
     }
-    Some(others)
+    Some(kept)
 }
 
 /// Appends a field whose value has a length.

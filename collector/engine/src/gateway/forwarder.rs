@@ -7,9 +7,9 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
-use phasemeter_otlp::Signal;
 use phasemeter_otlp::delivery::{Client, RequestSender};
-use phasemeter_otlp::receiver::{Received, keep_resources};
+use phasemeter_otlp::receiver::keep_resources;
+use phasemeter_otlp::{EncodedRequest, Signal};
 
 use super::replicas::Replicas;
 use super::span_filter::{ReceivedSpans, SpanFilter};
@@ -29,7 +29,7 @@ pub struct Forwarder {
 #[derive(Debug)]
 pub enum Metered {
     /// Metrics, which have been forwarded.
-    Metrics(Received),
+    Metrics(EncodedRequest),
     /// Spans. The chosen ones are not forwarded.
     Spans(ReceivedSpans),
 }
@@ -42,7 +42,7 @@ impl Forwarder {
     /// # Errors
     /// Returns an error if the operating system refuses a thread.
     pub fn start(
-        received: Receiver<Received>,
+        received: Receiver<EncodedRequest>,
         client: Client,
         filter: SpanFilter,
         replicas: Replicas,
@@ -53,7 +53,7 @@ impl Forwarder {
             let mut metered = Some(metered);
             for request in received {
                 let (rest, part) = divide(request, &filter, &replicas);
-                rest.into_iter().for_each(|rest| client.enqueue(rest.into_encoded()));
+                rest.into_iter().for_each(|rest| client.enqueue(rest));
                 if let Some(part) = part {
                     metered = metered.take().filter(|it: &SyncSender<_>| it.send(part).is_ok());
                 }
@@ -80,11 +80,11 @@ impl Forwarder {
 
 /// What is forwarded of a request, and what is metered.
 fn divide(
-    request: Received,
+    request: EncodedRequest,
     filter: &SpanFilter,
     replicas: &Replicas,
-) -> (Option<Received>, Option<Metered>) {
-    let own = |request: Received| match replicas.is_single() {
+) -> (Option<EncodedRequest>, Option<Metered>) {
+    let own = |request: EncodedRequest| match replicas.is_single() {
         true => Some(request),
         false => keep_resources(request, &|resource| replicas.passes_on(resource)),
     };

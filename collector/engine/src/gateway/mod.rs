@@ -1,7 +1,7 @@
 //! The gateway: what other programs send passes through, and the GPU metrics in it are metered.
 //!
 //! ```text
-//! Receiver ─Received→ Forwarder ─EncodedRequest→ Client → backend
+//! Receiver ─EncodedRequest→ Forwarder ─EncodedRequest→ Client → backend
 //!                         ├─Metrics→ CounterIntake ─WorkDone, ServedTime→ Pipeline
 //!                         ├─Metrics→ Intake ─GpuValue→ ReadingBuffer → Pipeline ─CostSlice─┐
 //!                         └─Spans──────────────────────────────────────────→ SpanCosts ←───┘

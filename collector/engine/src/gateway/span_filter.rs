@@ -7,11 +7,10 @@ use phasemeter_attribution::directory::{Pod, ResourceIdentity};
 use phasemeter_attribution::selection::Selection;
 use phasemeter_attribution::{AdjustedCount, ChosenSpan, GpuSet, SpanKey};
 use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_otlp::EncodedRequest;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::attribute;
-use phasemeter_otlp::receiver::{
-    HeldSpan, Received, ResourceView, SpanView, TakenSpans, take_spans,
-};
+use phasemeter_otlp::receiver::{HeldSpan, ResourceView, SpanView, TakenSpans, take_spans};
 
 use super::intake::OWN_SCOPE;
 use super::meters::Claim;
@@ -42,7 +41,7 @@ pub struct ReceivedSpans {
     /// Spans that would have been chosen, but are Phasemeter's, by sender.
     pub exempt: SenderCounts,
     /// Their bytes count as in flight as long as they are not held elsewhere.
-    _in_flight: Received,
+    _in_flight: EncodedRequest,
 }
 
 /// A span that is to be priced, or whose price is to be checked.
@@ -135,9 +134,9 @@ impl SpanFilter {
     #[must_use]
     pub fn split(
         &self,
-        request: Received,
+        request: EncodedRequest,
         replicas: &Replicas,
-    ) -> (Option<Received>, ReceivedSpans) {
+    ) -> (Option<EncodedRequest>, ReceivedSpans) {
         let in_flight = request.clone();
         let (mut others, mut exempt) = (Vec::new(), SenderCounts::default());
         let mut identity = |resource: ResourceView<'_>| {

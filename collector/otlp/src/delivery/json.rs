@@ -8,25 +8,16 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceResponse,
 };
-use prost::Message;
 use serde_json::Value;
 
 use crate::json;
-use crate::request::Request;
+use crate::request::EncodedRequest;
 use crate::signal::Signal;
-
-/// The members of a partial success that hold the number of rejected items, by signal.
-const REJECTED: [&str; 3] = ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"];
 
 /// The JSON of a request that is encoded as protobuf.
 pub(super) fn from_protobuf(signal: Signal, body: Bytes) -> io::Result<Bytes> {
-    let request = match signal {
-        Signal::Traces => Request::Traces(Message::decode(body)?),
-        Signal::Metrics => Request::Metrics(Message::decode(body)?),
-        Signal::Logs => Request::Logs(Message::decode(body)?),
-    };
     let mut json = Vec::new();
-    json::write(&request, &mut json)?;
+    json::write(&EncodedRequest::new(signal, 0, body).decode()?, &mut json)?;
     Ok(json.into())
 }
 
@@ -36,7 +27,7 @@ pub(super) fn response(body: &[u8]) -> Option<ExportTraceServiceResponse> {
     let partial_success = match response.get("partialSuccess") {
         None | Some(Value::Null) => None,
         Some(Value::Object(partial)) => {
-            let rejected = REJECTED.iter().find_map(|name| partial.get(*name));
+            let rejected = Signal::ALL.iter().find_map(|it| partial.get(it.rejected_field()));
             let message = partial.get("errorMessage").and_then(Value::as_str);
             Some(ExportTracePartialSuccess {
                 rejected_spans: rejected.map_or(Some(0), integer)?,

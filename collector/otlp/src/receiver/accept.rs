@@ -13,12 +13,12 @@ use super::error::RequestError;
 use super::inspect::{Inspected, Part, Rejected, inspect};
 use super::json;
 use super::limits::Limits;
-use super::received::Received;
 use super::response::Format;
+use crate::request::EncodedRequest;
 use crate::signal::Signal;
 
 /// What is accepted of a request, in parts without malformed elements, and what is not.
-pub(super) type Accepted = (Vec<Received>, Option<Rejected>);
+pub(super) type Accepted = (Vec<EncodedRequest>, Option<Rejected>);
 
 /// A request that was read.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl ReadRequest {
         let (bodies, items): (Vec<_>, Vec<_>) =
             parts.into_iter().map(|Part { body, items }| (body, items)).unzip();
         let bodies = reservation.divide(bodies).ok_or(RequestError::Exhausted)?;
-        let received = |(body, items)| Received { signal, items, body };
+        let received = |(body, items)| EncodedRequest::new(signal, items, body);
         Ok((bodies.into_iter().zip(items).map(received).collect(), rejected))
     }
 }

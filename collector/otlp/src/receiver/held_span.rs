@@ -6,7 +6,7 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use prost::Message;
 
-use crate::wire::{Field, fields, push_field};
+use crate::wire::{FIELD_BYTES, Field, push_field, retain};
 
 /// Tags of a request's resources, of a resource's scopes, of a scope's spans, and of a span's attributes.
 pub(super) const RESOURCE_SPANS: u32 = 1;
@@ -52,16 +52,11 @@ impl HeldSpan {
 
 /// The bytes of a span without attributes whose keys begin like this; `None` if they are malformed.
 pub(super) fn without_attributes(span: &[u8], prefix: &str) -> Option<Vec<u8>> {
-    let mut kept = Vec::with_capacity(span.len());
-    for field in fields(span) {
-        let Field { tag, whole, value } = field?;
+    retain(span, |Field { tag, value, .. }| {
         let attribute = value.filter(|_| tag == ATTRIBUTES);
         let attribute = attribute.map(KeyValue::decode).transpose().ok()?;
-        if !attribute.is_some_and(|attribute| attribute.key.starts_with(prefix)) {
-            kept.extend_from_slice(whole);
-        }
-    }
-    Some(kept)
+        Some(!attribute.is_some_and(|attribute| attribute.key.starts_with(prefix)))
+    })
 }
 
 impl SpanGroup {
@@ -111,9 +106,6 @@ fn grouped(
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, span)| span)
 }
-
-/// The most that the key and the length of a field take.
-const FIELD_BYTES: usize = 11;
 
 /// A request that is being built.
 struct Building<'a> {

@@ -5,9 +5,9 @@
 
 use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
 use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
-use prost::Message;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::{DecodeError, Message};
 
 use super::error::RequestError;
 use super::footprint::footprint;
@@ -15,6 +15,7 @@ use super::limits::Limits;
 use super::split::split;
 use crate::items::Items;
 use crate::signal::Signal;
+use crate::wire::{Field, first_field};
 
 /// The tag of the elements in the request of any signal.
 const ELEMENT: u32 = 1;
@@ -74,15 +75,19 @@ fn inspect_part(
     // What was read, and at the beginning what is kept of it.
     let (mut read, mut kept) = (0, 0);
     while let Some(rest) = body.get(read..).filter(|rest| !rest.is_empty()) {
-        let FieldBytes { length, element } =
-            first_field(rest).ok_or_else(|| RequestError::malformed("invalid protobuf"))?;
+        let invalid = || RequestError::malformed("invalid protobuf");
+        let Field { tag, whole, value } = first_field(&mut &*rest).ok_or_else(invalid)?;
+        let length = whole.len();
+        // Other fields are those of a later version of the protocol.
+        let element = (tag == ELEMENT).then(|| value.ok_or_else(invalid)).transpose()?;
         let counted = element.map(|element| {
             *elements += 1;
-            let footprint = rest.get(..length).and_then(|whole| footprint(signal, whole));
-            let footprint = footprint.ok_or_else(|| "invalid protobuf".to_owned())?;
+            let footprint =
+                footprint(signal, whole).ok_or_else(|| "invalid protobuf".to_owned())?;
             memory = memory.saturating_add(footprint.max(element.len()));
             let fits = memory <= limits.decoded_bytes;
-            fits.then(|| count(signal, element).map_err(|error| error.to_string())).transpose()
+            let counted = || read_element(signal, element).map_err(|error| error.to_string());
+            fits.then(|| Ok(counted()?.1)).transpose()
         });
         match counted.unwrap_or(Ok(Some(0))) {
             Ok(None) => return Err(RequestError::TooComplex),
@@ -104,39 +109,25 @@ fn inspect_part(
     Ok(Part { body, items })
 }
 
-/// The first field of a request.
-struct FieldBytes<'a> {
-    /// Its length, with its key.
-    length: usize,
-    /// Its value, if it is an element.
-    element: Option<&'a [u8]>,
+/// The resource of an element, and the number of its items. It is decoded: one at a time, so that memory is limited.
+pub(super) fn read_element(
+    signal: Signal,
+    element: &[u8],
+) -> Result<(Option<Resource>, u64), DecodeError> {
+    match signal {
+        Signal::Traces => read(element, |group: ResourceSpans| group.resource),
+        Signal::Metrics => read(element, |group: ResourceMetrics| group.resource),
+        Signal::Logs => read(element, |group: ResourceLogs| group.resource),
+    }
 }
 
-/// The first field of what is left of a request; `None` if its end is unknown.
-fn first_field(bytes: &[u8]) -> Option<FieldBytes<'_>> {
-    let mut rest = bytes;
-    let (tag, wire_type) = decode_key(&mut rest).ok()?;
-    if tag != ELEMENT {
-        // A field of a later version of the protocol.
-        skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
-        return Some(FieldBytes { length: bytes.len() - rest.len(), element: None });
-    }
-    if wire_type != WireType::LengthDelimited {
-        return None;
-    }
-    let length = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
-    let (element, rest) = rest.split_at_checked(length)?;
-    Some(FieldBytes { length: bytes.len() - rest.len(), element: Some(element) })
-}
-
-/// The number of items of an element, which is decoded: one at a time, so that memory is limited.
-fn count(signal: Signal, element: &[u8]) -> Result<u64, prost::DecodeError> {
-    let count = match signal {
-        Signal::Traces => ResourceSpans::decode(element)?.count(),
-        Signal::Metrics => ResourceMetrics::decode(element)?.count(),
-        Signal::Logs => ResourceLogs::decode(element)?.count(),
-    };
-    Ok(count as u64)
+fn read<T: Message + Default + Items>(
+    element: &[u8],
+    resource: impl Fn(T) -> Option<Resource>,
+) -> Result<(Option<Resource>, u64), DecodeError> {
+    let group = T::decode(element)?;
+    let count = group.count() as u64;
+    Ok((resource(group), count))
 }
 
 #[cfg(test)]

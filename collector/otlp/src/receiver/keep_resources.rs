@@ -1,68 +1,34 @@
 //! Keeps some resources of a request, with their bytes.
 
-use bytes::Bytes;
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::logs::v1::ResourceLogs;
-use opentelemetry_proto::tonic::metrics::v1::ResourceMetrics;
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::ResourceSpans;
-use prost::Message;
-
 use super::counters::resource_id;
+use super::filter::{Remaining, filter};
 use super::held_span::RESOURCE_SPANS;
-use super::received::Received;
-use super::take_spans::{Remaining, Rest, filter};
-use crate::items::Items;
-use crate::signal::Signal;
+use super::inspect::read_element;
+use crate::request::EncodedRequest;
 
 /// The tag of a request's resources, whatever its signal.
 const RESOURCES: u32 = RESOURCE_SPANS;
 
 /// What is left of a request without the resources that are not kept, by their identity; `None` if nothing is.
 #[must_use]
-pub fn keep_resources(request: Received, is_kept: &dyn Fn(&[u8]) -> bool) -> Option<Received> {
-    let signal = request.signal;
+pub fn keep_resources(
+    request: EncodedRequest,
+    is_kept: &dyn Fn(&[u8]) -> bool,
+) -> Option<EncodedRequest> {
+    let signal = request.signal();
     let mut items = 0;
-    let remaining = filter(&request.body, RESOURCES, &mut |element| {
-        let (attributes, count) = read(signal, element)?;
+    let remaining = filter(request.body(), RESOURCES, &mut |element| {
+        let (resource, count) = read_element(signal, element).ok()?;
+        let attributes = resource.map(|resource| resource.attributes).unwrap_or_default();
         if is_kept(&resource_id(&attributes)) {
-            items += count as u64;
+            items += count;
             Some(Remaining::All)
         } else {
             Some(Remaining::Nothing)
         }
     });
-    match remaining {
-        // An accepted request is not malformed.
-        None | Some(Remaining::All) => Some(request),
-        Some(Remaining::Nothing) => None,
-        Some(Remaining::Part(bytes)) => {
-            let body = Bytes::from_owner(Rest::new(bytes, request.body));
-            Some(Received { signal, items, body })
-        }
-    }
-}
-
-/// The attributes of a resource, and the number of its items.
-fn read(signal: Signal, element: &[u8]) -> Option<(Vec<KeyValue>, usize)> {
-    let (resource, count): (Option<Resource>, usize) = match signal {
-        Signal::Traces => {
-            let group = ResourceSpans::decode(element).ok()?;
-            let count = group.count();
-            (group.resource, count)
-        }
-        Signal::Metrics => {
-            let group = ResourceMetrics::decode(element).ok()?;
-            let count = group.count();
-            (group.resource, count)
-        }
-        Signal::Logs => {
-            let group = ResourceLogs::decode(element).ok()?;
-            let count = group.count();
-            (group.resource, count)
-        }
-    };
-    Some((resource.map(|resource| resource.attributes).unwrap_or_default(), count))
+    // An accepted request is not malformed.
+    remaining.unwrap_or(Remaining::All).of(request, items)
 }
 
 #[cfg(test)]
@@ -71,10 +37,15 @@ mod tests {
 
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
     use opentelemetry_proto::tonic::common::v1::AnyValue;
+    use opentelemetry_proto::tonic::common::v1::KeyValue;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
-    use opentelemetry_proto::tonic::logs::v1::{LogRecord, ScopeLogs};
+    use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
+    use opentelemetry_proto::tonic::resource::v1::Resource;
+    use prost::Message;
 
     use super::*;
+    use crate::items::Items;
+    use crate::signal::Signal;
 
     /// Logs of five resources, the n-th with n records.
     fn logs() -> ExportLogsServiceRequest {
@@ -92,8 +63,7 @@ mod tests {
     #[test]
     fn each_resource_is_kept_or_left_out_whole() {
         let whole = logs();
-        let body = Bytes::from(whole.encode_to_vec());
-        let request = Received { signal: Signal::Logs, items: 15, body };
+        let request = EncodedRequest::new(Signal::Logs, 15, whole.encode_to_vec().into());
         let ids: Vec<_> = whole
             .resource_logs
             .iter()
@@ -108,8 +78,8 @@ mod tests {
                 assert!(expected.is_empty());
                 continue;
             };
-            let decoded = ExportLogsServiceRequest::decode(&left.body[..]).unwrap();
-            assert_eq!(left.items, decoded.count() as u64);
+            let decoded = ExportLogsServiceRequest::decode(&left.body()[..]).unwrap();
+            assert_eq!(left.items(), decoded.count() as u64);
             assert_eq!(decoded.resource_logs, expected);
         }
     }

@@ -1,7 +1,7 @@
 //! The receiver: OTLP over gRPC, http/protobuf and http/json, on the same addresses.
 //!
 //! ```text
-//! socket → body (size, memory, time) → decompress → split → inspect → channel of [`Received`]
+//! socket → body (size, memory, time) → decompress → split → inspect → channel of [`EncodedRequest`]
 //! ```
 //!
 //! A request is accepted once it is in the channel. Under pressure the client is asked to retry:
@@ -14,6 +14,7 @@ mod budget;
 mod counters;
 mod decompress;
 mod error;
+mod filter;
 mod footprint;
 mod grpc;
 mod held_span;
@@ -26,7 +27,6 @@ mod limits;
 mod listen;
 mod newcomers;
 mod points;
-mod received;
 mod response;
 mod schema;
 #[cfg(test)]
@@ -68,7 +68,6 @@ pub use self::limits::Limits;
 pub use self::listen::{ListenAddress, ParseListenError};
 use self::newcomers::Newcomers;
 pub use self::points::{NumberPoint, number_points};
-pub use self::received::Received;
 use self::response::Format;
 pub use self::security::{BearerToken, SecurityError, server_tls};
 use self::server::Socket;
@@ -76,6 +75,7 @@ use self::service::Service;
 pub use self::span_view::{ResourceView, SpanView};
 pub use self::stats::{ReceiverCounts, ReceiverStats};
 pub use self::take_spans::{TakenSpans, take_spans};
+use crate::request::EncodedRequest;
 use crate::signal::Signal;
 use crate::unix_socket::listen_privately;
 
@@ -131,7 +131,7 @@ impl Receiver {
     /// Returns an error if an address is insecure or not available.
     pub fn start(
         config: ReceiverConfig,
-    ) -> Result<(Self, mpsc::Receiver<Received>), ReceiverError> {
+    ) -> Result<(Self, mpsc::Receiver<EncodedRequest>), ReceiverError> {
         // What waits in it is limited by its bytes.
         let (requests, received) = mpsc::channel();
         Ok((Self::start_with(config, requests)?, received))
@@ -139,7 +139,7 @@ impl Receiver {
 
     fn start_with(
         config: ReceiverConfig,
-        requests: Sender<Received>,
+        requests: Sender<EncodedRequest>,
     ) -> Result<Self, ReceiverError> {
         let ReceiverConfig { listen, tls, token, limits } = config;
         if (tls.is_none() || token.is_none())
@@ -265,7 +265,7 @@ pub fn accept_bytes(
     is_json: bool,
     encoding: Option<&str>,
     body: &[u8],
-) -> Result<Vec<Received>, String> {
+) -> Result<Vec<EncodedRequest>, String> {
     let limits = Limits::default();
     let read = || {
         let encoding = Encoding::named(encoding)?;

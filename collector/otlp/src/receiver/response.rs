@@ -68,15 +68,10 @@ pub(super) fn response(
 }
 
 fn json_response(signal: Signal, message: &ExportTraceServiceResponse) -> Vec<u8> {
-    let count = match signal {
-        Signal::Traces => "rejectedSpans",
-        Signal::Metrics => "rejectedDataPoints",
-        Signal::Logs => "rejectedLogRecords",
-    };
     let response = match &message.partial_success {
         None => json!({}),
         Some(partial) => json!({"partialSuccess": {
-            count: partial.rejected_spans.to_string(),
+            signal.rejected_field(): partial.rejected_spans.to_string(),
             "errorMessage": partial.error_message,
         }}),
     };

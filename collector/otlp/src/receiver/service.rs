@@ -18,10 +18,10 @@ use super::error::RequestError;
 use super::grpc;
 use super::inspect::Rejected;
 use super::limits::Limits;
-use super::received::Received;
 use super::response::{self, Format, ResponseBody};
 use super::security::BearerToken;
 use super::stats::ReceiverStats;
+use crate::request::EncodedRequest;
 use crate::signal::Signal;
 
 const GRPC_ENCODING: &str = "grpc-encoding";
@@ -32,7 +32,7 @@ pub(super) struct Service {
     pub(super) limits: Limits,
     pub(super) token: Option<BearerToken>,
     pub(super) budget: Budget,
-    pub(super) requests: Sender<Received>,
+    pub(super) requests: Sender<EncodedRequest>,
     pub(super) stats: Arc<ReceiverStats>,
     /// Number of requests that are being read.
     pub(super) reading: AtomicUsize,
@@ -109,7 +109,7 @@ impl Service {
         let reservation = self.budget.begin().ok_or(RequestError::Exhausted)?;
         let request = self.read(signal, transport, parts, body, reservation).await?;
         let (parts, rejected) = request.accept_in_turn(&self.limits, &self.large).await?;
-        for received in parts.into_iter().filter(|it| it.items > 0) {
+        for received in parts.into_iter().filter(|it| it.items() > 0) {
             self.requests.send(received).map_err(|_| RequestError::Closed)?;
         }
         Ok((signal, rejected))

@@ -6,14 +6,11 @@
 
 use super::limits::Limits;
 use crate::signal::Signal;
-use crate::wire::{Field, fields, push_field, without};
+use crate::wire::{FIELD_BYTES, Field, fields, push_field, without};
 
 /// The tags of what is in a request, a resource, a scope, a metric and the data of a metric.
 const ITEMS: &[&[u32]] = &[&[1], &[2], &[2]];
 const POINTS: &[&[u32]] = &[&[1], &[2], &[2], &[5, 7, 9, 10, 11], &[1]];
-
-/// The most that the key and the length of a field take.
-const FIELD_BYTES: usize = 11;
 
 /// What is left for a part of a message.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Counts of what the receiver accepted and rejected.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::RequestError;
 use super::inspect::Rejected;
@@ -8,12 +8,7 @@ use crate::signal::Signal;
 
 /// Counts of requests.
 #[derive(Debug, Default)]
-pub struct ReceiverStats {
-    accepted: AtomicU64,
-    postponed: AtomicU64,
-    rejected: AtomicU64,
-    malformed_elements: AtomicU64,
-}
+pub struct ReceiverStats(Mutex<ReceiverCounts>);
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,25 +27,22 @@ impl ReceiverStats {
     /// The current counts.
     #[must_use]
     pub fn read(&self) -> ReceiverCounts {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        ReceiverCounts {
-            accepted: read(&self.accepted),
-            postponed: read(&self.postponed),
-            rejected: read(&self.rejected),
-            malformed_elements: read(&self.malformed_elements),
-        }
+        *self.lock()
     }
 
     pub(super) fn count(&self, outcome: &Result<(Signal, Option<Rejected>), RequestError>) {
-        let count = match outcome {
+        let mut counts = self.lock();
+        match outcome {
             Ok((_, rejected)) => {
-                let elements = rejected.as_ref().map_or(0, |rejected| rejected.elements);
-                self.malformed_elements.fetch_add(elements, Ordering::Relaxed);
-                &self.accepted
+                counts.accepted += 1;
+                counts.malformed_elements += rejected.as_ref().map_or(0, |it| it.elements);
             }
-            Err(error) if error.is_retryable() => &self.postponed,
-            Err(_) => &self.rejected,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+            Err(error) if error.is_retryable() => counts.postponed += 1,
+            Err(_) => counts.rejected += 1,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ReceiverCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

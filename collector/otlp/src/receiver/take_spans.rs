@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 
 use super::attributes::Attributes;
+use super::filter::{Remaining, filter};
 use super::held_span::{
     HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup, without_attributes,
 };
-use super::received::Received;
 use super::span_view::{ResourceView, SpanView};
+use crate::request::EncodedRequest;
 use crate::signal::Signal;
-use crate::wire::{Field, fields, push_field, without};
+use crate::wire::without;
 
 /// A request without the spans that were taken out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenSpans<T> {
     /// What is left, unless that is nothing.
-    pub rest: Option<Received>,
+    pub rest: Option<EncodedRequest>,
     /// The spans, each with what it was chosen for.
     pub spans: Vec<(HeldSpan, T)>,
     /// Number of spans that would have been taken, but whose resource and scope are larger than 256 KiB.
@@ -31,14 +31,14 @@ pub struct TakenSpans<T> {
 /// `of_resource` returned, once, for the resource of the span. Of those that would have been taken, but cannot be,
 /// attributes whose keys begin with `unproved` are removed.
 pub fn take_spans<R, T>(
-    request: Received,
+    request: EncodedRequest,
     unproved: &str,
     of_resource: &mut dyn FnMut(ResourceView<'_>) -> R,
     choose: &mut dyn FnMut(&SpanView<'_>, &R) -> Option<T>,
 ) -> TakenSpans<T> {
     let mut taking = Taking { unproved, of_resource, choose, spans: Vec::new(), too_large: 0 };
-    let remaining = match request.signal {
-        Signal::Traces => taking.request(&request.body),
+    let remaining = match request.signal() {
+        Signal::Traces => taking.request(request.body()),
         Signal::Metrics | Signal::Logs => Some(Remaining::All),
     };
     // An accepted request is not malformed.
@@ -46,41 +46,8 @@ pub fn take_spans<R, T>(
         return TakenSpans { rest: Some(request), spans: Vec::new(), too_large: 0 };
     };
     let Taking { spans, too_large, .. } = taking;
-    let rest = match remaining {
-        Remaining::All => Some(request),
-        Remaining::Nothing => None,
-        Remaining::Part(bytes) => {
-            let items = request.items.saturating_sub(spans.len() as u64);
-            let body = Bytes::from_owner(Rest::new(bytes, request.body));
-            (items > 0).then_some(Received { signal: request.signal, items, body })
-        }
-    };
-    TakenSpans { rest, spans, too_large }
-}
-
-/// The rest of a request, which counts as in flight like all of it.
-pub(super) struct Rest {
-    bytes: Vec<u8>,
-    _original: Bytes,
-}
-
-impl Rest {
-    pub(super) const fn new(bytes: Vec<u8>, original: Bytes) -> Self {
-        Self { bytes, _original: original }
-    }
-}
-
-impl AsRef<[u8]> for Rest {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// What is left of a message.
-pub(super) enum Remaining {
-    All,
-    Nothing,
-    Part(Vec<u8>),
+    let items = request.items().saturating_sub(spans.len() as u64);
+    TakenSpans { rest: remaining.of(request, items), spans, too_large }
 }
 
 struct Taking<'a, R, T> {
@@ -134,37 +101,6 @@ impl<R, T> Taking<'_, R, T> {
     }
 }
 
-/// The message with what is left of each field of this tag. Nothing is left of it if none of them is.
-pub(super) fn filter(
-    message: &[u8],
-    tag: u32,
-    remaining: &mut dyn FnMut(&[u8]) -> Option<Remaining>,
-) -> Option<Remaining> {
-    let mut out = Vec::new();
-    let (mut is_whole, mut left) = (true, 0);
-    for field in fields(message) {
-        let Field { tag: found, whole, value } = field?;
-        let of_tag = value.filter(|_| found == tag);
-        match of_tag.map_or(Some(Remaining::All), &mut *remaining)? {
-            Remaining::All => {
-                out.extend_from_slice(whole);
-                left += u32::from(of_tag.is_some());
-            }
-            Remaining::Part(part) => {
-                push_field(tag, &part, &mut out);
-                is_whole = false;
-                left += 1;
-            }
-            Remaining::Nothing => is_whole = false,
-        }
-    }
-    Some(match (is_whole, left) {
-        (true, _) => Remaining::All,
-        (false, 0) => Remaining::Nothing,
-        (false, _) => Remaining::Part(out),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -175,6 +111,7 @@ mod tests {
 
     use super::super::held_span::{HeldRequest, held_requests};
     use super::*;
+    use crate::wire::push_field;
 
     fn resource(name: &str) -> Option<Resource> {
         let value = Some(AnyValue { value: Some(Value::StringValue(name.to_owned())) });
@@ -202,12 +139,15 @@ mod tests {
     /// No attribute of tests begins like this.
     const NONE: &str = "none.";
 
-    fn received(body: Vec<u8>, items: u64) -> Received {
-        Received { signal: Signal::Traces, items, body: body.into() }
+    fn received(body: Vec<u8>, items: u64) -> EncodedRequest {
+        EncodedRequest::new(Signal::Traces, items, body.into())
     }
 
     /// Takes the spans whose numbers are chosen; returns the rest, and what they leave in.
-    fn take(request: &Received, is_chosen: impl Fn(u8) -> bool) -> TakenSpans<(String, String)> {
+    fn take(
+        request: &EncodedRequest,
+        is_chosen: impl Fn(u8) -> bool,
+    ) -> TakenSpans<(String, String)> {
         let mut host =
             |resource: ResourceView<'_>| resource.text("host.name").unwrap().into_owned();
         take_spans(request.clone(), NONE, &mut host, &mut |span: &SpanView<'_>, host: &String| {
@@ -264,9 +204,9 @@ mod tests {
                 prop_assert_eq!(rest.as_ref(), Some(&received), "no byte changes");
             }
             let left = rest.map(|rest| {
-                let decoded = ExportTraceServiceRequest::decode(&rest.body[..]).unwrap();
+                let decoded = ExportTraceServiceRequest::decode(&rest.body()[..]).unwrap();
                 let names = names(&decoded);
-                assert_eq!(rest.items, names.len() as u64);
+                assert_eq!(rest.items(), names.len() as u64);
                 names
             });
             prop_assert_eq!(left.unwrap_or_default(), others);
@@ -308,7 +248,7 @@ mod tests {
         let request = received(body(&[span("1"), span("2"), span("3")]), 3);
         let mut choose = |span: &SpanView<'_>, _: &()| (span.name() == "2").then_some(());
         let taken = take_spans(request, NONE, &mut |_| (), &mut choose);
-        assert_eq!(taken.rest.unwrap().body, body(&[span("1"), span("3")]));
+        assert_eq!(taken.rest.unwrap().body()[..], body(&[span("1"), span("3")]));
     }
 
     #[test]
@@ -367,8 +307,8 @@ mod tests {
         let clean = whole.encode_to_vec();
         let forged = KeyValue { key: "forged.cost".to_owned(), ..KeyValue::default() };
         whole.resource_spans[0].scope_spans[0].spans[1].attributes = vec![forged.clone(), forged];
-        let received = Received { body: whole.encode_to_vec().into(), ..received };
+        let received = self::received(whole.encode_to_vec(), 2);
         let taken = take_spans(received, "forged.", &mut |_| (), &mut choose);
-        assert_eq!((taken.rest.unwrap().body, taken.too_large), (clean.into(), 2));
+        assert_eq!((&taken.rest.unwrap().body()[..], taken.too_large), (&clean[..], 2));
     }
 }

@@ -15,8 +15,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use phasemeter_otlp::receiver::{
-    BearerToken, Limits, ListenAddress, Received, Receiver, ReceiverConfig, ReceiverError,
-    server_tls,
+    BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverError, server_tls,
 };
 use phasemeter_otlp::{EncodedRequest, Request, Signal};
 use prost::Message;
@@ -36,7 +35,7 @@ fn limits() -> Limits {
     }
 }
 
-fn start(limits: Limits) -> (Receiver, mpsc::Receiver<Received>, String) {
+fn start(limits: Limits) -> (Receiver, mpsc::Receiver<EncodedRequest>, String) {
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
     let config = ReceiverConfig { listen, limits, ..ReceiverConfig::default() };
     let (receiver, received) = Receiver::start(config).unwrap();
@@ -223,7 +222,7 @@ fn client_is_asked_to_retry_while_there_is_no_capacity() {
     let limits = Limits { bytes_in_flight: fits * body.len() + body.len() / 2, ..limits() };
     let (receiver, received, address) = start(limits);
     let send = || post(&address, "/v1/traces", &[PROTOBUF], &body);
-    let held: Vec<Received> = (0..fits)
+    let held: Vec<EncodedRequest> = (0..fits)
         .map(|_| {
             assert_eq!(send().status, 200);
             received.recv_timeout(SOON).unwrap()

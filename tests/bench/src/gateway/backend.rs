@@ -4,14 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use phasemeter_otlp::receiver::{ListenAddress, Received, Receiver, ReceiverConfig};
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::receiver::{ListenAddress, Receiver, ReceiverConfig};
 
 use crate::BenchError;
 
 /// A backend, which runs until it is dropped.
 pub(crate) struct Backend {
     receiver: Receiver,
-    received: mpsc::Receiver<Received>,
+    received: mpsc::Receiver<EncodedRequest>,
 }
 
 impl Backend {
@@ -45,7 +46,7 @@ impl Backend {
     }
 
     /// The next request, within this time.
-    pub(crate) fn next(&self, within: Duration) -> Option<Received> {
+    pub(crate) fn next(&self, within: Duration) -> Option<EncodedRequest> {
         self.received.recv_timeout(within).ok()
     }
 }

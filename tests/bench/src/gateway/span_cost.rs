@@ -7,8 +7,7 @@ use std::{fs, thread};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use phasemeter_otlp::Request;
-use phasemeter_otlp::receiver::Received;
+use phasemeter_otlp::{EncodedRequest, Request};
 use serde_json::Value as Json;
 
 use super::backend::Backend;
@@ -130,7 +129,7 @@ impl Sums {
         }
     }
 
-    fn take(&mut self, received: &Received) {
+    fn take(&mut self, received: &EncodedRequest) {
         match received.decode() {
             Ok(Request::Traces(request)) => {
                 let scopes = request.resource_spans.iter().flat_map(|it| &it.scope_spans);

@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use phasemeter_otlp::receiver::{
-    Received, ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests,
-    number_points, take_spans,
+    ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests, number_points,
+    take_spans,
 };
-use phasemeter_otlp::{Request, Signal};
+use phasemeter_otlp::{EncodedRequest, Request, Signal};
 
 use self::bodies::Body;
 use crate::BenchError;
@@ -76,7 +76,7 @@ fn serve(body: &Body) {
     accepted.into_iter().flatten().for_each(read);
 }
 
-fn read(received: Received) {
+fn read(received: EncodedRequest) {
     match (received.signal(), received.decode()) {
         (Signal::Metrics, Ok(Request::Metrics(request))) => {
             number_points(
