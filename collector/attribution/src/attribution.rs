@@ -4,20 +4,16 @@
 //! lateness, among the spans that are known by then. Time without a span stays open for spans that
 //! arrive later, such as the parents of those that were charged.
 
-use std::collections::HashMap;
-
 use phasemeter_meter::units::Timestamp;
 
+use crate::candidates::{ActiveSpans, Candidates};
 use crate::cost::{CostSlice, SpanCost};
+use crate::division::{Division, divide};
 use crate::limits::Limits;
 use crate::links::Links;
 use crate::open_cost::OpenCost;
 use crate::span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
-use crate::sweep::{Candidate, Division, divide};
 use crate::waiting::{Record, WaitingSpans};
-
-/// Spans nested deeper than this are treated as if those above had not been chosen.
-const MAX_DEPTH: usize = 64;
 
 /// What leaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,25 +35,6 @@ pub struct LeftSpan {
     pub to: Timestamp,
     /// The GPUs that it is charged for.
     pub gpus: GpuSet,
-}
-
-/// The spans among which time is divided, by GPU.
-#[derive(Debug, Default)]
-struct ActiveSpans {
-    all: Vec<SpanKey>,
-    /// Indices of those that are charged for all GPUs.
-    everywhere: Vec<u32>,
-    /// Indices of the others, by GPU.
-    listed: Vec<Vec<u32>>,
-}
-
-impl ActiveSpans {
-    /// The spans of a GPU.
-    fn keys(&self, gpu: usize) -> Vec<SpanKey> {
-        let listed = self.listed.get(gpu).into_iter().flatten();
-        let indices = self.everywhere.iter().chain(listed);
-        indices.filter_map(|index| self.all.get(*index as usize).copied()).collect()
-    }
 }
 
 /// Divides the cost of GPUs among spans.
@@ -277,7 +254,7 @@ impl<T> Attribution<T> {
     fn divide_until(&mut self, limit: Timestamp) {
         let until = |gpu: &OpenCost| gpu.until().min(limit).max(gpu.divided_until);
         let until: Vec<Timestamp> = self.gpus.iter().map(until).collect();
-        let active = self.active_spans(&until);
+        let active = ActiveSpans::of(&self.spans, &self.gpus, &until);
         for (gpu, until) in until.into_iter().enumerate() {
             self.divide_gpu(gpu, until, &active.keys(gpu));
             self.gpus[gpu].divided_until = until;
@@ -287,61 +264,14 @@ impl<T> Attribution<T> {
         }
     }
 
-    /// The spans among which the time of each GPU up to an instant is divided: those that are active from then
-    /// on, and those that are new.
-    fn active_spans(&self, until: &[Timestamp]) -> ActiveSpans {
-        let mut active =
-            ActiveSpans { listed: vec![Vec::new(); until.len()], ..ActiveSpans::default() };
-        for (key, it) in self.spans.iter() {
-            let is_active = |gpu: &usize| {
-                let divided = self.gpus[*gpu].divided_until;
-                it.from < until[*gpu] && (!it.is_known || it.to > divided)
-            };
-            let mut gpus = it.gpus.among(until.len()).filter(is_active).peekable();
-            if gpus.peek().is_none() {
-                continue;
-            }
-            let index = u32::try_from(active.all.len()).unwrap_or(u32::MAX);
-            active.all.push(*key);
-            match it.gpus {
-                GpuSet::All => active.everywhere.push(index),
-                GpuSet::Listed(_) => gpus.for_each(|gpu| active.listed[gpu].push(index)),
-            }
-        }
-        active
-    }
-
     /// Divides the time of a GPU up to an instant among these spans, and earlier time among those of them that
     /// are new.
     fn divide_gpu(&mut self, gpu: usize, until: Timestamp, keys: &[SpanKey]) {
         let divided = self.gpus[gpu].divided_until;
-        let records = keys.iter().filter_map(|key| Some((key, self.spans.get(key)?)));
-        let mut active: Vec<(&SpanKey, &Record)> = records
-            .filter(|(_, it)| it.from < until && (!it.is_known || it.to > divided))
-            .collect();
-        if active.is_empty() {
-            return;
-        }
-        active.sort_unstable_by_key(|(key, it)| (it.from, **key));
-        let is_nested = active.iter().any(|(_, it)| it.parent.is_some());
-        let indexed = if is_nested { &active[..] } else { &[] };
-        let index: HashMap<SpanKey, usize> =
-            indexed.iter().enumerate().map(|(index, (key, _))| (**key, index)).collect();
-        let candidates: Vec<Candidate> = active
-            .iter()
-            .map(|(key, it)| Candidate {
-                from: it.from,
-                to: it.to,
-                rate: it.rate(),
-                count: it.count,
-                ancestors: self.ancestors(key, it.parent, &index),
-            })
-            .collect();
-        let late = active.iter().filter(|(_, it)| !it.is_known).map(|(_, it)| it.from).min();
-        let from = late.map_or(divided, |late| late.min(divided));
-        let keys: Vec<SpanKey> = active.iter().map(|(key, _)| **key).collect();
+        let candidates = Candidates::of(keys, &self.spans, &self.links, divided, until);
+        let Some(Candidates { keys, spans, from }) = candidates else { return };
         let taken = self.gpus[gpu].take(from, until);
-        let Division { costs, unsampled, open } = divide(&taken.slices, &candidates);
+        let Division { costs, unsampled, open } = divide(&taken.slices, &spans);
         self.unsampled += unsampled;
         self.gpus[gpu].restore(open, taken.after);
         for (key, cost) in keys.iter().zip(costs) {
@@ -350,28 +280,6 @@ impl<T> Attribution<T> {
                 record.cost += cost;
             }
         }
-    }
-
-    /// Indices of the spans that this one is nested in.
-    fn ancestors(
-        &self,
-        own: &SpanKey,
-        mut parent: Option<[u8; 8]>,
-        index: &HashMap<SpanKey, usize>,
-    ) -> Vec<usize> {
-        let index_of_own = index.get(own);
-        let mut found = Vec::new();
-        for _ in 0..MAX_DEPTH {
-            let Some(key) = parent.map(|parent| own.sibling(parent)) else { break };
-            if let Some(&ancestor) = index.get(&key)
-                && Some(&ancestor) != index_of_own
-                && !found.contains(&ancestor)
-            {
-                found.push(ancestor);
-            }
-            parent = self.links.get(&key).and_then(|link| link.parent);
-        }
-        found
     }
 
     /// Releases the spans whose time is divided on all of their GPUs, and those that ended before

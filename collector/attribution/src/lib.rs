@@ -26,6 +26,8 @@ pub mod directory;
 pub mod selection;
 
 // The division of time, and of what it costs.
+mod candidates;
+mod division;
 mod open_cost;
 mod sweep;
 

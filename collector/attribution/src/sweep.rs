@@ -1,4 +1,4 @@
-//! Divides the time of one GPU among spans, in one pass over their starts and ends.
+//! A pass over the starts and ends of spans, which share the time between two of them.
 //!
 //! What a unit of weight has received up to an instant is one number for all active spans, as in fair
 //! queueing: a span has its weight × the difference between its start and its end. So an event costs the same
@@ -44,79 +44,16 @@ impl Candidate {
     }
 }
 
-/// What was divided.
-#[derive(Debug)]
-pub(crate) struct Division {
-    /// What each candidate has.
-    pub(crate) costs: Vec<SpanCost>,
-    /// What the other spans have that candidates represent.
-    pub(crate) unsampled: SpanCost,
-    /// The slices that no candidate has.
-    pub(crate) open: Vec<CostSlice>,
-}
-
-/// Divides the slices, which are in time order, among the candidates.
-pub(crate) fn divide(slices: &[CostSlice], candidates: &[Candidate]) -> Division {
-    let mut events: Vec<Event> = Vec::with_capacity(2 * candidates.len());
-    for (index, candidate) in candidates.iter().enumerate() {
-        if candidate.from < candidate.to {
-            events.push(Event { at: candidate.from, is_start: true, index });
-            events.push(Event { at: candidate.to, is_start: false, index });
-        }
-    }
-    events.sort_unstable();
-    let mut sweep = Sweep::new(candidates, slices.iter().map(CostSlice::total).sum());
-    let mut events = events.into_iter().peekable();
-    let mut charged = SpanCost::default();
-    let mut open = Vec::new();
-    for slice in slices {
-        while let Some(event) = events.next_if(|event| event.at <= slice.from) {
-            sweep.apply(event);
-        }
-        if sweep.leaves.is_empty() && events.peek().is_none_or(|event| event.at >= slice.to) {
-            open.push(*slice);
-            continue;
-        }
-        let mut at = slice.from;
-        let mut gaps: Vec<(Timestamp, Timestamp)> = Vec::new();
-        let mut density = None;
-        while at < slice.to {
-            let next = events.peek().map_or(slice.to, |event| event.at.min(slice.to));
-            if sweep.leaves.is_empty() {
-                match gaps.last_mut() {
-                    Some((_, to)) if *to == at => *to = next,
-                    _ if next > at => gaps.push((at, next)),
-                    _ => {}
-                }
-            } else {
-                sweep.advance(slice, next.since(at), &mut density);
-            }
-            at = next;
-            while let Some(event) = events.next_if(|event| event.at <= at && at < slice.to) {
-                sweep.apply(event);
-            }
-        }
-        charged += slice.total();
-        for (from, to) in gaps {
-            let gap = slice.part(from, to);
-            charged = charged - gap.total();
-            open.push(gap);
-        }
-    }
-    let (costs, unsampled) = sweep.finish(charged);
-    Division { costs, unsampled, open }
-}
-
 /// The start or end of a candidate. Ends precede starts of the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Event {
-    at: Timestamp,
-    is_start: bool,
-    index: usize,
+pub(crate) struct Event {
+    pub(crate) at: Timestamp,
+    pub(crate) is_start: bool,
+    pub(crate) index: usize,
 }
 
 /// Amounts of observed time, other time, cost, utilized time and energy.
-type Amounts = [u128; 5];
+pub(crate) type Amounts = [u128; 5];
 
 fn amounts(of: &SpanCost) -> Amounts {
     let SpanCost { cost, time, observed, weighted, energy } = *of;
@@ -138,7 +75,7 @@ fn span_cost([observed, other, cost, weighted, energy]: Amounts) -> SpanCost {
 /// What a unit of weight, a span without a weight, and any span beside weights of zero have received, each
 /// with the fraction bits of its amount, per unit of an [`AdjustedCount`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Received {
+struct Shares {
     per_weight: Amounts,
     by_mean: Amounts,
     by_zero: Amounts,
@@ -157,7 +94,7 @@ struct Progress {
     exact: Amounts,
 }
 
-struct Sweep<'a> {
+pub(crate) struct Sweep<'a> {
     candidates: &'a [Candidate],
     progress: Vec<Progress>,
     /// The candidates that are charged: active, with no active one nested in them.
@@ -167,7 +104,7 @@ struct Sweep<'a> {
     counted: u128,
     weighted: u128,
     weights: u128,
-    received: Received,
+    shares: Shares,
     /// What the leaves receive, since they last changed.
     pending: Amounts,
     fraction_bits: [u32; 5],
@@ -175,7 +112,7 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// Of slices with this total, so that no product of an amount and a number of spans exceeds 128 bits.
-    fn new(candidates: &'a [Candidate], total: SpanCost) -> Self {
+    pub(crate) fn new(candidates: &'a [Candidate], total: SpanCost) -> Self {
         let rates = candidates.iter().filter_map(|candidate| candidate.rate);
         let max = rates.fold(0.0, f64::max);
         let weight = |candidate: &Candidate| candidate.rate.map(|rate| scaled(rate, max));
@@ -189,14 +126,20 @@ impl<'a> Sweep<'a> {
             counted: 0,
             weighted: 0,
             weights: 0,
-            received: Received::default(),
+            shares: Shares::default(),
             pending: Amounts::default(),
             fraction_bits: amounts(&total)
                 .map(|amount| free.saturating_sub(bits(amount)).min(MAX_FRACTION_BITS)),
         }
     }
 
-    fn apply(&mut self, event: Event) {
+    /// Whether no candidate is active.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    /// A candidate starts or ends.
+    pub(crate) fn apply(&mut self, event: Event) {
         self.settle();
         let Event { index, is_start, .. } = event;
         let candidates = self.candidates;
@@ -246,7 +189,7 @@ impl<'a> Sweep<'a> {
     /// difference between its end and its start.
     fn count(&mut self, index: usize, change: fn(u128, u128) -> u128) {
         step();
-        let Received { per_weight, by_mean, by_zero } = &self.received;
+        let Shares { per_weight, by_mean, by_zero } = &self.shares;
         let Progress { weight, exact, .. } = &mut self.progress[index];
         for (amount, exact) in exact.iter_mut().enumerate() {
             let received = match weight {
@@ -260,7 +203,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Gives this much of the time of a slice to the leaves. `density` is what a nanosecond of the slice has.
-    fn advance(&mut self, slice: &CostSlice, time: Nanos, density: &mut Option<Amounts>) {
+    pub(crate) fn advance(&mut self, slice: &CostSlice, time: Nanos, density: &mut Option<Amounts>) {
         step();
         let total = || {
             let mut total = amounts(&slice.total());
@@ -285,7 +228,7 @@ impl<'a> Sweep<'a> {
     fn settle(&mut self) {
         step();
         let Self { counted, weighted, weights, .. } = *self;
-        let Received { per_weight, by_mean, by_zero } = &mut self.received;
+        let Shares { per_weight, by_mean, by_zero } = &mut self.shares;
         for (amount, pending) in self.pending.iter_mut().enumerate() {
             let exact = std::mem::take(pending);
             if exact == 0 || counted == 0 {
@@ -306,7 +249,7 @@ impl<'a> Sweep<'a> {
 
     /// What each candidate has of what was charged, and what the spans have that they represent beside
     /// themselves, in whole amounts, by largest remainder.
-    fn finish(mut self, charged: SpanCost) -> (Vec<SpanCost>, SpanCost) {
+    pub(crate) fn finish(mut self, charged: SpanCost) -> (Vec<SpanCost>, SpanCost) {
         self.settle();
         for place in 0..self.leaves.len() {
             self.count(self.leaves[place], u128::wrapping_add);
@@ -347,7 +290,12 @@ impl<'a> Sweep<'a> {
 #[inline]
 fn step() {
     #[cfg(test)]
-    tests::count();
+    STEPS.set(STEPS.get() + 1);
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(crate) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// Length of a number in bits.
@@ -363,68 +311,4 @@ const fn bits(number: u128) -> u32 {
 )]
 fn scaled(rate: f64, max: f64) -> u64 {
     if max > 0.0 { (rate / max * FULL_WEIGHT).round() as u64 } else { 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use phasemeter_meter::units::NANOS_PER_SECOND;
-
-    use super::*;
-
-    thread_local! {
-        static STEPS: Cell<u64> = const { Cell::new(0) };
-    }
-
-    pub(super) fn count() {
-        STEPS.set(STEPS.get() + 1);
-    }
-
-    fn at(nanos: u64) -> Timestamp {
-        Timestamp::from_nanos(nanos).unwrap()
-    }
-
-    fn slices(seconds: u64) -> Vec<CostSlice> {
-        let slice = |second: u64| CostSlice {
-            from: at(second * NANOS_PER_SECOND),
-            to: at((second + 1) * NANOS_PER_SECOND),
-            cost: NanoUsd(1_111_111),
-            weighted: 700_000 * u128::from(NANOS_PER_SECOND),
-            is_observed: !second.is_multiple_of(3),
-            energy: 650_000_000,
-        };
-        (0..seconds).map(slice).collect()
-    }
-
-    /// Spans whose starts and ends differ, each almost as long as the time.
-    fn candidates(count: u64, seconds: u64) -> Vec<Candidate> {
-        let candidate = |index: u64| Candidate {
-            from: at(index),
-            to: at(seconds * NANOS_PER_SECOND - index),
-            rate: index.is_multiple_of(2).then_some(0.5),
-            count: AdjustedCount::ONE,
-            ancestors: Vec::new(),
-        };
-        (0..count).map(candidate).collect()
-    }
-
-    /// Guarantee: the steps are linear in spans plus slices, and not in their product.
-    #[test]
-    fn steps_grow_with_spans_and_slices_alone() {
-        let steps = |spans: u64, seconds: u64| {
-            STEPS.set(0);
-            let (slices, candidates) = (slices(seconds), candidates(spans, seconds));
-            let Division { costs, open, .. } = divide(&slices, &candidates);
-            let mut sum: SpanCost = costs.into_iter().sum();
-            sum += open.iter().map(CostSlice::total).sum();
-            assert_eq!(sum, slices.iter().map(CostSlice::total).sum());
-            STEPS.get()
-        };
-        for (spans, seconds) in [(10, 3_600), (1_000, 3_600), (4_000, 60), (4_000, 3_600)] {
-            let linear = 6 * spans + seconds + 10;
-            let steps = steps(spans, seconds);
-            assert!(steps <= linear, "{spans} spans, {seconds} slices: {steps} steps");
-        }
-    }
 }

@@ -45,6 +45,12 @@ impl Record {
         Self { parent, from, to: end, has_ended, rate, count, gpus, arrived, cost, is_known }
     }
 
+    /// Whether a GPU whose time is divided up to an instant has time of it before another: time that is not divided,
+    /// or any, if it is new.
+    pub(crate) fn is_active(&self, divided: Timestamp, until: Timestamp) -> bool {
+        self.from < until && (!self.is_known || self.to > divided)
+    }
+
     /// Weight ÷ duration; `None` without a usable weight.
     pub(crate) fn rate(&self) -> Option<f64> {
         Some(self.rate).filter(|rate| !rate.is_nan())
