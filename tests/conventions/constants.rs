@@ -81,33 +81,22 @@ fn registry_constants_are_the_only_names_in_sources() {
     assert!(problems.is_empty(), "use phasemeter_otlp::names:\n{}", problems.join("\n"));
 }
 
-/// The names that sources refer to by a constant.
-pub(crate) fn used() -> BTreeSet<String> {
-    let constant = Regex::new(r#"pub const (\w+): &str =\s+"([^"]+)";"#).unwrap();
-    let module = Regex::new(r"pub mod (\w+) \{").unwrap();
-    let text = read(FILE);
+/// The constants that sources refer to, with their modules.
+fn referred() -> BTreeSet<(String, String)> {
     let senders = SENDERS.iter().flat_map(|directory| sources(directory));
     let sources: String = senders.map(|path| without_tests(&path)).collect();
     let reference = Regex::new(r"\b(attribute|metric|event)::(\w+)").unwrap();
-    let referred: BTreeSet<(String, String)> = reference
-        .captures_iter(&sources)
-        .map(|found| (found[1].to_owned(), found[2].to_owned()))
-        .collect();
-    let mut used = BTreeSet::new();
-    let starts: Vec<_> = module.captures_iter(&text).collect();
-    for (index, start) in starts.iter().enumerate() {
-        let from = start.get(0).unwrap().end();
-        let to = starts.get(index + 1).map_or(text.len(), |next| next.get(0).unwrap().start());
-        for found in constant.captures_iter(&text[from..to]) {
-            if referred.contains(&(start[1].to_owned(), found[1].to_owned())) {
-                used.insert(found[2].to_owned());
-            }
-        }
-    }
-    used
+    let found = reference.captures_iter(&sources);
+    found.map(|found| (found[1].to_owned(), found[2].to_owned())).collect()
 }
 
-/// The generated file.
+/// The names that sources refer to by a constant: others have none.
+pub(crate) fn used() -> BTreeSet<String> {
+    let constant = Regex::new(r#"pub const \w+: &str =\s+"(phasemeter\.[^"]+)";"#).unwrap();
+    constant.captures_iter(&read(FILE)).map(|found| found[1].to_owned()).collect()
+}
+
+/// The generated file: the constants that sources refer to.
 fn constants(registry: &Registry) -> String {
     let mut text =
         "//! Names of telemetry. Generated from otel-config/registry by `make generate`.\n"
@@ -125,21 +114,27 @@ fn constants(registry: &Registry) -> String {
     });
     let metrics = registry.metrics.values().map(|it| (it.name.as_str(), it.brief.clone()));
     let events = registry.events.values().map(|it| (it.name.as_str(), it.brief.clone()));
-    module("attribute", "Keys of attributes.", attributes, &mut text);
-    module("metric", "Names of metrics.", metrics, &mut text);
-    module("event", "Names of events.", events, &mut text);
+    let referred = referred();
+    module("attribute", "Keys of attributes.", attributes, &referred, &mut text);
+    module("metric", "Names of metrics.", metrics, &referred, &mut text);
+    module("event", "Names of events.", events, &referred, &mut text);
     text
 }
 
 fn module<'a>(
-    name: &str,
+    module: &str,
     brief: &str,
     items: impl Iterator<Item = (&'a str, String)>,
+    referred: &BTreeSet<(String, String)>,
     text: &mut String,
 ) {
-    write!(text, "\n/// {brief}\npub mod {name} {{\n").unwrap();
+    write!(text, "\n/// {brief}\npub mod {module} {{\n").unwrap();
     for (name, brief) in items {
         let Some(own) = name.strip_prefix("phasemeter.") else { continue };
+        let constant = own.to_uppercase().replace('.', "_");
+        if !referred.contains(&(module.to_owned(), constant.clone())) {
+            continue;
+        }
         let mut line = String::new();
         for word in brief.split_whitespace() {
             if !line.is_empty() && 8 + line.len() + 1 + word.len() > MAX_WIDTH {
@@ -152,7 +147,6 @@ fn module<'a>(
             line += word;
         }
         writeln!(text, "    /// {line}").unwrap();
-        let constant = own.to_uppercase().replace('.', "_");
         let declared = format!("    pub const {constant}: &str =");
         let value = format!("\"{name}\";");
         let separator =

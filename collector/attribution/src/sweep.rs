@@ -203,7 +203,12 @@ impl<'a> Sweep<'a> {
     }
 
     /// Gives this much of the time of a slice to the leaves. `density` is what a nanosecond of the slice has.
-    pub(crate) fn advance(&mut self, slice: &CostSlice, time: Nanos, density: &mut Option<Amounts>) {
+    pub(crate) fn advance(
+        &mut self,
+        slice: &CostSlice,
+        time: Nanos,
+        density: &mut Option<Amounts>,
+    ) {
         step();
         let total = || {
             let mut total = amounts(&slice.total());

@@ -19,24 +19,8 @@ pub mod attribute {
     pub const ATTRIBUTION_STATE: &str = "phasemeter.attribution.state";
     /// Seconds by which the wall clock was set forward; negative if it was set back.
     pub const CLOCK_STEP: &str = "phasemeter.clock.step";
-    /// Dollars of a span in the account compute_bound.
-    pub const COST_COMPUTE_BOUND: &str = "phasemeter.cost.compute_bound";
-    /// Dollars of a span in the account idle_free.
-    pub const COST_IDLE_FREE: &str = "phasemeter.cost.idle_free";
-    /// Dollars of a span in the account idle_held.
-    pub const COST_IDLE_HELD: &str = "phasemeter.cost.idle_held";
-    /// Dollars of a span in the account idle_unknown.
-    pub const COST_IDLE_UNKNOWN: &str = "phasemeter.cost.idle_unknown";
-    /// Dollars of a span in the account productive.
-    pub const COST_PRODUCTIVE: &str = "phasemeter.cost.productive";
-    /// Dollars of a span in the account underutilized.
-    pub const COST_UNDERUTILIZED: &str = "phasemeter.cost.underutilized";
-    /// Dollars of a span in the account unobserved.
-    pub const COST_UNOBSERVED: &str = "phasemeter.cost.unobserved";
     /// The experiment, the same for all of its sessions.
     pub const EXPERIMENT_ID: &str = "phasemeter.experiment.id";
-    /// The beginning of the key. A tag of an experiment that began during a run.
-    pub const EXPERIMENT_TAG: &str = "phasemeter.experiment.tag";
     /// Why a value is not metered.
     pub const GATEWAY_DROP_REASON: &str = "phasemeter.gateway.drop.reason";
     /// What becomes of the metrics of a GPU.
@@ -47,25 +31,13 @@ pub mod attribute {
     pub const GPU_CLOCK_DOMAIN: &str = "phasemeter.gpu.clock.domain";
     /// Seconds without readings.
     pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
-    /// What schedulers allocated a GPU to, pods, claims or jobs. In windows of policies only.
-    pub const GPU_HOLDERS: &str = "phasemeter.gpu.holders";
     /// The hw.id of each GPU of a recommendation.
     pub const GPU_IDS: &str = "phasemeter.gpu.ids";
-    /// Whether MIG is enabled on a GPU. In windows of policies only.
-    pub const GPU_MIG_MODE: &str = "phasemeter.gpu.mig.mode";
-    /// Profiles of the MIG instances of a GPU. In windows of policies only.
-    pub const GPU_MIG_PROFILES: &str = "phasemeter.gpu.mig.profiles";
-    /// Holders of a GPU whose allocation nothing ever touched. In windows of policies only.
-    pub const GPU_NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
-    /// UUIDs of the GPUs that NVLink connects to a GPU. In windows of policies only.
-    pub const GPU_NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
     /// The code of an XID error.
     pub const GPU_XID_CODE: &str = "phasemeter.gpu.xid.code";
     /// The number of XID errors that an event is about. The events of a GPU and code sum to the
     /// metric.
     pub const GPU_XID_COUNT: &str = "phasemeter.gpu.xid.count";
-    /// Whether the work may be interrupted, as declared by its resource.
-    pub const INTERRUPTIBLE: &str = "phasemeter.interruptible";
     /// What the cloud announces.
     pub const INTERRUPTION_ACTION: &str = "phasemeter.interruption.action";
     /// The signal that was sent to the command.
@@ -76,16 +48,6 @@ pub mod attribute {
     pub const INTERRUPTION_UNSAVED_COST: &str = "phasemeter.interruption.unsaved.cost";
     /// Seconds since the last checkpoint, or since the start of the run.
     pub const INTERRUPTION_UNSAVED_DURATION: &str = "phasemeter.interruption.unsaved.duration";
-    /// Work in epochs since the last checkpoint, or since the start of the run.
-    pub const INTERRUPTION_UNSAVED_EPOCHS: &str = "phasemeter.interruption.unsaved.epochs";
-    /// Work in requests since the last checkpoint, or since the start of the run.
-    pub const INTERRUPTION_UNSAVED_REQUESTS: &str = "phasemeter.interruption.unsaved.requests";
-    /// Work in samples since the last checkpoint, or since the start of the run.
-    pub const INTERRUPTION_UNSAVED_SAMPLES: &str = "phasemeter.interruption.unsaved.samples";
-    /// Work in steps since the last checkpoint, or since the start of the run.
-    pub const INTERRUPTION_UNSAVED_STEPS: &str = "phasemeter.interruption.unsaved.steps";
-    /// Work in tokens since the last checkpoint, or since the start of the run.
-    pub const INTERRUPTION_UNSAVED_TOKENS: &str = "phasemeter.interruption.unsaved.tokens";
     /// What a call to the driver queries.
     pub const NVML_CALL_NAME: &str = "phasemeter.nvml.call.name";
     /// The phase or account of time. Spans can be mixed.
@@ -106,42 +68,8 @@ pub mod attribute {
     pub const PRICE_PLAN: &str = "phasemeter.price.plan";
     /// Where a price is from.
     pub const PRICE_SOURCE: &str = "phasemeter.price.source";
-    /// The project that a resource belongs to.
-    pub const PROJECT: &str = "phasemeter.project";
     /// What became of a request.
     pub const RECEIVER_OUTCOME: &str = "phasemeter.receiver.outcome";
-    /// The action to take.
-    pub const RECOMMENDATION_ACTION: &str = "phasemeter.recommendation.action";
-    /// Stable code of a recommendation.
-    pub const RECOMMENDATION_CODE: &str = "phasemeter.recommendation.code";
-    /// Confidence, 0 to 1.
-    pub const RECOMMENDATION_CONFIDENCE: &str = "phasemeter.recommendation.confidence";
-    /// The effort to follow it.
-    pub const RECOMMENDATION_EFFORT: &str = "phasemeter.recommendation.effort";
-    /// The beginning of the key. A number that it is based on, as NAME.value, and its unit, as
-    /// NAME.unit.
-    pub const RECOMMENDATION_EVIDENCE: &str = "phasemeter.recommendation.evidence";
-    /// What it is good for.
-    pub const RECOMMENDATION_KIND: &str = "phasemeter.recommendation.kind";
-    /// What is to be changed.
-    pub const RECOMMENDATION_LEVER: &str = "phasemeter.recommendation.lever";
-    /// The reason.
-    pub const RECOMMENDATION_RATIONALE: &str = "phasemeter.recommendation.rationale";
-    /// The action for automation.
-    pub const RECOMMENDATION_REMEDIATION_KIND: &str = "phasemeter.recommendation.remediation.kind";
-    /// The beginning of the key. A parameter of the action for automation.
-    pub const RECOMMENDATION_REMEDIATION_PARAMETER: &str =
-        "phasemeter.recommendation.remediation.parameter";
-    /// Whether it can be undone at once.
-    pub const RECOMMENDATION_REVERSIBLE: &str = "phasemeter.recommendation.reversible";
-    /// The expected saving, as a fraction of the bill of its GPUs.
-    pub const RECOMMENDATION_SAVING_EXPECTED: &str = "phasemeter.recommendation.saving.expected";
-    /// The highest saving, as a fraction of the bill of its GPUs.
-    pub const RECOMMENDATION_SAVING_HIGH: &str = "phasemeter.recommendation.saving.high";
-    /// The lowest saving, as a fraction of the bill of its GPUs.
-    pub const RECOMMENDATION_SAVING_LOW: &str = "phasemeter.recommendation.saving.low";
-    /// The waste category or axis that it applies to.
-    pub const RECOMMENDATION_TARGET: &str = "phasemeter.recommendation.target";
     /// Dollars of the GPU time that is the span's own.
     pub const SPAN_COST: &str = "phasemeter.span.cost";
     /// Energy of that time in joules, by power.
@@ -155,26 +83,8 @@ pub mod attribute {
     pub const SPAN_UNATTRIBUTED: &str = "phasemeter.span.unattributed";
     /// Time-weighted mean utilization of that time as far as observed, 0 to 1.
     pub const SPAN_UTILIZATION: &str = "phasemeter.span.utilization";
-    /// The team that a resource belongs to.
-    pub const TEAM: &str = "phasemeter.team";
     /// Why clocks were reduced. Reasons can overlap.
     pub const THROTTLE_REASON: &str = "phasemeter.throttle.reason";
-    /// Seconds of a span in the account compute_bound.
-    pub const TIME_COMPUTE_BOUND: &str = "phasemeter.time.compute_bound";
-    /// Seconds of a span in the account idle_free.
-    pub const TIME_IDLE_FREE: &str = "phasemeter.time.idle_free";
-    /// Seconds of a span in the account idle_held.
-    pub const TIME_IDLE_HELD: &str = "phasemeter.time.idle_held";
-    /// Seconds of a span in the account idle_unknown.
-    pub const TIME_IDLE_UNKNOWN: &str = "phasemeter.time.idle_unknown";
-    /// Seconds of a span in the account productive.
-    pub const TIME_PRODUCTIVE: &str = "phasemeter.time.productive";
-    /// Seconds of a span in the account underutilized.
-    pub const TIME_UNDERUTILIZED: &str = "phasemeter.time.underutilized";
-    /// Seconds of a span in the account unobserved.
-    pub const TIME_UNOBSERVED: &str = "phasemeter.time.unobserved";
-    /// The user that a resource belongs to.
-    pub const USER: &str = "phasemeter.user";
     /// The source of a utilization.
     pub const UTILIZATION_BASIS: &str = "phasemeter.utilization.basis";
     /// Whether the bill is by this source. If not, it is what another source measured of the same
@@ -184,35 +94,13 @@ pub mod attribute {
     pub const UTILIZATION_MEAN: &str = "phasemeter.utilization.mean";
     /// Wasted dollars of a span.
     pub const WASTE: &str = "phasemeter.waste";
-    /// Dollars of an experiment per unit of work, which is an epoch.
-    pub const WORK_COST_PER_EPOCHS: &str = "phasemeter.work.cost_per.epochs";
-    /// Dollars of an experiment per unit of work, which is a request.
-    pub const WORK_COST_PER_REQUESTS: &str = "phasemeter.work.cost_per.requests";
-    /// Dollars of an experiment per unit of work, which is a training sample.
-    pub const WORK_COST_PER_SAMPLES: &str = "phasemeter.work.cost_per.samples";
-    /// Dollars of an experiment per unit of work, which is an optimizer step.
-    pub const WORK_COST_PER_STEPS: &str = "phasemeter.work.cost_per.steps";
-    /// Dollars of an experiment per unit of work, which is a token.
-    pub const WORK_COST_PER_TOKENS: &str = "phasemeter.work.cost_per.tokens";
-    /// Work of an experiment in epochs.
-    pub const WORK_EPOCHS: &str = "phasemeter.work.epochs";
     /// What a GPU does that serves groups of work.
     pub const WORK_GPU_STATE: &str = "phasemeter.work.gpu_state";
     /// The beginning of the key. A label of a group of work that its mapping names, like
     /// model_name.
     pub const WORK_LABEL: &str = "phasemeter.work.label";
-    /// Work of an experiment in requests.
-    pub const WORK_REQUESTS: &str = "phasemeter.work.requests";
-    /// Work of an experiment in samples.
-    pub const WORK_SAMPLES: &str = "phasemeter.work.samples";
-    /// Work of an experiment in steps.
-    pub const WORK_STEPS: &str = "phasemeter.work.steps";
-    /// Work of an experiment in tokens.
-    pub const WORK_TOKENS: &str = "phasemeter.work.tokens";
     /// The unit of work.
     pub const WORK_UNIT: &str = "phasemeter.work.unit";
-    /// What kind of workload this is, as declared by its resource.
-    pub const WORKLOAD: &str = "phasemeter.workload";
 }
 
 /// Names of metrics.

@@ -10,36 +10,43 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use sha2::{Digest, Sha256};
 
-/// A trace ID: 16 bytes, not all zero.
+/// An ID of this many bytes, not all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TraceId([u8; 16]);
+pub struct Id<const BYTES: usize>([u8; BYTES]);
 
-/// A span ID, unique within its trace: 8 bytes, not all zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SpanId([u8; 8]);
+/// A trace ID.
+pub type TraceId = Id<16>;
 
-impl TraceId {
+/// A span ID, unique within its trace.
+pub type SpanId = Id<8>;
+
+impl<const BYTES: usize> Id<BYTES> {
     /// From bytes; `None` if all are zero, which is invalid.
     #[must_use]
-    pub fn new(bytes: [u8; 16]) -> Option<Self> {
-        (bytes != [0; 16]).then_some(Self(bytes))
+    pub fn new(bytes: [u8; BYTES]) -> Option<Self> {
+        (bytes != [0; BYTES]).then_some(Self(bytes))
     }
 
     /// The bytes.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 16] {
+    pub const fn as_bytes(&self) -> &[u8; BYTES] {
         &self.0
     }
 
-    /// A random ID for a live experiment without a trace. The standard library seeds its hash
-    /// tables with the system's randomness, which is enough for a trace ID.
+    /// A random ID for what is live. The standard library seeds its hash tables with the system's randomness,
+    /// which is enough for an ID.
     #[must_use]
     pub fn random() -> Self {
-        let random = || u128::from(RandomState::new().hash_one(()));
-        let bytes = (random() << u64::BITS | random()).to_be_bytes();
-        Self::new(bytes).unwrap_or(Self([1; 16]))
+        let mut bytes = [0; BYTES];
+        for part in bytes.chunks_mut(size_of::<u64>()) {
+            let random = RandomState::new().hash_one(()).to_be_bytes();
+            part.iter_mut().zip(random).for_each(|(byte, random)| *byte = random);
+        }
+        Self::new(bytes).unwrap_or(Self([1; BYTES]))
     }
+}
 
+impl TraceId {
     /// The ID for a log without a trace. The order of `gpus` does not matter.
     #[must_use]
     pub fn from_content(experiment: Option<&str>, first: Timestamp, gpus: &[&str]) -> Self {
@@ -67,25 +74,6 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// A random ID, from the same randomness as [`TraceId::random`].
-    #[must_use]
-    pub fn random() -> Self {
-        let bytes = RandomState::new().hash_one(()).to_be_bytes();
-        Self::new(bytes).unwrap_or(Self([1; 8]))
-    }
-
-    /// From bytes; `None` if all are zero, which is invalid.
-    #[must_use]
-    pub fn new(bytes: [u8; 8]) -> Option<Self> {
-        (bytes != [0; 8]).then_some(Self(bytes))
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 8] {
-        &self.0
-    }
-
     /// The ID of a span that begins at `start`.
     #[must_use]
     pub fn from_content(trace: &TraceId, subject: &Subject, start: Timestamp) -> Self {
@@ -183,14 +171,7 @@ impl Content {
 }
 
 /// Lowercase hex digits.
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// Lowercase hex digits.
-impl fmt::Display for SpanId {
+impl<const BYTES: usize> fmt::Display for Id<BYTES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

@@ -14,7 +14,7 @@ mod trace_sampler;
 mod traceparent;
 
 pub use attributes::{Attributes, AttributesError, parse as parse_attributes};
-pub use ids::{GpuKey, SpanId, Subject, TraceId, gpu_id, uuid, uuid_from_content};
+pub use ids::{GpuKey, Id, SpanId, Subject, TraceId, gpu_id, uuid, uuid_from_content};
 pub use open::{EXPERIMENT_ID, Experiment};
 pub use placement::{SpanPlacement, TraceMode};
 pub use propagators::Propagators;

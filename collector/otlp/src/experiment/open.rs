@@ -106,28 +106,21 @@ impl Experiment {
         start: Timestamp,
         before: Option<TraceParent>,
     ) -> SpanPlacement {
-        let (trace_id, flags) = match self.traces {
-            TraceMode::Shared => (self.trace_id, self.flags),
-            TraceMode::PerSession => {
-                let trace_id = TraceId::for_session(&self.trace_id, gpu, start);
-                let sampled = self.sampler.samples(&trace_id, None);
-                // As random as the ID that it is derived from.
-                (trace_id, self.flags.with_sampled(sampled))
-            }
+        let is_shared = self.traces == TraceMode::Shared;
+        let (trace_id, flags) = if is_shared {
+            (self.trace_id, self.flags)
+        } else {
+            let trace_id = TraceId::for_session(&self.trace_id, gpu, start);
+            let sampled = self.sampler.samples(&trace_id, None);
+            // As random as the ID that it is derived from.
+            (trace_id, self.flags.with_sampled(sampled))
         };
         let span_id = SpanId::from_content(&trace_id, &Subject::Session(gpu), start);
-        let span = TraceParent { trace_id, span_id, flags };
-        match self.traces {
-            TraceMode::Shared => SpanPlacement {
-                span,
-                parent: self.innermost(),
-                state: self.state.clone(),
-                link: before,
-            },
-            TraceMode::PerSession => {
-                let link = before.or_else(|| self.context());
-                SpanPlacement { span, parent: None, state: None, link }
-            }
+        SpanPlacement {
+            span: TraceParent { trace_id, span_id, flags },
+            parent: self.innermost().filter(|_| is_shared),
+            state: self.state.clone().filter(|_| is_shared),
+            link: before.or_else(|| self.context().filter(|_| !is_shared)),
         }
     }
 }

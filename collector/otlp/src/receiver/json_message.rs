@@ -184,13 +184,13 @@ fn scalar<'de, D: Deserializer<'de>>(
         }
         Form::Id | Form::Bytes => {
             let bytes = Bytes { is_hex: matches!(field.form, Form::Id) };
-            let bytes = bytes.deserialize(deserializer)?;
+            let bytes = deserializer.deserialize_str(bytes)?;
             if is_kept(bytes.is_empty()) {
                 push_field(tag, &bytes, out);
             }
         }
         Form::Bool => {
-            let is_so = Truth.deserialize(deserializer)?;
+            let is_so = deserializer.deserialize_bool(Truth)?;
             if is_kept(!is_so) {
                 encode_key(tag, WireType::Varint, out);
                 encode_varint(is_so.into(), out);

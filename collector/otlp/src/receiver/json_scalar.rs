@@ -157,14 +157,6 @@ impl Visitor<'_> for Text<'_> {
 /// True or false.
 pub(super) struct Truth;
 
-impl<'de> DeserializeSeed<'de> for Truth {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_bool(self)
-    }
-}
-
 impl Visitor<'_> for Truth {
     type Value = bool;
 
@@ -180,14 +172,6 @@ impl Visitor<'_> for Truth {
 /// Bytes, in hexadecimal or in base64.
 pub(super) struct Bytes {
     pub(super) is_hex: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Bytes {
-    type Value = Vec<u8>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<u8>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
 }
 
 impl Visitor<'_> for Bytes {

@@ -29,8 +29,6 @@ mod newcomers;
 mod points;
 mod response;
 mod schema;
-#[cfg(test)]
-mod schema_sample;
 mod security;
 mod server;
 mod service;

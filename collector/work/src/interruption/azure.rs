@@ -3,9 +3,8 @@
 //! Events of all machines of an availability or scale set arrive at each of them, so the machine's own
 //! name is requested first.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::Timestamp;
 use serde_json::Value;
 
@@ -107,11 +106,6 @@ fn notice(event: &Value) -> Result<Notice, ResponseError> {
 
 /// `Mon, 19 Sep 2016 18:29:47 GMT`.
 fn http_date(text: &str) -> Option<Timestamp> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let words: Vec<&str> = text.split(' ').collect();
-    let [_, day, month, year, time, "GMT"] = words[..] else { return None };
-    let month = MONTHS.iter().position(|known| *known == month)? + 1;
-    let instant = format!("{year}-{month:02}-{day}T{time}Z").parse();
-    instant.ok().map(|Instant(at)| at)
+    let since = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Timestamp::from_nanos(since.as_nanos().try_into().ok()?)
 }
