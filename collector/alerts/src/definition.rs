@@ -41,25 +41,6 @@ impl RuleMetric {
     }
 }
 
-/// A value of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level<T> {
-    /// Defined.
-    Fixed(T),
-    /// Must be set.
-    Required,
-}
-
-impl<T> Level<T> {
-    /// The value, if it is defined.
-    pub fn fixed(self) -> Option<T> {
-        match self {
-            Self::Fixed(value) => Some(value),
-            Self::Required => None,
-        }
-    }
-}
-
 /// A rule of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleDefinition {
@@ -73,12 +54,12 @@ pub struct RuleDefinition {
     pub metric: RuleMetric,
     /// Whether it holds below the threshold, and not above.
     pub is_below: bool,
-    /// The threshold, in the unit of the metric.
-    pub threshold: Level<u32>,
+    /// The threshold, in the unit of the metric; `None` if it must be set.
+    pub threshold: Option<u32>,
     /// The time that the mean is of.
     pub window: Nanos,
-    /// How long the condition must hold.
-    pub hold: Level<Nanos>,
+    /// How long the condition must hold; `None` if it must be set.
+    pub hold: Option<Nanos>,
     /// Whether it is evaluated unless it is disabled.
     pub enabled: bool,
 }

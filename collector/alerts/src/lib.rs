@@ -10,15 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod definition;
-mod error;
 mod profiles;
 pub mod prometheus;
 mod selection;
 mod setting;
 mod value;
 
-pub use self::definition::{Level, RuleDefinition, RuleMetric};
-pub use self::error::ProfileError;
-pub use self::profiles::{MAX_FILE_BYTES, MAX_RULES, Profiles};
+pub use self::definition::{RuleDefinition, RuleMetric};
+pub use self::profiles::{MAX_FILE_BYTES, MAX_RULES, ProfileError, Profiles};
 pub use self::selection::{ActiveRule, Selection, SkippedRule};
 pub use self::setting::{Setting, SettingError};

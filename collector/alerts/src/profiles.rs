@@ -7,8 +7,7 @@ use phasemeter_meter::units::Nanos;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::definition::{Level, RuleDefinition, RuleMetric};
-use crate::error::ProfileError;
+use crate::definition::{RuleDefinition, RuleMetric};
 use crate::value::{EXPECTED_TIME, expected_threshold, threshold, time};
 
 /// Largest file.
@@ -28,6 +27,18 @@ const REQUIRED: &str = "required";
 pub struct Profiles {
     names: BTreeMap<String, String>,
     rules: Vec<RuleDefinition>,
+}
+
+/// Why a file of rules cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {problem}")]
+pub struct ProfileError {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub problem: String,
 }
 
 #[derive(Deserialize)]
@@ -152,11 +163,11 @@ impl Table {
             (None, Some(level)) => (false, level),
             _ => return Err((name_at, "expected either below or above".to_owned())),
         };
-        let hold = self.hold.map_or(Ok(Level::Fixed(Nanos::ZERO)), |hold| {
+        let hold = self.hold.map_or(Ok(Some(Nanos::ZERO)), |hold| {
             if hold.get_ref() == REQUIRED {
-                return Ok(Level::Required);
+                return Ok(None);
             }
-            limited("for", &hold, Nanos::ZERO, MAX_HOLD).map(Level::Fixed)
+            limited("for", &hold, Nanos::ZERO, MAX_HOLD).map(Some)
         });
         Ok(RuleDefinition {
             profile: self.profile.map(Spanned::into_inner),
@@ -177,14 +188,14 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_valid)
 }
 
-fn defined(level: &Spanned<Number>, is_share: bool) -> Result<Level<u32>, Problem> {
+fn defined(level: &Spanned<Number>, is_share: bool) -> Result<Option<u32>, Problem> {
     let value = match level.get_ref() {
-        Number::Text(text) if text == REQUIRED => return Ok(Level::Required),
+        Number::Text(text) if text == REQUIRED => return Ok(None),
         Number::Text(_) => None,
         Number::Value(value) => threshold(*value, is_share),
     };
     let problem = || format!("invalid threshold: {}", expected_threshold(is_share));
-    value.map(Level::Fixed).ok_or_else(|| (level.span().start, problem()))
+    value.map(Some).ok_or_else(|| (level.span().start, problem()))
 }
 
 fn limited(

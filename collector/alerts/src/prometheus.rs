@@ -9,7 +9,7 @@ use phasemeter_meter::alert::short_time;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Nanos;
 
-use crate::definition::{Level, RuleDefinition, RuleMetric};
+use crate::definition::{RuleDefinition, RuleMetric};
 use crate::profiles::Profiles;
 
 const HEADER: &str = "\
@@ -39,7 +39,7 @@ pub fn rules(profiles: &Profiles) -> String {
 /// One rule; `None` if it is not complete.
 fn rule(rule: &RuleDefinition) -> Option<String> {
     let RuleMetric::Measured(metric) = rule.metric else { return None };
-    let (Level::Fixed(threshold), Level::Fixed(hold)) = (rule.threshold, rule.hold) else {
+    let (Some(threshold), Some(hold)) = (rule.threshold, rule.hold) else {
         return None;
     };
     if !rule.enabled {

@@ -5,7 +5,7 @@
 
 use phasemeter_meter::alert::{Condition, Rule};
 
-use crate::definition::{Level, RuleDefinition, RuleMetric};
+use crate::definition::{RuleDefinition, RuleMetric};
 use crate::setting::{Setting, SettingError, SettingValue};
 use crate::value::{expected_threshold, threshold};
 
@@ -76,9 +76,9 @@ impl Selection {
             _ if !definition.enabled => {
                 format!("disabled; set --alert-set {id}.enabled=true")
             }
-            (_, Level::Required, _) => missing("threshold", "50"),
-            (.., Level::Required) => missing("for", "10m"),
-            (RuleMetric::Measured(metric), Level::Fixed(value), Level::Fixed(hold)) => {
+            (_, None, _) => missing("threshold", "50"),
+            (.., None) => missing("for", "10m"),
+            (RuleMetric::Measured(metric), Some(value), Some(hold)) => {
                 let condition = if definition.is_below {
                     Condition::Below(value)
                 } else {
@@ -102,8 +102,8 @@ impl Selection {
 fn is_about(setting: &Setting, rule: &RuleDefinition) -> bool {
     match (&setting.rule, setting.value) {
         (Some(name), _) => *name == rule.name || *name == rule.id(),
-        (None, SettingValue::Threshold(_)) => rule.threshold == Level::Required,
-        (None, SettingValue::Hold(_)) => rule.hold == Level::Required,
+        (None, SettingValue::Threshold(_)) => rule.threshold.is_none(),
+        (None, SettingValue::Hold(_)) => rule.hold.is_none(),
         (None, SettingValue::Window(_) | SettingValue::Enabled(_)) => false,
     }
 }
@@ -116,10 +116,10 @@ fn apply(setting: &Setting, rule: &mut RuleDefinition) -> Result<(), SettingErro
                 setting: setting.text.clone(),
                 problem: expected_threshold(is_share).to_owned(),
             })?;
-            rule.threshold = Level::Fixed(threshold);
+            rule.threshold = Some(threshold);
         }
         SettingValue::Window(window) => rule.window = window,
-        SettingValue::Hold(hold) => rule.hold = Level::Fixed(hold),
+        SettingValue::Hold(hold) => rule.hold = Some(hold),
         SettingValue::Enabled(enabled) => rule.enabled = enabled,
     }
     Ok(())

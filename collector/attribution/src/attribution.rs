@@ -178,7 +178,7 @@ impl<T> Attribution<T> {
         if to > now + self.limits.max_wait {
             return Err(RejectReason::InFuture);
         }
-        if to <= OpenCost::oldest(now, self.limits.history) {
+        if to <= now.saturating_sub(self.limits.history) {
             return Err(RejectReason::Late);
         }
         let mut gpus = span.gpus.among(self.gpus.len()).peekable();
@@ -194,7 +194,7 @@ impl<T> Attribution<T> {
     /// Divides the time that is final, and releases the spans whose cost is.
     pub fn advance(&mut self, now: Timestamp, emit: &mut impl FnMut(Release<T>)) {
         self.divide_until(now.saturating_sub(self.limits.allowed_lateness));
-        let oldest = OpenCost::oldest(now, self.limits.history);
+        let oldest = now.saturating_sub(self.limits.history);
         for gpu in &mut self.gpus {
             self.unattributed += gpu.expire(oldest, self.limits.max_open_slices);
         }

@@ -1,6 +1,6 @@
 //! The cost of one GPU that no span has yet.
 
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Timestamp;
 
 use crate::cost::{CostSlice, SpanCost};
 
@@ -71,11 +71,6 @@ impl OpenCost {
         let divided = self.slices.partition_point(|slice| slice.to <= self.divided_until);
         let beyond = self.slices.len().saturating_sub(max).min(divided);
         self.slices.drain(..old.max(beyond)).map(|slice| slice.total()).sum()
-    }
-
-    /// The instant from which on time is open to spans, `history` before `now`.
-    pub(crate) const fn oldest(now: Timestamp, history: Nanos) -> Timestamp {
-        now.saturating_sub(history)
     }
 }
 

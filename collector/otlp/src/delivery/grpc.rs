@@ -75,7 +75,17 @@ impl Grpc {
     }
 }
 
-/// Classifies a status by the protocol's list of retryable codes.
+/// The protocol's list of retryable codes.
+const RETRYABLE: [Code; 6] = [
+    Code::Cancelled,
+    Code::DeadlineExceeded,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Unavailable,
+    Code::DataLoss,
+];
+
+/// Classifies a status by its code.
 fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
     // A status with a source was created on this side: the connection failed before the response.
     if let Some(error) = status.source() {
@@ -86,27 +96,12 @@ fn classify(status: &Status, hint: Option<&str>) -> ExportResponse {
         message => format!("{:?}: {message}", status.code()),
     };
     let retry_info = status.get_details_retry_info();
-    let retry = match status.code() {
-        Code::Cancelled
-        | Code::DeadlineExceeded
-        | Code::Aborted
-        | Code::OutOfRange
-        | Code::Unavailable
-        | Code::DataLoss => true,
-        // RetryInfo means that the backend expects to recover.
+    // ResourceExhausted with RetryInfo means that the backend expects to recover.
+    let is_retryable = match status.code() {
         Code::ResourceExhausted => retry_info.is_some(),
-        Code::Ok
-        | Code::Unknown
-        | Code::InvalidArgument
-        | Code::NotFound
-        | Code::AlreadyExists
-        | Code::PermissionDenied
-        | Code::FailedPrecondition
-        | Code::Unimplemented
-        | Code::Internal
-        | Code::Unauthenticated => false,
+        code => RETRYABLE.contains(&code),
     };
-    if retry {
+    if is_retryable {
         ExportResponse::Retry { after: retry_info.and_then(|info| info.retry_delay), reason }
     } else {
         ExportResponse::Rejected { reason }

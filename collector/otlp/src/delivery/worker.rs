@@ -32,8 +32,7 @@ pub(super) struct Worker {
     /// The certificates of `transport`.
     certificates: Option<Arc<ClientConfig>>,
     transport: Transport,
-    queue: Arc<Queue>,
-    operations: Arc<Operations>,
+    shared: Shared,
     /// The request whose last attempt failed.
     operation: Option<Operation>,
     backoff: Backoff,
@@ -42,7 +41,6 @@ pub(super) struct Worker {
     deadline: Closing,
     /// Whether an attempt began after the client had begun to close.
     tried_at_end: bool,
-    log: Arc<AttemptLog>,
 }
 
 /// The attempts to export one request so far.
@@ -73,21 +71,18 @@ impl Worker {
     ) -> Self {
         let transport = Transport::new(signal, &target);
         let certificates = target.tls.as_ref().map(Tls::current);
-        let Shared { queue, operations, log } = shared;
         Self {
             signal,
             number,
             target,
             certificates,
             transport,
-            queue,
-            operations,
+            shared,
             operation: None,
             backoff: Backoff::new(retry),
             closing,
             deadline: None,
             tried_at_end: false,
-            log,
         }
     }
 
@@ -99,12 +94,12 @@ impl Worker {
             let took = Nanos::from(started.elapsed());
             if taken.is_batch() && response.is_rejection() {
                 // One of them may be what the backend rejects.
-                self.queue.divide(taken);
+                self.shared.queue.divide(taken);
                 continue;
             }
-            self.log.log(&response, &end);
+            self.shared.log.log(&response, &end);
             self.operation = Some(Operation { number, started, took, end });
-            self.queue.complete(taken, self.number, &response);
+            self.shared.queue.complete(taken, self.number, &response);
             match response {
                 ExportResponse::Accepted { .. }
                 | ExportResponse::Rejected { .. }
@@ -120,7 +115,7 @@ impl Worker {
             }
         }
         self.conclude();
-        self.log.conclude();
+        self.shared.log.conclude();
     }
 
     /// When the first attempt to export this request started. If another request failed before, it
@@ -138,7 +133,7 @@ impl Worker {
     /// Records the operation, whose last attempt was the final one.
     fn conclude(&mut self) {
         if let Some(Operation { took, end, .. }) = self.operation.take() {
-            self.operations.record(end, took);
+            self.shared.operations.record(end, took);
         }
     }
 
@@ -146,10 +141,10 @@ impl Worker {
     async fn next(&mut self) -> Option<Batch> {
         loop {
             self.deadline = *self.closing.borrow_and_update();
-            if let Some(due) = self.queue.due(self.signal) {
+            if let Some(due) = self.shared.queue.due(self.signal) {
                 self.wait_until(due).await;
             }
-            if let Some(taken) = self.queue.take(self.signal, self.number) {
+            if let Some(taken) = self.shared.queue.take(self.signal, self.number) {
                 self.tried_at_end = self.deadline.is_some();
                 return Some(taken);
             }
@@ -157,7 +152,7 @@ impl Worker {
                 return None;
             }
             tokio::select! {
-                () = self.queue.arrived(self.signal) => {}
+                () = self.shared.queue.arrived(self.signal) => {}
                 Ok(()) = self.closing.changed() => {}
             }
         }
@@ -200,7 +195,9 @@ impl Worker {
     async fn pause(&mut self, requested: Option<Duration>) -> bool {
         let wait = match requested {
             None => self.backoff.next(jitter()),
-            Some(after) => self.backoff.requested(after, self.queue.time_until_full(), jitter()),
+            Some(after) => {
+                self.backoff.requested(after, self.shared.queue.time_until_full(), jitter())
+            }
         };
         let due = Instant::now() + wait;
         self.deadline = *self.closing.borrow_and_update();

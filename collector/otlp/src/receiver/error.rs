@@ -52,30 +52,23 @@ impl RequestError {
         matches!(self, Self::Exhausted | Self::Closed)
     }
 
-    pub(super) const fn http(&self) -> StatusCode {
+    /// Its status in HTTP and in gRPC. `RESOURCE_EXHAUSTED` alone means that a retry is pointless; with `RetryInfo` it
+    /// is not. What is too large has none.
+    pub(super) const fn status(&self) -> (StatusCode, Code) {
         match self {
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Self::MediaType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge { .. } | Self::TooComplex => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Malformed { .. } => StatusCode::BAD_REQUEST,
-            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Exhausted => StatusCode::TOO_MANY_REQUESTS,
-            Self::Closed => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    /// `RESOURCE_EXHAUSTED` alone means that a retry is pointless; with `RetryInfo` it is not. What is
-    /// too large has none.
-    pub(super) const fn grpc(&self) -> Code {
-        match self {
-            Self::Unauthorized => Code::Unauthenticated,
-            Self::NotFound | Self::Method | Self::MediaType | Self::Encoding => Code::Unimplemented,
-            Self::TooLarge { .. } | Self::TooComplex | Self::Exhausted => Code::ResourceExhausted,
-            Self::Malformed { .. } => Code::InvalidArgument,
-            Self::Timeout => Code::DeadlineExceeded,
-            Self::Closed => Code::Unavailable,
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
+            Self::NotFound => (StatusCode::NOT_FOUND, Code::Unimplemented),
+            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented),
+            Self::MediaType | Self::Encoding => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::Unimplemented)
+            }
+            Self::TooLarge { .. } | Self::TooComplex => {
+                (StatusCode::PAYLOAD_TOO_LARGE, Code::ResourceExhausted)
+            }
+            Self::Malformed { .. } => (StatusCode::BAD_REQUEST, Code::InvalidArgument),
+            Self::Timeout => (StatusCode::REQUEST_TIMEOUT, Code::DeadlineExceeded),
+            Self::Exhausted => (StatusCode::TOO_MANY_REQUESTS, Code::ResourceExhausted),
+            Self::Closed => (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
         }
     }
 }

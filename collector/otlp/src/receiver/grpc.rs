@@ -66,7 +66,7 @@ pub(super) fn rejection(error: &RequestError, limits: &Limits) -> Response<Respo
     } else {
         ErrorDetails::new()
     };
-    let status = Status::with_error_details(error.grpc(), error.to_string(), details);
+    let status = Status::with_error_details(error.status().1, error.to_string(), details);
     let mut response = status.into_http::<()>().map(|()| empty());
     *response.status_mut() = StatusCode::OK;
     if *error == RequestError::Encoding {

@@ -43,7 +43,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -130,15 +130,6 @@ impl Receiver {
     pub fn start(
         config: ReceiverConfig,
     ) -> Result<(Self, mpsc::Receiver<EncodedRequest>), ReceiverError> {
-        // What waits in it is limited by its bytes.
-        let (requests, received) = mpsc::channel();
-        Ok((Self::start_with(config, requests)?, received))
-    }
-
-    fn start_with(
-        config: ReceiverConfig,
-        requests: Sender<EncodedRequest>,
-    ) -> Result<Self, ReceiverError> {
         let ReceiverConfig { listen, tls, token, limits } = config;
         if (tls.is_none() || token.is_none())
             && let Some(address) = listen.iter().find(|address| address.is_remote())
@@ -154,6 +145,8 @@ impl Receiver {
             addresses.push(bound.0);
             sockets.push(bound.1);
         }
+        // What waits in it is limited by its bytes.
+        let (requests, received) = mpsc::channel();
         let stats = Arc::<ReceiverStats>::default();
         let (stop, stopped) = watch::channel(false);
         let service = Arc::new(Service {
@@ -186,7 +179,7 @@ impl Receiver {
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name("otlp-receiver".to_owned()).spawn(serve)?;
-        Ok(Self { addresses, stats, stop, thread: Some(thread) })
+        Ok((Self { addresses, stats, stop, thread: Some(thread) }, received))
     }
 
     /// The addresses that it listens on, with their ports.

@@ -84,12 +84,13 @@ pub(super) fn rejection(
     format: Format,
     limits: &Limits,
 ) -> Response<ResponseBody> {
-    let (code, message) = (error.grpc() as i32, error.to_string());
+    let (status, code) = error.status();
+    let (code, message) = (code as i32, error.to_string());
     let body = match format {
         Format::Protobuf => pb::Status { code, message, details: Vec::new() }.encode_to_vec(),
         Format::Json => json!({"code": code, "message": message}).to_string().into_bytes(),
     };
-    let mut response = with_body(error.http(), format, body);
+    let mut response = with_body(status, format, body);
     let headers = response.headers_mut();
     if error.is_retryable() {
         // In whole seconds, at least one.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use phasemeter_otlp::receiver::{BearerToken, Limits, Receiver, ReceiverConfig};
 use prost::Message;
 
-use crate::raw::{PROTOBUF, connect, post};
-use crate::{SOON, client, limits, spans, start};
+use crate::raw::{self, PROTOBUF, connect, post};
+use crate::{SOON, limits, spans, start};
 
 #[test]
 fn slow_clients_are_cut_off_and_hold_nobody_up() {

@@ -5,8 +5,8 @@ use phasemeter_otlp::Signal;
 use phasemeter_otlp::receiver::Limits;
 use prost::Message;
 
-use crate::raw::{PROTOBUF, post};
-use crate::{SOON, spans, start};
+use crate::raw::{self, PROTOBUF, post};
+use crate::{SOON, limits, spans, start};
 
 #[test]
 fn invalid_request_gets_one_clear_error() {
