@@ -12,7 +12,7 @@ use phasemeter_otlp::receiver::keep_resources;
 use phasemeter_otlp::{EncodedRequest, Signal};
 
 use super::replicas::Replicas;
-use super::span_filter::{ReceivedSpans, SpanFilter};
+use super::span_filter::{FilteredSpans, SpanFilter};
 
 /// Number of requests that may wait to be metered. If there are more, forwarding waits, and the
 /// receiver asks clients to retry.
@@ -31,7 +31,7 @@ pub enum Metered {
     /// Metrics, which have been forwarded.
     Metrics(EncodedRequest),
     /// Spans. The chosen ones are not forwarded.
-    Spans(ReceivedSpans),
+    Spans(FilteredSpans),
 }
 
 impl Forwarder {

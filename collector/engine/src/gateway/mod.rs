@@ -16,10 +16,10 @@
 
 mod billing;
 mod clock_check;
+mod command_telemetry;
 mod forwarder;
 mod intake;
 mod meters;
-mod received;
 mod release;
 mod replicas;
 mod sender_counts;
@@ -36,14 +36,14 @@ mod work_serving;
 
 pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::clock_check::FarFromClock;
+pub use self::command_telemetry::CommandTelemetry;
 pub use self::forwarder::{Forwarder, Metered};
 pub use self::intake::{Exclusions, Intake, SeenPod};
-pub use self::received::ReceivedTelemetry;
 pub use self::release::Outgoing;
 pub use self::replicas::{Replicas, ReplicasError};
 pub use self::sender_counts::SenderCounts;
 pub use self::span_costs::{SpanCosts, Unplaced};
-pub use self::span_filter::{ReceivedSpans, SpanFilter};
+pub use self::span_filter::{FilteredSpans, SpanFilter};
 pub use self::span_pricing::{GpuNumbers, SpanPricing};
 pub use self::span_summary::SpanSummary;
 pub use self::status::{DropCounts, DroppedBy, GatewayCounts, GatewayStatus};

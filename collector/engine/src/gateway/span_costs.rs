@@ -18,7 +18,7 @@ use phasemeter_otlp::receiver::HeldSpan;
 use super::meters::{Claim, KnownMeters};
 use super::release::Outgoing;
 use super::span_claims::{OpenClaim, OpenClaims};
-use super::span_filter::{CandidateSpan, OwnedIdentity, ReceivedSpans};
+use super::span_filter::{CandidateSpan, FilteredSpans, OwnedIdentity};
 use super::span_releases::{Releases, WaitingSpan};
 use super::span_summary::SpanSummary;
 
@@ -113,8 +113,8 @@ impl SpanCosts {
     }
 
     /// Takes the spans of a request. Those that cannot be priced leave at once.
-    pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
-        let ReceivedSpans { chosen, others, too_large, exempt, .. } = spans;
+    pub fn take(&mut self, spans: FilteredSpans, now: Timestamp) {
+        let FilteredSpans { chosen, others, too_large, exempt, .. } = spans;
         self.summary.exempt.merge(&exempt);
         for (key, parent) in others {
             self.attribution.note(key, parent);

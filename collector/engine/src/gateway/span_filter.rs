@@ -31,7 +31,7 @@ pub struct SpanFilter {
 
 /// The spans of a request.
 #[derive(Debug)]
-pub struct ReceivedSpans {
+pub struct FilteredSpans {
     /// Those that are priced, or have a price that is to be checked. They have been taken out of the request.
     pub chosen: Vec<CandidateSpan>,
     /// The others, with their parents.
@@ -111,7 +111,7 @@ impl OwnedIdentity {
     }
 }
 
-impl ReceivedSpans {
+impl FilteredSpans {
     /// Converts the times of spans, which are wall time, to the time of a run.
     #[must_use]
     pub fn at(mut self, wall: WallOffset) -> Self {
@@ -136,7 +136,7 @@ impl SpanFilter {
         &self,
         request: EncodedRequest,
         replicas: &Replicas,
-    ) -> (Option<EncodedRequest>, ReceivedSpans) {
+    ) -> (Option<EncodedRequest>, FilteredSpans) {
         let in_flight = request.clone();
         let (mut others, mut exempt) = (Vec::new(), SenderCounts::default());
         let mut identity = |resource: ResourceView<'_>| {
@@ -172,7 +172,7 @@ impl SpanFilter {
             resource,
         };
         let chosen = spans.into_iter().map(candidate).collect();
-        (rest, ReceivedSpans { chosen, others, too_large, exempt, _in_flight: in_flight })
+        (rest, FilteredSpans { chosen, others, too_large, exempt, _in_flight: in_flight })
     }
 
     fn selects(&self, span: &SpanView<'_>) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Timestamp;
 
-use super::{ReceivedSpans, SpanCosts, SpanSummary};
+use super::{FilteredSpans, SpanCosts, SpanSummary};
 use crate::pipeline::{GpuCharge, Pipeline, PipelineError};
 
 /// How often time is divided.
@@ -45,7 +45,7 @@ impl SpanPricing {
     }
 
     /// Takes the spans of a request.
-    pub fn take(&mut self, spans: ReceivedSpans, now: Timestamp) {
+    pub fn take(&mut self, spans: FilteredSpans, now: Timestamp) {
         self.costs.take(spans, now);
     }
 

@@ -31,7 +31,7 @@ use super::optional::Optional;
 use super::outputs::Outputs;
 use super::policies;
 use super::probes::Probes;
-use super::receive::{self, Receiving};
+use super::relay::{self, Relay};
 use super::signals::SignalListener;
 use super::window_scheduler::WindowScheduler;
 use crate::cli::GatewayArgs;
@@ -48,15 +48,14 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
 
     // Mappings, alerts, outputs, addresses and the state: what the command line names is opened or rejected.
     let mappings = mappings::read(&args.mapping)?;
-    let work_mappings = receive::work_mappings(&args.work)?;
+    let work_mappings = relay::work_mappings(&args.work)?;
     let alerts = alerts::select(&options.alerts)?;
     let replicas = args.replica.as_deref().map(|own| Replicas::new(&args.replicas, own));
     let replicas = replicas.transpose().map_err(LiveError::from)?.unwrap_or_default();
     let mut outputs = Outputs::open(&args.live, &environment, Export::Required, Optional(false))?;
     let probes = Probes::bind(args.health_listen)?;
-    let config = receive::config(&args.receive)?;
-    let (receiving, received) =
-        Receiving::start(config, &args.spans, replicas.clone(), Optional(false))?;
+    let config = relay::config(&args.receive)?;
+    let (relay, received) = Relay::start(config, &args.spans, replicas.clone(), Optional(false))?;
     outputs.open_claims(&args.live)?;
     outputs.claims.iter_mut().for_each(Claims::begin_reported);
     signals.ready();
@@ -69,7 +68,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         request.open(clock.now(), ExperimentKind::Sidecar { trace: TraceId::random() });
     let own_name = args.replica.as_deref();
     let own_instance =
-        identify(&mut experiment, own_name, outputs.claims.as_mut(), &receiving.addresses());
+        identify(&mut experiment, own_name, outputs.claims.as_mut(), &relay.addresses());
     let hardware = resource::for_log(&experiment);
 
     // Policies: the first readings are priced by them.
@@ -81,15 +80,15 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let (process, registry) = (process(&experiment), probes.registry());
     let telemetry = outputs.start_telemetry(&environment, &process, registry, manager.as_deref());
     if let Some(telemetry) = telemetry {
-        telemetry.watch_gateway(receiving.stats(), Arc::clone(&status));
+        telemetry.watch_gateway(relay.stats(), Arc::clone(&status));
     }
     let health = probes.answer(telemetry.is_some())?;
 
     // The pipeline.
     let zone = LocalZone::of(args.live.utc_offset, |name| std::env::var(name).ok());
     let unplaced = if args.span_all_gpus { Unplaced::AllGpus } else { Unplaced::Unattributed };
-    let costs = receiving.span_costs(&args.spans, unplaced, own_instance.clone());
-    outputs.receiving = Some(receiving);
+    let costs = relay.span_costs(&args.spans, unplaced, own_instance.clone());
+    outputs.relay = Some(relay);
     let settings = Settings {
         meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
         alerts,
@@ -140,7 +139,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     gateway.run(&received, &signals, until, &health, &mut outputs)?;
     let is_cut = signals.cut();
     health.end();
-    outputs.receiving.iter_mut().for_each(Receiving::stop);
+    outputs.relay.iter_mut().for_each(Relay::stop);
     let metered = gateway.finish(&received, args.max_age)?;
 
     // The outputs, and the report.

@@ -102,7 +102,7 @@ async fn watch(cloud: Cloud, service: &str, notices: &Sender<Notice>) {
         let request = watch.request();
         sleep(request.after).await;
         let error = match timeout(request.timeout, exchange(&client, service, &request)).await {
-            Ok(Ok(Received { status, etag, body })) => {
+            Ok(Ok(Answer { status, etag, body })) => {
                 let answer = Response { status, etag: etag.as_deref(), body: &body };
                 let (found, errors): (Vec<_>, Vec<_>) =
                     watch.answer(answer).into_iter().partition(Result::is_ok);
@@ -130,7 +130,7 @@ async fn watch(cloud: Cloud, service: &str, notices: &Sender<Notice>) {
 }
 
 /// An answer as received.
-struct Received {
+struct Answer {
     status: u16,
     etag: Option<String>,
     body: Bytes,
@@ -140,7 +140,7 @@ async fn exchange(
     client: &Client<HttpConnector, Empty<Bytes>>,
     service: &str,
     request: &interruption::Request,
-) -> Result<Received, Box<dyn Error + Send + Sync>> {
+) -> Result<Answer, Box<dyn Error + Send + Sync>> {
     let method = match request.method {
         interruption::Method::Get => Method::GET,
         interruption::Method::Put => Method::PUT,
@@ -152,7 +152,7 @@ async fn exchange(
         client.request(builder.body(Empty::new())?).await.map_err(|error| innermost(&error))?;
     let (head, body) = response.into_parts();
     let body = Limited::new(body, MAX_RESPONSE).collect().await?.to_bytes();
-    Ok(Received { status: head.status.as_u16(), etag: tag(&head.headers), body })
+    Ok(Answer { status: head.status.as_u16(), etag: tag(&head.headers), body })
 }
 
 fn tag(headers: &HeaderMap) -> Option<String> {

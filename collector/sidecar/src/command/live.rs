@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-use phasemeter_engine::gateway::{CounterIntake, Metered, ReceivedTelemetry, SpanCosts};
+use phasemeter_engine::gateway::{CommandTelemetry, CounterIntake, Metered, SpanCosts};
 use phasemeter_engine::live::{
     ClockNotes, EventLog, HardwareExport, LongTrace, event as live_event,
 };
@@ -44,7 +44,7 @@ pub(super) struct Live {
     scheduler: WindowScheduler,
     work: WorkIntake,
     /// What the command sends, if it is received.
-    received: Option<ReceivedTelemetry>,
+    telemetry: Option<CommandTelemetry>,
     /// What tells kinds of work apart.
     pub(super) kinds: WorkKinds,
     /// Which GPUs are exported as hardware.
@@ -83,7 +83,7 @@ impl Live {
             clock_notes: ClockNotes::default(),
             scheduler,
             work,
-            received: None,
+            telemetry: None,
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
             loading,
@@ -144,7 +144,7 @@ impl Live {
     ) {
         let counters = CounterIntake::for_command(work, self.start);
         let pipeline = &mut self.pipeline;
-        self.received = Some(ReceivedTelemetry::start(metered, spans, counters, pipeline));
+        self.telemetry = Some(CommandTelemetry::start(metered, spans, counters, pipeline));
     }
 
     /// Adds the sampler to internal telemetry.
@@ -158,8 +158,8 @@ impl Live {
         self.work.take(&mut self.pipeline);
         self.hardware.step(&self.gpus, self.clock.now(), &mut self.pipeline);
         // Also before there are prices: what is received waits in a short queue.
-        if let Some(received) = &mut self.received {
-            received.step(&mut self.pipeline, &self.gpus, &mut self.work, self.clock.now())?;
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.step(&mut self.pipeline, &self.gpus, &mut self.work, self.clock.now())?;
         }
         if let Some(policies) = self.loading.take() {
             if policies.is_loading() {
@@ -274,13 +274,13 @@ impl Live {
         if let Some(exit) = exit {
             self.pipeline.end_command(exit);
         }
-        if let Some(received) = &mut self.received {
-            received.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
         }
         self.kinds.set(&mut self.pipeline, self.gpus.len());
         self.pipeline.finish_gpus(&self.gpus)?;
-        let spans = match self.received.take() {
-            Some(received) => received.finish(&mut self.pipeline)?,
+        let spans = match self.telemetry.take() {
+            Some(telemetry) => telemetry.finish(&mut self.pipeline)?,
             None => None,
         };
         sampling.extend(spans.iter().flat_map(span_notes::sentences));
@@ -327,8 +327,8 @@ impl Live {
             Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
             Observed::Process(pid) => {
                 self.kinds.note(gpu, pid);
-                if let Some(received) = &mut self.received {
-                    received.note_process(gpu, pid, &self.gpus);
+                if let Some(telemetry) = &mut self.telemetry {
+                    telemetry.note_process(gpu, pid, &self.gpus);
                 }
             }
             Observed::MigMode(enabled) => {

@@ -72,9 +72,9 @@ mod prices;
 mod probes;
 mod progress;
 #[cfg(feature = "full")]
-mod receive;
-#[cfg(feature = "full")]
 mod record;
+#[cfg(feature = "full")]
+mod relay;
 #[cfg(feature = "full")]
 mod run;
 #[cfg(feature = "full")]

@@ -23,7 +23,7 @@ use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
-use super::receive::{self, Receiving};
+use super::relay::{self, Relay};
 use super::run_report::{self, GRACE};
 use crate::cli::{LiveArgs, MeteringArgs};
 
@@ -39,7 +39,7 @@ pub(super) struct Outputs {
     file: Option<LiveFile>,
     delivery: Result<Delivery, NotSent>,
     /// What is received and forwarded.
-    pub(super) receiving: Option<Receiving>,
+    pub(super) relay: Option<Relay>,
     /// The file of `--state`.
     pub(super) claims: Option<Claims>,
     telemetry: Option<Telemetry>,
@@ -75,7 +75,7 @@ impl Outputs {
             report,
             file: file.map(LiveFile::new),
             delivery,
-            receiving: None,
+            relay: None,
             claims: None,
             telemetry: None,
             optional,
@@ -100,7 +100,7 @@ impl Outputs {
     pub(super) fn sink(&self, costs: Option<&SpanCosts>) -> Option<RequestSink<'static>> {
         let backend = self.delivery.as_ref().ok().map(Delivery::sender);
         let held = self.claims.as_ref().map(Claims::held);
-        live_sink(backend, costs.map(receive::divert), held, self.file.clone())
+        live_sink(backend, costs.map(relay::divert), held, self.file.clone())
     }
 
     /// Starts internal telemetry, for the backend and a registry, unless the SDK is disabled. It observes the
@@ -137,13 +137,13 @@ impl Outputs {
         metered: FinishedRun,
         is_cut: impl Fn() -> bool,
     ) -> Ended {
-        let Self { report, file, delivery, receiving, mut claims, telemetry, optional } = self;
+        let Self { report, file, delivery, relay, mut claims, telemetry, optional } = self;
         let FinishedRun { run, gpus, mut provenance } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
         // The file has what the pipeline wrote, and the backend what was received.
         file.iter().for_each(LiveFile::finish);
-        let forwarded = receiving.map(|receiving| receiving.finish(grace, &is_cut));
+        let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));
         let (forwarded, passed) = forwarded.unwrap_or_default();
         // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));

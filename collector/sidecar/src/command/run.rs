@@ -40,7 +40,7 @@ use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
 use super::own_resources::OwnResources;
 use super::policies;
-use super::receive::{self, Receiving};
+use super::relay::{self, Relay};
 use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
@@ -104,7 +104,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     // Metering, until the command ends.
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
-        let interval = outputs.receiving.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
+        let interval = outputs.relay.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
         let attended = command.map(|_| &supervision);
         let step = |live: &mut Live| {
             live.claim(&mut outputs)?;
@@ -113,7 +113,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
         let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;
         let is_cut = supervision.cut();
         let interruptions = interruptions.map(Interruptions::stop);
-        outputs.receiving.iter_mut().for_each(Receiving::stop);
+        outputs.relay.iter_mut().for_each(Relay::stop);
         Ok((live.finish(exit, arrivals.missing(), interruptions)?, is_cut))
     });
 
@@ -155,9 +155,9 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
     let mut outputs = Outputs::open(&args.live, &environment, Export::Optional, optional)?;
-    let work_mappings = receive::work_mappings(&args.work_mappings)?;
+    let work_mappings = relay::work_mappings(&args.work_mappings)?;
     let received;
-    (outputs.receiving, received) = receive::of_command(args, optional)?.unzip();
+    (outputs.relay, received) = relay::of_command(args, optional)?.unzip();
     outputs.open_claims(&args.live)?;
 
     // GPUs: the driver is searched while the rest is prepared.
@@ -193,9 +193,9 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     query_prices(&mut pricing, &gpus, clock);
 
     // The pipeline.
-    let costs = outputs.receiving.as_ref().and_then(|receiving| {
+    let costs = outputs.relay.as_ref().and_then(|relay| {
         let instance = experiment.attributes.get(SERVICE_INSTANCE_ID).cloned().unwrap_or_default();
-        receiving.span_costs(&args.spans, Unplaced::AllGpus, instance)
+        relay.span_costs(&args.spans, Unplaced::AllGpus, instance)
     });
     let settings = Settings {
         meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
@@ -236,7 +236,7 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     let policies = manager.as_deref();
     let telemetry = outputs.start_telemetry(&environment, &own.process, None, policies);
     telemetry.into_iter().for_each(|telemetry| live.observe(telemetry));
-    command_env.extend(outputs.receiving.iter().flat_map(Receiving::command_env));
+    command_env.extend(outputs.relay.iter().flat_map(Relay::command_env));
 
     // Interruptions.
     let interruptions = Interruptions::start(&args.interruptions);

@@ -39,7 +39,7 @@ const REMOVED: [&str; 6] = [
 ];
 
 /// A receiver, and the delivery of what it receives.
-pub(super) struct Receiving {
+pub(super) struct Relay {
     receiver: Receiver,
     forwarder: Forwarder,
     targets: BySignal<Option<String>>,
@@ -47,7 +47,7 @@ pub(super) struct Receiving {
     command_token: Option<String>,
 }
 
-impl Receiving {
+impl Relay {
     /// Starts receiving. What is metered arrives in the channel.
     pub(super) fn start(
         config: ReceiverConfig,
@@ -208,7 +208,7 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
 pub(super) fn of_command(
     args: &RunArgs,
     optional: Optional,
-) -> Result<Option<(Receiving, mpsc::Receiver<Metered>)>, CommandError> {
+) -> Result<Option<(Relay, mpsc::Receiver<Metered>)>, CommandError> {
     let prices_spans = !args.spans.price_spans.is_empty();
     if prices_spans && args.command.is_empty() {
         return Err(LiveError::NoSpans.into());
@@ -224,8 +224,8 @@ pub(super) fn of_command(
     let (token, text) = generated.map_err(LiveError::from)?.unzip();
     let listen = vec![listen.unwrap_or(free)];
     let config = ReceiverConfig { listen, token, limits, ..ReceiverConfig::default() };
-    let started = Receiving::start(config, &args.spans, Replicas::default(), optional);
-    let own = |(receiving, metered)| (Receiving { command_token: text, ..receiving }, metered);
+    let started = Relay::start(config, &args.spans, Replicas::default(), optional);
+    let own = |(relay, metered)| (Relay { command_token: text, ..relay }, metered);
     optional.result(started.map(own))
 }
 

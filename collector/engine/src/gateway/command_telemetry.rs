@@ -15,7 +15,7 @@ use crate::pipeline::{Pipeline, PipelineError};
 use crate::work::WorkIntake;
 
 /// The telemetry of a command.
-pub struct ReceivedTelemetry {
+pub struct CommandTelemetry {
     metered: Receiver<Metered>,
     spans: Option<SpanPricing>,
     counters: CounterIntake,
@@ -36,7 +36,7 @@ impl GpuNumbers for SameNumbers {
     }
 }
 
-impl ReceivedTelemetry {
+impl CommandTelemetry {
     /// Takes what arrives in the channel. `costs`: what prices spans, if any are to be.
     pub fn start(
         metered: Receiver<Metered>,
