@@ -2,8 +2,8 @@
 # Prints a PATH with the programs of a Kubernetes node: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
 # kubelet, kubectl; containerd, its shim, ctr, runc and CNI plugins; gpu-plugin and pause of this directory. Builds them
 # the first time, into the user's cache directory, keyed by their inputs, and prints how long each takes to standard
-# error. Needs Go 1.26, a C compiler and libseccomp-dev, which is downloaded if apt-get can. If NODE_PROGRAMS is set,
-# prints that.
+# error. If NODE_PROGRAMS is set, prints that. Needs Go 1.26, a C compiler, pkg-config and libseccomp-dev, which
+# apt-get downloads if it is not installed.
 set -eu
 
 if [ -n "${NODE_PROGRAMS:-}" ]; then
@@ -12,9 +12,9 @@ if [ -n "${NODE_PROGRAMS:-}" ]; then
 fi
 cd "$(dirname "$0")"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/phasemeter/kubernetes
-for program in go cc; do
+for program in go cc pkg-config; do
     if ! command -v $program >/dev/null; then
-        echo "$0: no $program: install Go 1.26 and a C compiler, or set NODE_PROGRAMS=/path/to/programs" >&2
+        echo "$0: no $program: install Go 1.26, a C compiler and pkg-config, or set NODE_PROGRAMS=/path/to/programs" >&2
         exit 69
     fi
 done

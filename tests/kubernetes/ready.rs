@@ -1,5 +1,7 @@
 //! The node itself.
 
+use std::process::Command;
+
 use crate::node::node;
 
 /// It is what users have: ready, with GPUs.
@@ -16,4 +18,12 @@ fn node_is_ready() {
         "Kubernetes {}, {}",
         status["nodeInfo"]["kubeletVersion"], status["nodeInfo"]["containerRuntimeVersion"]
     );
+}
+
+/// A shell on a node with images and GPUs, to try manifests on.
+#[test]
+#[ignore = "for people"]
+fn shell() {
+    let Some(_node) = node() else { return };
+    Command::new("bash").status().unwrap();
 }
