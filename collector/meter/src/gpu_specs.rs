@@ -4,6 +4,7 @@
 
 use crate::csv;
 use crate::units::Bytes;
+use crate::vendor::without_vendor;
 
 const TABLE: &str = include_str!("../data/gpus.csv");
 
@@ -123,18 +124,6 @@ pub fn driver_name(model: &str) -> &str {
     GpuSpecs::of(model).map_or(model, |specs| specs.model)
 }
 
-/// The vendor of a model: NVIDIA, unless the name begins with another one.
-#[must_use]
-pub fn vendor(model: &str) -> &'static str {
-    let named = |vendor: &&str| without_prefix(model, vendor).is_some();
-    VENDORS.into_iter().find(named).unwrap_or(NVIDIA)
-}
-
-const NVIDIA: &str = "NVIDIA";
-
-/// Vendors whose names models can begin with.
-const VENDORS: [&str; 3] = [NVIDIA, "AMD", "Intel"];
-
 /// Kubernetes appends it to the name of a GPU that is shared by time-slicing or MPS.
 const SHARED: &[u8] = b" shared";
 
@@ -142,7 +131,7 @@ const SHARED: &[u8] = b" shared";
 /// before R470 omit, and without the mark of shared GPUs.
 fn letters(model: &str) -> impl Iterator<Item = u8> {
     let model = model.trim();
-    let name = without_prefix(model, vendor(model)).unwrap_or(model).as_bytes();
+    let name = without_vendor(model).as_bytes();
     let is_shared = |end: &&[u8]| end.iter().copied().map(letter).eq(SHARED.iter().copied());
     let begin = name.len().saturating_sub(SHARED.len());
     let end = name.get(begin..).filter(is_shared).map_or(name.len(), |_| begin);
@@ -154,12 +143,6 @@ const fn letter(byte: u8) -> u8 {
         b'-' | b'_' => b' ',
         other => other.to_ascii_lowercase(),
     }
-}
-
-/// What follows a vendor and a separator.
-fn without_prefix<'a>(model: &'a str, vendor: &str) -> Option<&'a str> {
-    let (begin, rest) = model.split_at_checked(vendor.len())?;
-    begin.eq_ignore_ascii_case(vendor).then(|| rest.strip_prefix([' ', '-', '_'])).flatten()
 }
 
 /// `Some(None)` for an empty cell, `None` if the cell is invalid; likewise below.
@@ -233,19 +216,6 @@ mod tests {
         assert!(same_model("AMD_Instinct_MI300X_OAM", "amd instinct mi300x oam"));
         assert!(same_model("AMD Instinct MI300X", "Instinct-MI300X"));
         assert_eq!(driver_name("AMD_Instinct_MI300X_OAM"), "AMD_Instinct_MI300X_OAM");
-    }
-
-    #[test]
-    fn vendor_is_that_of_the_name() {
-        for (model, expected) in [
-            ("NVIDIA L4", "NVIDIA"),
-            ("Tesla T4", "NVIDIA"),
-            ("AMD_Instinct_MI300X_OAM", "AMD"),
-            ("Intel Data Center GPU Max 1550", "Intel"),
-            ("AMDAHL", "NVIDIA"),
-        ] {
-            assert_eq!(vendor(model), expected, "{model}");
-        }
     }
 
     #[test]

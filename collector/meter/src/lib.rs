@@ -28,6 +28,7 @@ pub mod quantity;
 pub mod reading;
 pub mod rise;
 pub mod units;
+pub mod vendor;
 pub mod wall_time;
 pub mod work_group;
 

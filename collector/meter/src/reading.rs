@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::device_state::DeviceState;
 use crate::energy_source::{EnergyCounter, PowerBasis};
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
+use crate::vendor::Vendor;
 
 /// One GPU's values at one instant. A missing value is `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +243,8 @@ pub struct GpuIdentity {
     pub bus_id: Option<String>,
     /// `nvmlDeviceGetIndex`.
     pub index: Option<u32>,
+    /// The vendor, if the driver was read; `None`: see [`Self::vendor`].
+    pub vendor: Option<Vendor>,
     /// `nvmlDeviceGetName`, as spelled by the driver.
     pub model: Option<String>,
     /// Whether the model is the user's, for lack of one in the source, which may still provide it.
@@ -270,6 +273,12 @@ impl GpuIdentity {
     #[must_use]
     pub fn key(&self) -> &str {
         self.uuid.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Its vendor: that of the driver, else that of the model.
+    #[must_use]
+    pub fn vendor(&self) -> Vendor {
+        self.vendor.unwrap_or_else(|| Vendor::of_model(self.model.as_deref().unwrap_or_default()))
     }
 
     /// Its host; `None` if unknown.

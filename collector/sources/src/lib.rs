@@ -16,14 +16,14 @@ use phasemeter_meter::units::Timestamp;
 pub mod clock;
 pub mod demo;
 pub mod file_id;
+#[cfg(feature = "full")]
+pub mod live;
 pub mod log;
 #[cfg(feature = "full")]
 pub mod mapping;
 #[cfg(feature = "full")]
 pub mod metric_log;
 pub mod nvidia_smi;
-#[cfg(feature = "full")]
-pub mod nvml;
 pub mod paced;
 
 /// A source of readings.

@@ -2,7 +2,7 @@
 
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_otlp::encode::EventKind;
-use phasemeter_sources::nvml::Event;
+use phasemeter_sources::live::Event;
 use tracing::{Level, debug, info, warn};
 
 /// The events that are exported: those of a GPU, not of polling.

@@ -9,7 +9,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::LogLimiter;
 use phasemeter_otlp::encode::GpuEvent;
-use phasemeter_sources::nvml::Event;
+use phasemeter_sources::live::Event;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
 

@@ -1,7 +1,7 @@
 //! Samples GPUs at ticks with absolute deadlines.
 //!
-//! NVML calls block and sometimes hang. GPUs take turns on one thread while none does; the others go on
-//! without one that does, on another thread, as NVML may be called from many.
+//! Calls of a driver block and sometimes hang. GPUs take turns on one thread while none does; the others go on
+//! without one that does, on another thread, as drivers may be called from many.
 //!
 //! Each GPU has a limited queue of observations. The thread that drains them also detects hung calls.
 
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::units::Nanos;
 
 mod backoff;
+#[cfg(test)]
+mod driver_tests;
 mod queue;
 #[cfg(test)]
 mod simulation;
@@ -24,7 +26,7 @@ mod worker;
 mod worker_stats;
 
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::nvml::{Discovery, Driver, Event, Nvml, Observation, Observed};
+use phasemeter_sources::live::{Discovery, Driver, Event, Observation, Observed, OpenDriver};
 use queue::Queue;
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use ticker::Ticker;
@@ -72,7 +74,7 @@ impl SamplerConfig {
 /// Samples GPUs until it is stopped.
 #[derive(Debug)]
 pub struct Sampler {
-    driver: Driver,
+    driver: Arc<dyn Driver>,
     config: SamplerConfig,
     /// When the first tick is due, in time awake.
     start: Nanos,
@@ -100,7 +102,7 @@ impl Sampler {
 
     /// A sampler without GPUs. Observations have the time of `clock`.
     #[must_use]
-    pub fn new(driver: Driver, config: SamplerConfig, clock: Clock) -> Self {
+    pub fn new(driver: Arc<dyn Driver>, config: SamplerConfig, clock: Clock) -> Self {
         let config = SamplerConfig { tick: config.tick.max(SamplerConfig::MIN_TICK), ..config };
         let (start, stop) = (clock.awake(), Arc::default());
         let turns = Turns::new(Ticker::new(start, config.tick), clock, Arc::clone(&stop));
@@ -129,11 +131,11 @@ impl Sampler {
         clock: Clock,
     ) -> io::Result<Self> {
         // Drops the rest of the discovery.
-        let Discovery { nvml, driver, gpus: found, .. } = discovery;
+        let Discovery { open, driver, gpus: found, .. } = discovery;
         let mut sampler = Self::new(driver, config, clock);
         for place in gpus {
             let uuid = found.get(*place).and_then(|found| found.identity.uuid.clone());
-            sampler.add(uuid.unwrap_or_default(), Arc::clone(&nvml))?;
+            sampler.add(uuid.unwrap_or_default(), Arc::clone(&open))?;
         }
         Ok(sampler)
     }
@@ -143,14 +145,14 @@ impl Sampler {
     ///
     /// # Errors
     /// Returns an error if no thread can be started. Each call of [`Sampler::drain`] tries again.
-    pub fn add(&mut self, uuid: String, nvml: Arc<Nvml>) -> io::Result<()> {
+    pub fn add(&mut self, uuid: String, open: Arc<dyn OpenDriver>) -> io::Result<()> {
         let SamplerConfig { tick, stale_after } = self.config;
         let queue = Arc::new(Queue::new(capacity(tick)));
         let stats = Arc::new(WorkerStats::new());
         let worker = Worker {
             gpu: self.gpus.len(),
             uuid,
-            driver: self.driver.clone(),
+            driver: Arc::clone(&self.driver),
             tick,
             stale_after,
             start: self.first_tick(),
@@ -161,7 +163,7 @@ impl Sampler {
         };
         self.stats.add(Arc::clone(&stats));
         self.gpus.push(Sampled { queue, stats, hung: None });
-        self.turns.add(worker.sample_from(nvml));
+        self.turns.add(worker.sample_from(open));
         self.turns.start_threads()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use phasemeter_sources::nvml::Observation;
+use phasemeter_sources::live::Observation;
 
 /// A buffer for more than the usual number of observations between two drains is released.
 const USUAL: usize = 64;
@@ -39,7 +39,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_sources::nvml::Observed;
+    use phasemeter_sources::live::Observed;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use phasemeter_meter::units::Nanos;
 pub use phasemeter_otlp::duration_histogram::Quantiles;
-use phasemeter_sources::nvml::Metric;
+use phasemeter_sources::live::Metric;
 
 /// Statistics of a sampler.
 #[derive(Clone, Debug)]

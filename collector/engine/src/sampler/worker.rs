@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::nvml::{
-    Driver, DriverCall, Event, Gpu, LossReason, Metric, Nvml, Observation, Observed, QueryError,
-    UnsupportedReason, clear_metric,
+use phasemeter_sources::live::{
+    Device, Driver, DriverCall, Event, LossReason, Metric, Observation, Observed, OpenDriver,
+    QueryError, UnsupportedReason,
 };
 
 use super::backoff::{MAX_PERIOD, PeriodLimits, PollBackoff};
@@ -43,7 +43,7 @@ const UNANSWERED_TICKS: u32 = 3;
 pub(super) struct Worker {
     pub(super) gpu: usize,
     pub(super) uuid: String,
-    pub(super) driver: Driver,
+    pub(super) driver: Arc<dyn Driver>,
     pub(super) tick: Nanos,
     pub(super) stale_after: Nanos,
     /// When tick 0 is due, in time awake.
@@ -78,14 +78,14 @@ struct MetricState {
 }
 
 impl Worker {
-    /// Samples until stopped, one tick at each poll. `nvml` is the open driver; after a loss it is reopened.
-    pub(super) fn sample_from(self, nvml: Arc<Nvml>) -> Sampling {
-        Box::pin(async move { self.run(nvml).await })
+    /// Samples until stopped, one tick at each poll. `open` is the initialized driver; after a loss it is reopened.
+    pub(super) fn sample_from(self, open: Arc<dyn OpenDriver>) -> Sampling {
+        Box::pin(async move { self.run(open).await })
     }
 
-    async fn run(&self, nvml: Arc<Nvml>) {
+    async fn run(&self, open: Arc<dyn OpenDriver>) {
         let mut state = State::new(self);
-        let mut open = Some(nvml);
+        let mut open = Some(open);
         while !self.stop.load(Ordering::Acquire) {
             let Some(loss) = self.generation(open.take(), &mut state).await else { return };
             let retry = match state.retry {
@@ -102,11 +102,15 @@ impl Worker {
 
     /// Samples with one driver instance until the driver or the GPU is lost. The driver is closed
     /// afterwards: holding it would block a GPU reset or driver update.
-    async fn generation(&self, open: Option<Arc<Nvml>>, state: &mut State) -> Option<LossReason> {
+    async fn generation(
+        &self,
+        open: Option<Arc<dyn OpenDriver>>,
+        state: &mut State,
+    ) -> Option<LossReason> {
         self.stats.begin(DriverCall::Search, self.clock.awake());
-        let open = open.map_or_else(|| self.driver.open().map(Arc::new), Ok);
+        let open = open.map_or_else(|| self.driver.open(), Ok);
         let loss = match &open {
-            Ok(nvml) => self.find_and_sample(nvml, state).await,
+            Ok(open) => self.find_and_sample(&**open, state).await,
             Err(_) => Some(LossReason::Driver),
         };
         self.stats.begin(DriverCall::Close, self.clock.awake());
@@ -115,15 +119,19 @@ impl Worker {
         loss
     }
 
-    async fn find_and_sample(&self, nvml: &Nvml, state: &mut State) -> Option<LossReason> {
-        let found = Gpu::find(nvml, &self.uuid, self.stale_after);
+    async fn find_and_sample(
+        &self,
+        open: &dyn OpenDriver,
+        state: &mut State,
+    ) -> Option<LossReason> {
+        let found = open.find(&self.uuid, self.stale_after);
         self.stats.end();
         match found {
-            Ok(gpu) => {
+            Ok(mut gpu) => {
                 if state.retry.take().is_some() {
                     self.emit(Observed::Event(Event::Recovered));
                 }
-                self.sample(gpu, state).await
+                self.sample(&mut *gpu, state).await
             }
             Err(QueryError::Lost(loss)) => Some(loss),
             Err(QueryError::Unsupported(_) | QueryError::Failed) => Some(LossReason::Unanswered),
@@ -131,21 +139,25 @@ impl Worker {
     }
 
     /// Polls the GPU at each tick, and a last time when stopped. Returns the loss of the GPU, if any.
-    async fn sample(&self, mut gpu: Gpu<'_>, state: &mut State) -> Option<LossReason> {
+    async fn sample(
+        &self,
+        gpu: &mut (dyn Device + Send + '_),
+        state: &mut State,
+    ) -> Option<LossReason> {
         while let Some(tick) = state.ticker.wait(&self.clock, &self.stop).await {
             self.stats.tick(tick);
             let due = |metric: &MetricState| metric.backoff.due(tick.number);
-            if let Err(loss) = self.poll(&mut gpu, state, due, tick.number) {
+            if let Err(loss) = self.poll(gpu, state, due, tick.number) {
                 // What has happened to it is often the cause.
-                self.drain_events(&mut gpu, state);
+                self.drain_events(gpu, state);
                 return Some(loss);
             }
         }
         let cheap =
             |metric: &MetricState| metric.unsupported.is_none() && !metric.backoff.is_slowed();
         // A loss at the end is not reported.
-        let _ = self.poll(&mut gpu, state, cheap, 0);
-        self.drain_events(&mut gpu, state);
+        let _ = self.poll(gpu, state, cheap, 0);
+        self.drain_events(gpu, state);
         if state.metrics[Metric::Utilization as usize].backoff.is_slowed() {
             // The last reading covers no time, but has the energy until the end.
             let utilization = Err(MissingReason::NotCollected);
@@ -156,7 +168,7 @@ impl Worker {
     }
 
     /// Queries the events that have not been read yet: none are after the driver is closed.
-    fn drain_events(&self, gpu: &mut Gpu<'_>, state: &mut State) {
+    fn drain_events(&self, gpu: &mut dyn Device, state: &mut State) {
         let State { values, metrics, .. } = state;
         let events = &mut metrics[Metric::Events as usize];
         let until = self.clock.awake() + MAX_DRAIN;
@@ -186,7 +198,7 @@ impl Worker {
     /// Polls the due metrics in order.
     fn poll(
         &self,
-        gpu: &mut Gpu<'_>,
+        gpu: &mut dyn Device,
         state: &mut State,
         due: impl Fn(&MetricState) -> bool,
         tick: u64,
@@ -226,7 +238,7 @@ impl Worker {
                     Err(QueryError::Unsupported(_) | QueryError::Failed) => *losses,
                 };
             } else if age > VALUE_LIFETIME && metric.unsupported.is_none() {
-                clear_metric(metric.metric, values);
+                metric.metric.clear(values);
             }
             // A GPU without utilization still emits other values; one with slow utilization emits
             // readings only when it is polled.
@@ -253,14 +265,14 @@ impl Worker {
     fn call(
         &self,
         state: &mut MetricState,
-        gpu: &mut Gpu<'_>,
+        gpu: &mut dyn Device,
         values: &mut Reading,
         tick: u64,
     ) -> Result<(), QueryError> {
         let metric = state.metric;
         let began = self.clock.awake();
         self.stats.begin(DriverCall::Query(metric), began);
-        let result = gpu.query(metric, &self.clock, values, |observed| self.emit(observed));
+        let result = gpu.query(metric, &self.clock, values, &mut |observed| self.emit(observed));
         let cost = self.clock.awake() - began;
         state.polled_at = self.clock.now();
         self.stats.end();

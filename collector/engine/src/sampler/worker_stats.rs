@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::duration_histogram::{Counts, Durations, quantiles};
-use phasemeter_sources::nvml::{DriverCall, Metric};
+use phasemeter_sources::live::{DriverCall, Metric};
 
 use super::stats::{GpuStats, MetricStats, SamplerStats};
 use super::ticker::Tick;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 use phasemeter_otlp::names::{attribute, metric};
-use phasemeter_sources::nvml::Metric;
+use phasemeter_sources::live::Metric;
 
 use super::histogram_bridge::{HistogramBridge, SHORT_BOUNDS, seconds};
 use crate::sampler::StatsHandle;

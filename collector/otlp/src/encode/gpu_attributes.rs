@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::device_metric::Component;
-use phasemeter_meter::gpu_specs::vendor;
 use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Timestamp};
+use phasemeter_meter::vendor::Vendor;
 
 use super::values::{flag, text};
 use crate::names::attribute;
@@ -34,6 +34,8 @@ pub(super) struct GpuAttributes {
     id: KeyValue,
     hardware: Vec<KeyValue>,
     gpu: Vec<KeyValue>,
+    /// The vendor, if its driver was read.
+    vendor: Option<Vendor>,
     price: Option<Vec<KeyValue>>,
     /// Attributes of future prices, each from an instant on, within the allowed lateness.
     coming: VecDeque<(Timestamp, Vec<KeyValue>)>,
@@ -47,7 +49,7 @@ impl GpuAttributes {
         let id = text("hw.id", &names.0);
         let name = names.1.as_ref().map(|name| text("hw.name", name));
         let hardware: Vec<_> = [id.clone()].into_iter().chain(name).collect();
-        let vendor = text(VENDOR, vendor(identity.model.as_deref().unwrap_or_default()));
+        let vendor = text(VENDOR, identity.vendor().name());
         let model = identity.model.as_deref().map(|model| text(MODEL, model));
         let board = &identity.board;
         let board_attributes = [
@@ -64,6 +66,7 @@ impl GpuAttributes {
             hardware,
             id,
             names,
+            vendor: identity.vendor,
             price: gpu.price.map(price_attributes),
             coming: VecDeque::new(),
         }
@@ -72,7 +75,8 @@ impl GpuAttributes {
     /// Sets the model.
     pub(super) fn set_model(&mut self, model: &str) {
         self.gpu.retain(|attribute| ![MODEL, VENDOR].contains(&attribute.key.as_str()));
-        let details = [text(MODEL, model), text(VENDOR, vendor(model))];
+        let vendor = self.vendor.unwrap_or_else(|| Vendor::of_model(model));
+        let details = [text(MODEL, model), text(VENDOR, vendor.name())];
         self.gpu.splice(self.hardware.len()..self.hardware.len(), details);
     }
 

@@ -8,15 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::nvml::select::{SelectedBy, Selection, select};
-use phasemeter_sources::nvml::{
-    DiscoveredGpu, Discovery, Driver, DriverError, GpuAnswer, Nvml, Search,
+use phasemeter_sources::live::select::{SelectedBy, Selection, select};
+use phasemeter_sources::live::{
+    DiscoveredGpu, Discovery, Driver, DriverError, GpuAnswer, OpenDriver, Search,
 };
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
-use super::load_trial;
 
 /// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it
 /// starts without them. Healthy ones take a few tenths of a second, or seconds if no other process has
@@ -35,6 +34,7 @@ const REPEAT_MAX: Duration = Duration::from_secs(300);
 
 /// The GPUs of a run. Those that respond late, or are listed late, are found while it runs.
 pub(super) struct GpuArrivals {
+    driver: Arc<dyn Driver>,
     /// `None` if all GPUs have answered, or the driver is unusable.
     search: Option<Search>,
     started: Instant,
@@ -64,7 +64,7 @@ pub(super) struct ArrivedGpu {
     /// Its identity, with its UUID.
     pub(super) identity: GpuIdentity,
     /// The open driver.
-    pub(super) nvml: Arc<Nvml>,
+    pub(super) driver: Arc<dyn OpenDriver>,
     /// From when on it is billed.
     pub(super) billed_from: BilledFrom,
 }
@@ -81,9 +81,14 @@ pub(super) enum BilledFrom {
 impl GpuArrivals {
     /// Searches for GPUs by `--gpu`, else by the environment. If they are optional, whatever fails is a
     /// warning, and no error is returned, here and below.
-    pub(super) fn start(requested: &[String], is_optional: bool) -> Result<Self, LiveError> {
+    pub(super) fn start(
+        driver: Arc<dyn Driver>,
+        requested: &[String],
+        is_optional: bool,
+    ) -> Result<Self, LiveError> {
         let started = Instant::now();
         let mut arrivals = Self {
+            driver,
             search: None,
             started,
             next: started,
@@ -104,7 +109,8 @@ impl GpuArrivals {
     pub(super) fn wait(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
         let arrived = self.wait_for(START_TIMEOUT)?;
         if self.search.as_ref().is_some_and(|search| search.driver().is_none()) {
-            warn!("the NVIDIA driver does not respond; GPUs are unobserved until it does");
+            let vendor = self.driver.names().vendor;
+            warn!("the {vendor} driver does not respond; GPUs are unobserved until it does");
         }
         Ok(arrived)
     }
@@ -113,10 +119,14 @@ impl GpuArrivals {
     pub(super) fn wait_for_all(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
         let arrived = self.wait_for(REQUIRED_TIMEOUT)?;
         match self.awaited.first() {
-            Some(gpu) => Err(LiveError::Required { gpu: *gpu }),
+            Some(gpu) => {
+                let list_command = self.driver.names().list_command;
+                Err(LiveError::Required { gpu: *gpu, list_command })
+            }
             None if arrived.is_empty() => {
                 let error = self.search.take().map(Search::into_error);
-                Err(error.unwrap_or(DriverError::NoGpus { unresponsive: None }).into())
+                let driver = self.driver.names();
+                Err(error.unwrap_or(DriverError::NoGpus { driver, unresponsive: None }).into())
             }
             None => Ok(arrived),
         }
@@ -139,7 +149,7 @@ impl GpuArrivals {
     fn search(&mut self) -> Result<(), LiveError> {
         self.next = Instant::now() + self.delay;
         self.delay = (self.delay * 2).min(REPEAT_MAX);
-        match Search::start(&Driver::installed().after(load_trial::load)) {
+        match Search::start(&self.driver) {
             Ok(search) => self.search = Some(search),
             Err(error) => self.fail(error.into())?,
         }
@@ -189,9 +199,11 @@ impl GpuArrivals {
         Ok(())
     }
 
-    /// What is metered, for people; `None` if the driver has not answered.
-    pub(super) fn description(&self) -> Option<&str> {
-        self.description.as_deref()
+    /// What is metered, for people.
+    pub(super) fn description(&self) -> String {
+        self.description.clone().unwrap_or_else(|| {
+            format!("no GPU was metered: the {} driver did not respond", self.driver.names().vendor)
+        })
     }
 
     /// The selected GPUs that have not answered, or with an error.
@@ -200,7 +212,7 @@ impl GpuArrivals {
     }
 
     fn arrivals(&mut self, search: &Search) -> Result<Vec<ArrivedGpu>, LiveError> {
-        let Some(driver) = search.driver() else { return Ok(Vec::new()) };
+        let Some(initialized) = search.driver() else { return Ok(Vec::new()) };
         let is_first = self.description.is_none();
         let identities = (0..).zip(search.gpus()).map(|(index, gpu)| match gpu {
             GpuAnswer::Found(found) => found.identity.clone(),
@@ -231,12 +243,9 @@ impl GpuArrivals {
                         continue;
                     };
                     log_missing(found);
-                    let nvml = Arc::clone(&driver.nvml);
-                    arrived.push(ArrivedGpu {
-                        identity: found.identity.clone(),
-                        nvml,
-                        billed_from,
-                    });
+                    let (identity, driver) =
+                        (found.identity.clone(), Arc::clone(&initialized.open));
+                    arrived.push(ArrivedGpu { identity, driver, billed_from });
                 }
                 Some(GpuAnswer::Failed(error)) if self.is_new_failure(index) => {
                     warn!(gpu = index, "GPU {index} does not respond; it is unobserved: {error}");

@@ -19,7 +19,7 @@ use phasemeter_otlp::encode::{
     CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
 };
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
-use phasemeter_sources::nvml::{Observation, Observed};
+use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
 use tracing::warn;
 
@@ -98,7 +98,7 @@ impl Live {
 
     /// Meters one more GPU.
     pub(super) fn join(&mut self, gpu: ArrivedGpu) {
-        let ArrivedGpu { identity, nvml, billed_from } = gpu;
+        let ArrivedGpu { identity, driver, billed_from } = gpu;
         let start = match billed_from {
             BilledFrom::Start => self.start,
             BilledFrom::Now => self.clock.now(),
@@ -110,7 +110,7 @@ impl Live {
             live_event::log_mig_mode(&identity, true);
         }
         self.gpus.push(identity);
-        if let Err(error) = self.sampler.add(uuid, nvml) {
+        if let Err(error) = self.sampler.add(uuid, driver) {
             let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
             warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
         }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use phasemeter_otlp::delivery::{ConfigErrors, StartError};
 use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
+use phasemeter_sources::live::DriverError;
+use phasemeter_sources::live::select::SelectError;
 use phasemeter_sources::mapping::MappingError;
-use phasemeter_sources::nvml::DriverError;
-use phasemeter_sources::nvml::select::SelectError;
 use phasemeter_work::mapping::WorkMappingError;
 
 use super::exit_status::{EX_CONFIG, EX_NOINPUT, EX_OSERR, EX_UNAVAILABLE, EX_USAGE};
@@ -22,10 +22,12 @@ pub enum LiveError {
     #[error(transparent)]
     Select(#[from] SelectError),
     /// A required GPU does not answer.
-    #[error("--require-gpu: GPU {gpu} does not respond; check `nvidia-smi --list-gpus`")]
+    #[error("--require-gpu: GPU {gpu} does not respond; check `{list_command}`")]
     Required {
         /// Its index.
         gpu: u32,
+        /// The command that lists the driver's GPUs.
+        list_command: &'static str,
     },
     /// The configuration of OTLP export is invalid.
     #[error(transparent)]

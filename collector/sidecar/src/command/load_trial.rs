@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use phasemeter_process::end_now;
-use phasemeter_sources::nvml::{DriverError, load_library};
+use phasemeter_sources::live::nvml::{NvmlUnusable, load_library};
 
 use crate::cli::LOAD_TRIAL;
 
@@ -18,7 +18,7 @@ use crate::cli::LOAD_TRIAL;
 const PROGRAM: &str = "/proc/self/exe";
 
 /// Loads the library in a child process, and waits for that, on a thread that may wait for good.
-pub(super) fn load() -> Result<(), DriverError> {
+pub(super) fn load() -> Result<(), NvmlUnusable> {
     let mut command = Command::new(PROGRAM);
     command.arg0(env!("CARGO_PKG_NAME")).arg(LOAD_TRIAL).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -29,7 +29,7 @@ pub(super) fn load() -> Result<(), DriverError> {
     let _ = child.stdout.take().map(|mut out| out.read_to_end(&mut answer));
     // It may count against a limit until it is reaped; the thread that attends to the command may have done so.
     let _ = child.wait();
-    if answer.is_empty() { Err(DriverError::LibraryEnds) } else { Ok(()) }
+    if answer.is_empty() { Err(NvmlUnusable::LibraryEnds) } else { Ok(()) }
 }
 
 /// The body of the hidden command: answers once loading has ended, successfully or not.

@@ -16,6 +16,7 @@ mod delivery;
 #[cfg(feature = "full")]
 mod delivery_report;
 mod demo;
+mod driver;
 mod dump;
 mod end_limit;
 mod error;

@@ -17,10 +17,11 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::Counts;
 use phasemeter_sources::clock::Clock;
+use phasemeter_sources::live::{Event, Observation, Observed, discover};
 use phasemeter_sources::nvidia_smi::csv_writer;
-use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
 use tracing::{info, warn};
 
+use super::driver;
 use super::error::CommandError;
 use super::files;
 use super::gpus;
@@ -42,7 +43,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     files.add_stream(standard_error::stream(), "standard error");
     files.add_output("FILE", &args.file)?;
     let signals = SignalListener::start(false)?;
-    let discovery = Driver::installed().discover().map_err(LiveError::from)?;
+    let discovery = discover(driver::installed()).map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.
     let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::detectors::{self, Container};
@@ -22,18 +23,17 @@ use phasemeter_otlp::experiment::{
     ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::nvml::Driver;
 use tracing::{error, warn};
 
 use super::alerts;
 use super::child::{self, Child};
 use super::delivery::Export;
+use super::driver;
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::gpus::{ArrivedGpu, GpuArrivals};
 use super::interruptions::Interruptions;
 use super::live::Live;
-use super::load_trial;
 use super::local_zone::LocalZone;
 use super::metering;
 use super::optional::Optional;
@@ -52,9 +52,6 @@ const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The same if telemetry is received, which waits in a short queue.
 const RECEIVE_INTERVAL: Duration = Duration::from_millis(250);
-
-/// The metered GPUs if the driver has not answered.
-const NO_DRIVER: &str = "no GPU was metered: the NVIDIA driver did not respond";
 
 /// A run that is ready for its command.
 struct Prepared {
@@ -120,9 +117,8 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     // The outputs, and the report.
     let ended = metered.and_then(|(mut metered, is_cut)| {
         contained(|| {
-            let selected = arrivals.description().unwrap_or(NO_DRIVER).to_owned();
             metered.provenance.title = title(&args.command);
-            metered.provenance.assumptions.insert(0, selected);
+            metered.provenance.assumptions.insert(0, arrivals.description());
             metered.provenance.sampling.extend(clock_note);
             Ok(outputs.end(&args.live.metering, metered, is_cut))
         })
@@ -161,7 +157,9 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     outputs.open_claims(&args.live)?;
 
     // GPUs: the driver is searched while the rest is prepared.
-    let mut arrivals = GpuArrivals::start(&args.gpus, command.is_some() && !args.require_gpu)?;
+    let driver = driver::tried();
+    let is_optional = command.is_some() && !args.require_gpu;
+    let mut arrivals = GpuArrivals::start(Arc::clone(&driver), &args.gpus, is_optional)?;
     signals.ready();
 
     // The experiment and the resources. Prices follow what is given, not what is detected.
@@ -212,7 +210,6 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
 
     // The live run: windows of policies, the sampler, reports of work, received telemetry, processes.
     let scheduler = WindowScheduler::start(manager.clone(), &args.live, optional)?;
-    let driver = Driver::installed().after(load_trial::load);
     let sampler = Sampler::new(driver, SamplerConfig { tick: args.interval, stale_after }, clock);
     let socket = WorkSocket::for_run(args.work_socket.as_deref(), command.is_some(), clock);
     let socket = socket.map_err(CommandError::system("cannot listen at the work socket"));

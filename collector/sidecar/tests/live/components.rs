@@ -7,7 +7,7 @@ use std::path::Path;
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, MigId};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, Utilization};
-use phasemeter_sources::nvml::{Event, Metric, UnsupportedReason};
+use phasemeter_sources::live::{Event, Metric, UnsupportedReason};
 use serde_json::Value;
 
 use crate::run::{elements, phasemeter, run_with_report, stderr};

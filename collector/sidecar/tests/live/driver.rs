@@ -1,11 +1,13 @@
 //! Discovery of GPUs through the driver, and its errors.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
-use phasemeter_sources::nvml::select::{SelectedBy, select};
-use phasemeter_sources::nvml::{Driver, DriverError, GpuAnswer, Search};
+use phasemeter_sources::live::nvml::{NvmlDriver, NvmlUnusable};
+use phasemeter_sources::live::select::{SelectedBy, select};
+use phasemeter_sources::live::{DriverError, GpuAnswer, Search, discover};
 
 use crate::{Rig, TIMEOUT};
 
@@ -25,7 +27,7 @@ fn discovery_reads_all_identifiers() {
         slowdown_c = 85
         shutdown_c = 95",
     );
-    let discovery = rig.driver().discover().unwrap();
+    let discovery = rig.discover().unwrap();
     assert_eq!(discovery.version.as_deref(), Some("580.95.05"));
     let identities: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
     let second = &identities[1];
@@ -76,7 +78,7 @@ fn unreported_properties_are_unknown() {
         functions = [\"nvmlDeviceGetEnforcedPowerLimit\"]
         error = \"function_not_found\"",
     );
-    let discovery = rig.driver().discover().unwrap();
+    let discovery = rig.discover().unwrap();
     let limits: Vec<_> = discovery.gpus.iter().map(|found| found.identity.power_limit).collect();
     assert_eq!(limits, [None, Milliwatts::new(250_000), None]);
     let [first, others @ ..] = &discovery.gpus[..] else { panic!("no GPU") };
@@ -109,7 +111,7 @@ fn unresponsive_gpu_does_not_renumber_others() {
         device = 1
         error = \"gpu_is_lost\"",
     );
-    let discovery = rig.driver().discover().unwrap();
+    let discovery = rig.discover().unwrap();
     let indices: Vec<_> = discovery.gpus.iter().map(|found| found.identity.index).collect();
     assert_eq!(indices, [Some(0), Some(2)]);
     assert_eq!(discovery.unresponsive.len(), 1);
@@ -146,8 +148,13 @@ fn hanging_gpu_does_not_delay_the_answers_of_others() {
 #[test]
 fn missing_driver_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    let error = Driver::at(dir.path().join("libnvidia-ml.so.1")).discover().unwrap_err();
-    assert!(matches!(error, DriverError::NoLibrary(_)), "{error:?}");
+    let unusable = |error: DriverError| match error {
+        DriverError::Unusable(error) => *error.downcast::<NvmlUnusable>().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let driver = NvmlDriver::at(dir.path().join("libnvidia-ml.so.1"));
+    let error = unusable(discover(Arc::new(driver)).unwrap_err());
+    assert!(matches!(error, NvmlUnusable::NoLibrary(_)), "{error:?}");
 
     let rig = Rig::new(
         "[[device]]
@@ -155,9 +162,9 @@ fn missing_driver_is_an_error() {
         functions = [\"nvmlInit_v2\"]
         error = \"driver_not_loaded\"",
     );
-    let error = rig.driver().discover().unwrap_err();
-    assert!(matches!(error, DriverError::NotLoaded(_)), "{error:?}");
+    let error = unusable(rig.discover().unwrap_err());
+    assert!(matches!(error, NvmlUnusable::NotLoaded(_)), "{error:?}");
 
-    let error = Rig::new("").driver().discover().unwrap_err();
-    assert!(matches!(error, DriverError::NoGpus { unresponsive: None }), "{error:?}");
+    let error = Rig::new("").discover().unwrap_err();
+    assert!(matches!(error, DriverError::NoGpus { unresponsive: None, .. }), "{error:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::units::{Nanos, Utilization};
-use phasemeter_sources::nvml::{DriverCall, Event, LossReason, Metric, UnsupportedReason};
+use phasemeter_sources::live::{DriverCall, Event, LossReason, Metric, UnsupportedReason};
 
 use crate::{Rig, Run};
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,7 +13,10 @@ use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::reading::{Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
+use phasemeter_sources::live::nvml::NvmlDriver;
+use phasemeter_sources::live::{
+    Discovery, Driver, DriverError, Event, Observation, Observed, discover,
+};
 // For the generator of policy directories.
 use policies as support;
 
@@ -112,8 +116,12 @@ impl Rig {
         self.control.set_time(Nanos::from_millis(millis)).unwrap();
     }
 
-    fn driver(&self) -> Driver {
-        Driver::at(self.fake.library())
+    fn driver(&self) -> Arc<dyn Driver> {
+        Arc::new(NvmlDriver::at(self.fake.library()))
+    }
+
+    fn discover(&self) -> Result<Discovery, DriverError> {
+        discover(self.driver())
     }
 
     fn model(&self) -> Model {
@@ -127,7 +135,7 @@ impl Rig {
 
     /// Starts sampling all GPUs at 10 Hz.
     fn sample(&self) -> Sampling {
-        let discovery = self.driver().discover().unwrap();
+        let discovery = self.discover().unwrap();
         let all: Vec<usize> = (0..discovery.gpus.len()).collect();
         let config =
             SamplerConfig { tick: SamplerConfig::DEFAULT_TICK, stale_after: Nanos::SECOND };

@@ -7,7 +7,7 @@ use phasemeter_meter::device_metric::DeviceValue;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval, MissingReason};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Milliwatts, Nanos, Utilization};
-use phasemeter_sources::nvml::{Event, Metric, Observed, UnsupportedReason};
+use phasemeter_sources::live::{Event, Metric, Observed, UnsupportedReason};
 
 use crate::{Rig, Run, unless_stalled};
 
@@ -255,8 +255,8 @@ fn mig_gpu_reports_everything_but_utilization() {
         mig = true
         gpm = false",
     );
-    let discovery = rig.driver().discover().unwrap();
-    assert!(discovery.gpus.iter().all(|found| found.mig));
+    let discovery = rig.discover().unwrap();
+    assert!(discovery.gpus.iter().all(|found| found.identity.is_in_mig_mode()));
     drop(discovery);
 
     let measured = |run: &Run, gpu| run.intervals(gpu).iter().any(|i| i.basis == Basis::GpmSm);

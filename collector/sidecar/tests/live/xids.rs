@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::units::Nanos;
-use phasemeter_sources::nvml::{Event, LossReason};
+use phasemeter_sources::live::{Event, LossReason};
 use serde_json::Value;
 
 use crate::exports::points;

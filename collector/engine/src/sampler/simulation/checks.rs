@@ -10,7 +10,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_otlp::Request;
-use phasemeter_sources::nvml::Event;
+use phasemeter_sources::live::Event;
 
 use super::plan::{GPUS, HEALTHY, Plan, UTILIZATION, WATTS, start};
 use super::run::{Outcome, RATE};

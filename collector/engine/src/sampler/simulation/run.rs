@@ -19,7 +19,8 @@ use phasemeter_otlp::Request;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceId};
 use phasemeter_sources::clock::{Clock, ClockReading, TimeSource};
-use phasemeter_sources::nvml::{Driver, Event, Observation, Observed};
+use phasemeter_sources::live::nvml::NvmlDriver;
+use phasemeter_sources::live::{Event, Observation, Observed, discover};
 
 use super::plan::{GPUS, Plan, start};
 use crate::alert_rules::AlertRules;
@@ -108,11 +109,10 @@ impl Plan {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::install(dir.path(), &self.script()).unwrap();
         let control = fake.load().unwrap();
-        let discovery = Driver::at(fake.library()).discover().unwrap();
+        let discovery = discover(Arc::new(NvmlDriver::at(fake.library()))).unwrap();
         let gpus: Vec<_> = discovery.gpus.iter().map(|gpu| gpu.identity.clone()).collect();
         assert_eq!(gpus.len(), GPUS);
-        let nvml = discovery.nvml;
-        let driver = discovery.driver;
+        let (driver, open) = (discovery.driver, discovery.open);
         let (stop, end) = (Arc::new(AtomicBool::new(false)), self.length);
         let queue = Arc::new(Queue::new(4_096));
         let millis = |(at, by): (&u64, &i64)| (Nanos::from_millis(*at), *by);
@@ -136,7 +136,7 @@ impl Plan {
             let worker = Worker {
                 gpu,
                 uuid: identity.uuid.clone().unwrap(),
-                driver: driver.clone(),
+                driver: Arc::clone(&driver),
                 tick: self.tick,
                 stale_after: self.stale_after(),
                 start,
@@ -146,14 +146,14 @@ impl Plan {
                 stop: Arc::clone(&stop),
             };
             let turns = Turns::new(Ticker::new(start, self.tick), clock, Arc::clone(&stop));
-            turns.add(worker.sample_from(Arc::clone(&nvml)));
+            turns.add(worker.sample_from(Arc::clone(&open)));
             Arc::new(turns).lead();
             simulated(Simulation::receive);
             assert_eq!(stats.dropped.load(Ordering::Relaxed), 0);
         }
         let outcome = self.meter(&gpus);
         SIMULATION.set(None);
-        drop(nvml);
+        drop(open);
         outcome
     }
 

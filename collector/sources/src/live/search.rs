@@ -7,12 +7,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::Nvml;
-use nvml_wrapper::error::NvmlError;
-
-use super::error::DriverError;
-use super::identity::identify;
-use super::{DiscoveredGpu, Discovery, Driver, UnresponsiveGpu, nvlink};
+use super::discovered::{DiscoveredGpu, UnresponsiveGpu, name_peers};
+use super::driver::{Driver, OpenDriver};
+use super::error::{DriverError, DriverNames};
+use super::query_error::CallError;
 
 /// Maximum number of GPUs of a machine: each takes threads and memory.
 const MAX_GPUS: u32 = 256;
@@ -20,17 +18,18 @@ const MAX_GPUS: u32 = 256;
 /// A search in progress. What hangs in the driver blocks a thread for good, but never the caller.
 #[derive(Debug)]
 pub struct Search {
+    driver: DriverNames,
     began: Instant,
     answers: Receiver<Response>,
-    opened: Option<OpenDriver>,
+    opened: Option<InitializedDriver>,
     gpus: Vec<GpuAnswer>,
 }
 
 /// The driver, once it has been initialized.
 #[derive(Clone, Debug)]
-pub struct OpenDriver {
-    /// Its library.
-    pub nvml: Arc<Nvml>,
+pub struct InitializedDriver {
+    /// The driver itself.
+    pub open: Arc<dyn OpenDriver>,
     /// Its version, for example `575.57.08`.
     pub version: Option<String>,
     /// The number of its GPUs.
@@ -45,14 +44,20 @@ pub enum GpuAnswer {
     /// Its identity.
     Found(Box<DiscoveredGpu>),
     /// An error.
-    Failed(NvmlError),
+    Failed(CallError),
 }
 
 /// The response of a thread.
 #[derive(Debug)]
 enum Response {
-    Driver(Result<OpenDriver, DriverError>),
-    Gpu(usize, Result<Box<DiscoveredGpu>, NvmlError>),
+    Driver(Result<InitializedDriver, DriverError>),
+    Gpu(usize, Result<Box<DiscoveredGpu>, CallError>),
+}
+
+impl GpuAnswer {
+    const fn is_found(&self) -> bool {
+        matches!(self, Self::Found(_))
+    }
 }
 
 impl Search {
@@ -60,11 +65,13 @@ impl Search {
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
-    pub fn start(driver: &Driver) -> Result<Self, DriverError> {
+    pub fn start(driver: &Arc<dyn Driver>) -> Result<Self, DriverError> {
         let (sender, answers) = mpsc::channel();
-        let driver = driver.clone();
-        spawn("discovery", move || search(&driver, &sender)).map_err(DriverError::Thread)?;
-        Ok(Self { began: Instant::now(), answers, opened: None, gpus: Vec::new() })
+        let (driver, names) = (Arc::clone(driver), driver.names());
+        spawn("discovery", move || search(&*driver, &sender))
+            .map_err(|source| DriverError::Thread { vendor: names.vendor, source })?;
+        let (began, gpus) = (Instant::now(), Vec::new());
+        Ok(Self { driver: names, began, answers, opened: None, gpus })
     }
 
     /// Waits until it is complete, at most for this long. Returns whether there was an answer.
@@ -93,12 +100,12 @@ impl Search {
     /// Whether any GPU has answered with its identity.
     #[must_use]
     pub fn has_found(&self) -> bool {
-        self.gpus.iter().any(|gpu| matches!(gpu, GpuAnswer::Found(_)))
+        self.gpus.iter().any(GpuAnswer::is_found)
     }
 
     /// The driver, if it has answered.
     #[must_use]
-    pub const fn driver(&self) -> Option<&OpenDriver> {
+    pub const fn driver(&self) -> Option<&InitializedDriver> {
         self.opened.as_ref()
     }
 
@@ -108,41 +115,31 @@ impl Search {
         &self.gpus
     }
 
-    /// The GPUs that have answered.
+    /// The driver and what its GPUs have answered.
     ///
     /// # Errors
-    /// Returns an error if there are none.
-    pub(super) fn finish(self, driver: Driver) -> Result<Discovery, DriverError> {
-        if !self.has_found() {
-            return Err(self.into_error());
+    /// Returns an error if none has answered with its identity.
+    pub(super) fn finish(mut self) -> Result<(InitializedDriver, Vec<GpuAnswer>), DriverError> {
+        match self.opened.take_if(|_| self.gpus.iter().any(GpuAnswer::is_found)) {
+            Some(opened) => Ok((opened, self.gpus)),
+            None => Err(self.into_error()),
         }
-        let Some(OpenDriver { nvml, version, .. }) = self.opened else {
-            return Err(DriverError::NoGpus { unresponsive: None });
-        };
-        let (mut gpus, mut unresponsive) = (Vec::new(), Vec::new());
-        for (index, answer) in (0..).zip(self.gpus) {
-            match answer {
-                GpuAnswer::Found(found) => gpus.push(*found),
-                GpuAnswer::Failed(source) => unresponsive.push(UnresponsiveGpu { index, source }),
-                GpuAnswer::Waiting => {
-                    unresponsive.push(UnresponsiveGpu { index, source: NvmlError::Timeout });
-                }
-            }
-        }
-        Ok(Discovery { nvml, driver, version, gpus, unresponsive })
     }
 
     /// Why no GPU has answered with its identity, if none has.
     #[must_use]
     pub fn into_error(self) -> DriverError {
         if !self.is_complete() {
-            return DriverError::Timeout { waited: self.began.elapsed() };
+            return DriverError::Timeout {
+                vendor: self.driver.vendor,
+                waited: self.began.elapsed(),
+            };
         }
         let unresponsive = (0..).zip(self.gpus).find_map(|(index, gpu)| match gpu {
             GpuAnswer::Failed(source) => Some(UnresponsiveGpu { index, source }),
             GpuAnswer::Waiting | GpuAnswer::Found(_) => None,
         });
-        DriverError::NoGpus { unresponsive }
+        DriverError::NoGpus { driver: self.driver, unresponsive }
     }
 
     fn accept(&mut self, answer: Response) -> Result<(), DriverError> {
@@ -161,7 +158,7 @@ impl Search {
                     GpuAnswer::Found(found) => Some(&mut **found),
                     GpuAnswer::Failed(_) | GpuAnswer::Waiting => None,
                 });
-                nvlink::name_peers(found.collect());
+                name_peers(found.collect());
             }
         }
         Ok(())
@@ -169,17 +166,17 @@ impl Search {
 }
 
 /// Opens the driver, then asks each GPU.
-fn search(driver: &Driver, sender: &Sender<Response>) {
+fn search(driver: &dyn Driver, sender: &Sender<Response>) {
     let opened = open(driver);
     let started = opened.as_ref().ok().cloned();
     // The receiver may have been dropped, here and below.
     let _ = sender.send(Response::Driver(opened));
-    let Some(OpenDriver { nvml, version, count }) = started else { return };
+    let Some(InitializedDriver { open, version, count }) = started else { return };
     for (place, index) in (0..count).enumerate() {
-        let (nvml, version, own) = (Arc::clone(&nvml), version.clone(), sender.clone());
+        let (open, version, own) = (Arc::clone(&open), version.clone(), sender.clone());
         let ask = move || {
-            let answer = identify(&nvml, index, version).map(Box::new);
-            drop(nvml);
+            let answer = open.identify(index, version).map(Box::new);
+            drop(open);
             let _ = own.send(Response::Gpu(place, answer));
         };
         // Without a thread of its own, a GPU that hangs delays those after it.
@@ -189,13 +186,13 @@ fn search(driver: &Driver, sender: &Sender<Response>) {
     }
 }
 
-fn open(driver: &Driver) -> Result<OpenDriver, DriverError> {
-    let nvml = driver.open()?;
-    let (version, count) = (nvml.sys_driver_version().ok(), nvml.device_count()?);
+fn open(driver: &dyn Driver) -> Result<InitializedDriver, DriverError> {
+    let open = driver.open()?;
+    let (version, count) = (open.version(), open.gpu_count()?);
     if count > MAX_GPUS {
-        return Err(DriverError::TooMany { count, max: MAX_GPUS });
+        return Err(DriverError::TooMany { driver: driver.names(), count, max: MAX_GPUS });
     }
-    Ok(OpenDriver { nvml: Arc::new(nvml), version, count })
+    Ok(InitializedDriver { open, version, count })
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -1,6 +1,9 @@
-//! Classifies NVML errors by their effect on sampling.
+//! Errors of queries, by their effect on sampling.
 
-use nvml_wrapper::error::NvmlError;
+use std::error::Error;
+
+/// An error of the driver, for people.
+pub type CallError = Box<dyn Error + Send + Sync>;
 
 /// Why a query failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,21 +43,4 @@ pub enum LossReason {
     /// a timeout or an invalid argument.
     #[error("no query of the GPU is answered")]
     Unanswered,
-}
-
-impl From<NvmlError> for QueryError {
-    fn from(error: NvmlError) -> Self {
-        match error {
-            NvmlError::NotSupported => Self::Unsupported(UnsupportedReason::Device),
-            NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
-                Self::Unsupported(UnsupportedReason::Driver)
-            }
-            NvmlError::NoPermission => Self::Unsupported(UnsupportedReason::Permission),
-            NvmlError::GpuLost | NvmlError::ResetRequired => Self::Lost(LossReason::Gpu),
-            NvmlError::Uninitialized
-            | NvmlError::DriverNotLoaded
-            | NvmlError::LibRmVersionMismatch => Self::Lost(LossReason::Driver),
-            _ => Self::Failed,
-        }
-    }
 }

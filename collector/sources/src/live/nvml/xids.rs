@@ -12,8 +12,8 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Nanos;
 
-use super::query_error::{QueryError, UnsupportedReason};
 use crate::clock::Clock;
+use crate::live::{QueryError, UnsupportedReason};
 
 /// A query begins no further call after this time: a fraction of the shortest tick.
 const MAX_TIME: Nanos = Nanos::from_millis(2);

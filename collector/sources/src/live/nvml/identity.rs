@@ -10,8 +10,10 @@ use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Board, GpuIdentity, MIG_PROFILES};
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
+use phasemeter_meter::vendor::Vendor;
 
-use super::{DiscoveredGpu, MissingProperty, mig, nvlink};
+use super::{mig, nvlink};
+use crate::live::{DiscoveredGpu, MissingProperty};
 
 /// Queries the identity of the GPU with this index.
 ///
@@ -36,6 +38,7 @@ pub(super) fn identify(
     let identity = GpuIdentity {
         bus_id: properties.get("PCI bus ID", device.pci_info()).map(|pci| pci.bus_id),
         index: Some(index),
+        vendor: Some(Vendor::Nvidia),
         model: properties.get("model", device.name()),
         is_model_assumed: false,
         memory_total: memory
@@ -54,17 +57,16 @@ pub(super) fn identify(
         attributes: BTreeMap::new(),
         holders: BTreeMap::new(),
     };
-    let mig = device.mig_mode().ok().map(|mode| mode.current != 0);
     let mut gpu = DiscoveredGpu {
-        mig: mig == Some(true),
         links: nvlink::remote_ends(&device),
         missing: properties.missing,
         identity,
     };
-    if let Some(mig) = mig {
-        gpu.identity.set_mig_mode(mig);
+    if let Ok(mode) = device.mig_mode() {
+        gpu.identity.set_mig_mode(mode.current != 0);
     }
-    let profiles = if gpu.mig { mig::profiles(&device) } else { Vec::new() };
+    let is_mig = gpu.identity.is_in_mig_mode();
+    let profiles = if is_mig { mig::profiles(&device) } else { Vec::new() };
     if !profiles.is_empty() {
         gpu.identity.attributes.insert(MIG_PROFILES.to_owned(), profiles.join(" "));
     }
@@ -89,6 +91,7 @@ struct Properties {
 impl Properties {
     /// The value of a query; `None` if it failed.
     fn get<T>(&mut self, property: &'static str, result: Result<T, NvmlError>) -> Option<T> {
-        result.map_err(|source| self.missing.push(MissingProperty { property, source })).ok()
+        let missing = |error: NvmlError| MissingProperty { property, source: error.into() };
+        result.map_err(|error| self.missing.push(missing(error))).ok()
     }
 }

@@ -7,12 +7,10 @@ use nvml_wrapper::Device;
 use nvml_wrapper::structs::device::FieldId;
 use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::NVLINK_PEERS;
 use phasemeter_nvml_calls::{ScopedField, field_values};
 
-use super::DiscoveredGpu;
-use super::query_error::QueryError;
 use super::value::supported;
+use crate::live::QueryError;
 
 /// The number of links.
 const LINK_COUNT: FieldId = FieldId(91);
@@ -67,27 +65,6 @@ pub(super) fn remote_ends(device: &Device<'_>) -> BTreeSet<String> {
     let links = u32::from(link_count(device).unwrap_or(0));
     let end = |link| Some(device.link_wrapper_for(link).remote_pci_info().ok()?.bus_id);
     (0..links).filter_map(end).collect()
-}
-
-/// Adds to each GPU the UUIDs of those that are connected to it, directly or by a common switch. It calls no
-/// driver, since any GPU may hang.
-pub(super) fn name_peers(gpus: Vec<&mut DiscoveredGpu>) {
-    let peers = |gpu: &DiscoveredGpu| -> Vec<String> {
-        let own = gpu.identity.bus_id.as_ref();
-        let connected = |other: &&&mut DiscoveredGpu| {
-            let bus_id = other.identity.bus_id.as_ref();
-            bus_id != own
-                && (bus_id.is_some_and(|bus_id| gpu.links.contains(bus_id))
-                    || !gpu.links.is_disjoint(&other.links))
-        };
-        gpus.iter().filter(connected).filter_map(|other| other.identity.uuid.clone()).collect()
-    };
-    let of_each: Vec<_> = gpus.iter().map(|gpu| peers(gpu)).collect();
-    for (gpu, peers) in gpus.into_iter().zip(of_each) {
-        if !peers.is_empty() {
-            gpu.identity.attributes.insert(NVLINK_PEERS.to_owned(), peers.join(" "));
-        }
-    }
 }
 
 fn link_count(device: &Device<'_>) -> Result<u8, QueryError> {

@@ -5,7 +5,7 @@ use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{PPM, Utilization};
 
-use super::query_error::{QueryError, UnsupportedReason};
+use crate::live::{QueryError, UnsupportedReason};
 
 /// An unsigned value; `None` if it is signed or floating-point.
 pub(super) fn whole(value: &SampleValue) -> Option<u64> {

@@ -13,7 +13,7 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_nvml_calls::gpu_instance_id;
 
 use super::gpm::{Gpm, Sampled};
-use super::query_error::QueryError;
+use crate::live::QueryError;
 
 /// The instances seen at the last poll, with the latest sample of their counters.
 #[derive(Debug, Default)]

@@ -1,7 +1,4 @@
 //! All queries of one GPU.
-//!
-//! It queries and translates; the sampler decides when. A GPU holds handles of one generation of
-//! the driver: it is dropped if the GPU or the driver is lost, and found again by UUID.
 
 use nvml_wrapper::enum_wrappers::device::{Clock as ClockDomain, Sampling, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
@@ -16,24 +13,18 @@ use phasemeter_meter::units::{
 
 use super::gpm::{Gpm, Sampled};
 use super::identity::power_limit;
-use super::metric::Metric;
 use super::mig::MigInstances;
-use super::observation::{Event, Observed};
 use super::processes::Processes;
-use super::query_error::{LossReason, QueryError};
 use super::ring::{Sample, SampleRing};
 use super::value::{from_percent, whole};
 use super::xids::Xids;
 use super::{fans, fields, nvlink, video};
 use crate::clock::Clock;
-
-/// What is measured of the PCIe link.
-const PCIE_LINK: [Quantity; 3] =
-    [Quantity::PcieGeneration, Quantity::PcieWidth, Quantity::PcieMaxWidth];
+use crate::live::{Device as LiveDevice, Event, LossReason, Metric, Observed, QueryError};
 
 /// A responding GPU.
 #[derive(Debug)]
-pub struct Gpu<'d> {
+pub(super) struct Gpu<'d> {
     nvml: &'d Nvml,
     device: Device<'d>,
     xids: Xids<'d>,
@@ -48,7 +39,7 @@ impl<'d> Gpu<'d> {
     ///
     /// # Errors
     /// Returns an error if the GPU is missing or lost.
-    pub fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
+    pub(super) fn find(nvml: &'d Nvml, uuid: &str, stale_after: Nanos) -> Result<Self, QueryError> {
         let device = nvml.device_by_uuid(uuid)?;
         let gpu = Self {
             nvml,
@@ -63,11 +54,23 @@ impl<'d> Gpu<'d> {
         gpu.loss().map_or(Ok(gpu), |loss| Err(QueryError::Lost(loss)))
     }
 
-    /// Why the GPU is lost; `None` if it is not. It is lost if none of its basic queries is answered and
-    /// at least one fails. A query that is not supported does neither, and a single one may fail for
-    /// reasons of its own.
-    #[must_use]
-    pub fn loss(&self) -> Option<LossReason> {
+    /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).
+    fn samples(&self) -> Result<Vec<Sample>, QueryError> {
+        let samples = match self.device.samples(Sampling::GpuUtilization, None) {
+            Err(NvmlError::NotFound) => Vec::new(),
+            result => result?,
+        };
+        let plain = samples.iter().filter_map(|sample| {
+            Some(Sample { stamp: sample.timestamp, value: whole(&sample.value)? })
+        });
+        Ok(plain.collect())
+    }
+}
+
+impl LiveDevice for Gpu<'_> {
+    /// It is lost if none of its basic queries is answered and at least one fails. A query that is not supported does
+    /// neither, and a single one may fail for reasons of its own.
+    fn loss(&self) -> Option<LossReason> {
         let results = [
             self.device.utilization_rates().map(drop),
             self.device.memory_info().map(drop),
@@ -87,33 +90,25 @@ impl<'d> Gpu<'d> {
         loss
     }
 
-    /// The polling interval of a metric; zero: every tick.
-    #[must_use]
-    pub const fn period(&self, metric: Metric) -> Nanos {
+    fn period(&self, metric: Metric) -> Nanos {
         match metric {
             Metric::Samples => self.ring.drain_interval(),
             other => other.period(),
         }
     }
 
-    /// Whether the last query of a metric has left some of it in the driver, for the next tick.
-    #[must_use]
-    pub fn is_incomplete(&self, metric: Metric) -> bool {
+    fn is_incomplete(&self, metric: Metric) -> bool {
         metric == Metric::Events && self.xids.are_waiting()
     }
 
-    /// Queries one metric. Values of a reading are stored in `values`, all others are emitted.
-    ///
-    /// # Errors
-    /// Returns an error if the query fails; `values` then lacks the metric.
-    pub fn query(
+    fn query(
         &mut self,
         metric: Metric,
         clock: &Clock,
         values: &mut Reading,
-        mut emit: impl FnMut(Observed),
+        emit: &mut dyn FnMut(Observed),
     ) -> Result<(), QueryError> {
-        clear_metric(metric, values);
+        metric.clear(values);
         let (device, at) = (&self.device, clock.now());
         let mut measured = |component, quantity, value| {
             emit(Observed::DeviceMetric(DeviceMetric { at, component, quantity, value }));
@@ -149,7 +144,7 @@ impl<'d> Gpu<'d> {
                     device.current_pcie_link_width()?,
                     device.max_pcie_link_width()?,
                 ];
-                for (quantity, number) in PCIE_LINK.into_iter().zip(link) {
+                for (quantity, number) in Metric::PCIE_LINK.into_iter().zip(link) {
                     values.device.set(quantity, quantity.admit(number));
                 }
             }
@@ -203,45 +198,5 @@ impl<'d> Gpu<'d> {
             }
         }
         Ok(())
-    }
-
-    /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).
-    fn samples(&self) -> Result<Vec<Sample>, QueryError> {
-        let samples = match self.device.samples(Sampling::GpuUtilization, None) {
-            Err(NvmlError::NotFound) => Vec::new(),
-            result => result?,
-        };
-        let plain = samples.iter().filter_map(|sample| {
-            Some(Sample { stamp: sample.timestamp, value: whole(&sample.value)? })
-        });
-        Ok(plain.collect())
-    }
-}
-
-/// Clears a metric's values in a reading.
-pub fn clear_metric(metric: Metric, values: &mut Reading) {
-    match metric {
-        Metric::Memory => values.memory_used = None,
-        Metric::Power => values.power = None,
-        Metric::Energy => values.energy = None,
-        Metric::Temperature => values.temperature = None,
-        Metric::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
-        Metric::PcieLink => {
-            PCIE_LINK.into_iter().for_each(|quantity| values.device.set(quantity, None));
-        }
-        Metric::Utilization => {
-            values.utilization = Err(MissingReason::NotCollected);
-            values.device.set(Quantity::MemoryUtilization, None);
-        }
-        Metric::Processes => values.compute_processes = None,
-        Metric::Events
-        | Metric::Samples
-        | Metric::Gpm
-        | Metric::Counters
-        | Metric::Video
-        | Metric::PowerLimit
-        | Metric::Fans
-        | Metric::NvLinks
-        | Metric::Mig => {}
     }
 }

@@ -7,8 +7,8 @@ use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::query_error::QueryError;
 use super::value::from_percent;
+use crate::live::QueryError;
 
 /// Emits the activity of both engines.
 ///

@@ -7,8 +7,7 @@ use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
-use super::observation::Activity;
-use super::query_error::{QueryError, UnsupportedReason};
+use crate::live::{Activity, QueryError, UnsupportedReason};
 
 /// Minimum time between two samples: NVML requires more than 100 ms by its own clock.
 const MIN_WINDOW: Nanos = Nanos::from_millis(150);

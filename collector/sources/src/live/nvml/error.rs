@@ -1,15 +1,12 @@
-//! Why no driver is available for metering.
-
-use std::io;
-use std::time::Duration;
+//! Errors of NVML: why it cannot be initialized, and the effect of others on sampling.
 
 use nvml_wrapper::error::NvmlError;
 
-use super::UnresponsiveGpu;
+use crate::live::{DriverError, LossReason, QueryError, UnsupportedReason};
 
-/// Why the driver is unusable: this machine cannot be metered in its present state.
+/// Why NVML cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum DriverError {
+pub enum NvmlUnusable {
     /// The library is missing.
     #[error(
         "NVIDIA driver: cannot load libnvidia-ml.so.1; install the driver, or pass the GPUs to the \
@@ -35,39 +32,12 @@ pub enum DriverError {
         "libnvidia-ml.so.1: not NVIDIA's library, nvmlShutdown is missing; check the library path"
     )]
     NotNvml,
-    /// It works, but there is no GPU to meter.
-    #[error("NVIDIA driver: no responding GPU; check `nvidia-smi --list-gpus`")]
-    NoGpus {
-        /// The first unresponsive GPU.
-        #[source]
-        unresponsive: Option<UnresponsiveGpu>,
-    },
-    /// No machine has so many: the number cannot be true.
-    #[error("NVIDIA driver: reports {count} GPUs, more than {max}; check `nvidia-smi --list-gpus`")]
-    TooMany {
-        /// The number.
-        count: u32,
-        /// The maximum.
-        max: u32,
-    },
-    /// The call hangs.
-    #[error(
-        "NVIDIA driver: no response within {} s; check `dmesg`, a GPU may need a reset",
-        .waited.as_secs()
-    )]
-    Timeout {
-        /// How long the call was given.
-        waited: Duration,
-    },
-    /// The system cannot start another thread.
-    #[error("NVIDIA driver: cannot start a thread for discovery")]
-    Thread(#[source] io::Error),
     /// Any other error.
     #[error("NVIDIA driver: initialization failed")]
     Other(#[source] NvmlError),
 }
 
-impl From<NvmlError> for DriverError {
+impl From<NvmlError> for NvmlUnusable {
     fn from(error: NvmlError) -> Self {
         match error {
             NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => Self::NoLibrary(error),
@@ -76,6 +46,29 @@ impl From<NvmlError> for DriverError {
             NvmlError::NoPermission => Self::Permission(error),
             NvmlError::FailedToLoadSymbol(_) => Self::NotNvml,
             other => Self::Other(other),
+        }
+    }
+}
+
+impl From<NvmlUnusable> for DriverError {
+    fn from(error: NvmlUnusable) -> Self {
+        Self::Unusable(error.into())
+    }
+}
+
+impl From<NvmlError> for QueryError {
+    fn from(error: NvmlError) -> Self {
+        match error {
+            NvmlError::NotSupported => Self::Unsupported(UnsupportedReason::Device),
+            NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound => {
+                Self::Unsupported(UnsupportedReason::Driver)
+            }
+            NvmlError::NoPermission => Self::Unsupported(UnsupportedReason::Permission),
+            NvmlError::GpuLost | NvmlError::ResetRequired => Self::Lost(LossReason::Gpu),
+            NvmlError::Uninitialized
+            | NvmlError::DriverNotLoaded
+            | NvmlError::LibRmVersionMismatch => Self::Lost(LossReason::Driver),
+            _ => Self::Failed,
         }
     }
 }

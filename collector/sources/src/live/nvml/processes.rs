@@ -1,9 +1,8 @@
 //! The processes that compute on a GPU: their number, and their IDs.
 
+use crate::live::QueryError;
 use nvml_wrapper::Device;
 use phasemeter_meter::units::{Nanos, Timestamp};
-
-use super::query_error::QueryError;
 
 /// How often processes are listed while their number stays the same.
 const LIST_PERIOD: Nanos = Nanos::from_secs(10);

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::metric::Metric;
 use super::query_error::{LossReason, UnsupportedReason};
-use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
-use phasemeter_meter::quantity::Quantity;
 
 /// An observation of one GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,9 +100,9 @@ pub enum DriverCall {
 impl fmt::Display for DriverCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Search => f.write_str("NVML call to find the GPU"),
-            Self::Close => f.write_str("NVML call to close the driver"),
-            Self::Query(metric) => write!(f, "NVML call for {}", metric.name()),
+            Self::Search => f.write_str("driver call to find the GPU"),
+            Self::Close => f.write_str("driver call to close the driver"),
+            Self::Query(metric) => write!(f, "driver call for {}", metric.name()),
         }
     }
 }

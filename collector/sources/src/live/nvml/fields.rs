@@ -6,8 +6,8 @@ use nvml_wrapper::structs::device::FieldId;
 use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
 
-use super::query_error::QueryError;
 use super::value::supported;
+use crate::live::QueryError;
 
 /// Field IDs, `NVML_FI_…`, of counters. The wrapper may translate IDs for newer drivers.
 const COUNTERS: [(u32, Component, Quantity); 10] = [

@@ -5,8 +5,8 @@ use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::device_metric::{Component, DeviceValue};
 use phasemeter_meter::quantity::Quantity;
 
-use super::query_error::QueryError;
 use super::value::ppm;
+use crate::live::QueryError;
 
 /// Emits the speed of every fan. A GPU without fans emits nothing.
 ///

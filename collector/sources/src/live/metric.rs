@@ -1,5 +1,7 @@
 //! The metrics of a GPU and their polling intervals.
 
+use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Nanos;
 
 /// One kind of query. Cost and polling interval are tracked for each.
@@ -116,6 +118,40 @@ impl Metric {
             | Self::Video => Nanos::SECOND,
             Self::PcieLink | Self::Fans | Self::NvLinks | Self::Mig => Nanos::from_secs(10),
             Self::PowerLimit => Nanos::from_secs(60),
+        }
+    }
+
+    /// The quantities of [`Self::PcieLink`].
+    pub(super) const PCIE_LINK: [Quantity; 3] =
+        [Quantity::PcieGeneration, Quantity::PcieWidth, Quantity::PcieMaxWidth];
+
+    /// Clears its values in a reading.
+    pub fn clear(self, values: &mut Reading) {
+        match self {
+            Self::Memory => values.memory_used = None,
+            Self::Power => values.power = None,
+            Self::Energy => values.energy = None,
+            Self::Temperature => values.temperature = None,
+            Self::Clocks => (values.sm_clock, values.memory_clock) = (None, None),
+            Self::PcieLink => {
+                for quantity in Self::PCIE_LINK {
+                    values.device.set(quantity, None);
+                }
+            }
+            Self::Utilization => {
+                values.utilization = Err(MissingReason::NotCollected);
+                values.device.set(Quantity::MemoryUtilization, None);
+            }
+            Self::Processes => values.compute_processes = None,
+            Self::Events
+            | Self::Samples
+            | Self::Gpm
+            | Self::Counters
+            | Self::Video
+            | Self::PowerLimit
+            | Self::Fans
+            | Self::NvLinks
+            | Self::Mig => {}
         }
     }
 }

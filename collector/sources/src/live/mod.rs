@@ -1,0 +1,24 @@
+//! Live drivers: what each vendor's library implements, and what all of them share.
+//!
+//! [`Driver`], [`OpenDriver`] and [`Device`] are the seam: the sampler and the commands know no vendor. The
+//! sampler schedules queries.
+
+mod discovered;
+mod discovery;
+mod driver;
+mod error;
+mod metric;
+pub mod nvml;
+mod observation;
+mod query_error;
+mod search;
+pub mod select;
+
+pub use discovered::{DiscoveredGpu, MissingProperty, UnresponsiveGpu};
+pub use discovery::{Discovery, discover};
+pub use driver::{Device, Driver, OpenDriver};
+pub use error::{DriverError, DriverNames};
+pub use metric::Metric;
+pub use observation::{Activity, DriverCall, Event, Observation, Observed};
+pub use query_error::{CallError, LossReason, QueryError, UnsupportedReason};
+pub use search::{GpuAnswer, InitializedDriver, Search};
