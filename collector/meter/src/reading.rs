@@ -258,7 +258,7 @@ pub struct GpuIdentity {
     pub power_limit: Option<Milliwatts>,
     /// Properties that only a driver provides.
     pub board: Board,
-    /// OpenTelemetry attributes beyond those of the run: `log.file.name` of its first log, `host.name`,
+    /// OpenTelemetry attributes beyond those of the run: [`LOG_FILE`], [`HOST`],
     /// [`MIG_MODE`], [`MIG_PROFILES`], [`NVLINK_PEERS`].
     pub attributes: BTreeMap<String, String>,
     /// The names of the holders of its newest [`MAX_ALLOCATIONS`] allocations, by the number of the allocation.
@@ -334,9 +334,11 @@ impl GpuIdentity {
     }
 }
 
-/// The attributes with the host of a GPU, and with the log that it is from if there are several.
-const HOST: &str = "host.name";
-const LOG_FILE: &str = "log.file.name";
+/// The attribute with the host of a GPU.
+pub const HOST: &str = "host.name";
+
+/// The attribute with the first log of a GPU, if there are several machines: the GPUs of one log are in one machine.
+pub const LOG_FILE: &str = "log.file.name";
 
 /// The attribute with the instance of a GPU's host, as its cloud or its operating system names it.
 pub const INSTANCE: &str = "host.id";

@@ -19,7 +19,7 @@ const MIN_CHANGE: Nanos = Nanos::from_millis(500);
 /// between.
 const MAX_READ_GAP: Nanos = Nanos::from_millis(10);
 
-/// What the clocks show at one instant.
+/// The clocks at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     /// Time since boot, including suspension.
@@ -37,7 +37,7 @@ pub struct ClockReading {
 pub enum TimeSource {
     /// The clocks of this machine.
     System,
-    /// Those of a simulation.
+    /// The clocks of a simulation.
     Simulated {
         /// Reads the clocks.
         read: fn() -> ClockReading,
@@ -103,7 +103,7 @@ impl Clock {
         self.at(self.source.boot())
     }
 
-    /// The time now, and what the clocks show.
+    /// The time now, and the clocks.
     #[must_use]
     pub fn read(&self) -> (Timestamp, ClockReading) {
         let reading = self.source.read();
@@ -171,7 +171,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What happened to the clocks since they were last compared.
+/// Changes of the clocks since they were last compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockChange {
     /// The wall clock was set.
@@ -189,7 +189,7 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// What happened since the last call. A slow slew of the wall clock adds up to a step.
+    /// The changes since the last call. A slow slew of the wall clock adds up to a step.
     pub fn check(&mut self) -> ClockChange {
         let now = self.clock.source.read();
         if now.gap > MAX_READ_GAP {

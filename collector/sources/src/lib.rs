@@ -45,7 +45,7 @@ pub trait Source {
         None
     }
 
-    /// What was counted of a GPU, with the reading returned last.
+    /// The counters of a GPU, with the reading returned last.
     fn counts(&self) -> Counts {
         Counts::NONE
     }
@@ -60,7 +60,7 @@ pub trait Source {
     fn reject(&mut self, reason: &str);
 }
 
-/// What was counted of a GPU up to a reading, beside it.
+/// The counters of a GPU up to a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// An XID error since the previous reading.

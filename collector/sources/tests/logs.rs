@@ -100,29 +100,30 @@ fn list(inputs: &[Input], options: &LogOptions, out: &mut String) -> Result<(), 
         _ => power.into_iter().collect::<Vec<_>>().join(" and "),
     };
     for log in logs.summaries() {
-        let (file, gpus, by) = (log.file, log.gpus, log.gpu_identification);
+        let (file, gpus, by) = (log.file, log.gpus, log.format.gpu_identification);
         write!(out, "{file}: {gpus} GPUs by {by:?}, {power}").unwrap();
-        let zone = if log.assumed_utc { "local time assumed to be UTC" } else { "UTC known" };
+        let zone =
+            if log.format.assumed_utc { "local time assumed to be UTC" } else { "UTC known" };
         write!(out, ", {zone}").unwrap();
-        if log.ticks.total > 0 {
-            let ticks = log.ticks;
+        if log.format.ticks.total > 0 {
+            let ticks = log.format.ticks;
             write!(out, ", {} of {} ticks incomplete", ticks.incomplete, ticks.total).unwrap();
         }
-        if let Some((since, rows)) = log.ticks.vanished {
+        if let Some((since, rows)) = log.format.ticks.vanished {
             let at = time::UtcDateTime::from_unix_timestamp_nanos(since.as_nanos().into()).unwrap();
             write!(out, ", {rows} GPUs from {at} on").unwrap();
         }
-        if let Some(rows) = log.rows_per_second {
+        if let Some(rows) = log.format.rows_per_second {
             write!(out, ", {rows} rows in each second spread over it").unwrap();
         }
-        if let Some(step) = log.local_steps.last {
-            let (total, line, seconds) = (log.local_steps.total, step.line, step.seconds);
+        if let Some(step) = log.format.local_steps.last {
+            let (total, line, seconds) = (log.format.local_steps.total, step.line, step.seconds);
             let at =
                 time::UtcDateTime::from_unix_timestamp_nanos(step.at.as_nanos().into()).unwrap();
             write!(out, ", {total} steps of local time, by {seconds} s after {at} in line {line}")
                 .unwrap();
         }
-        if log.assumed_single_gpu {
+        if log.format.assumed_single_gpu {
             out.push_str(", one GPU assumed");
         }
         if let Some(before) = log.continues {

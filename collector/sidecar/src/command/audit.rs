@@ -185,7 +185,7 @@ fn provenance(inputs: &[Input], rejected: &RejectedRows) -> Provenance {
 
 fn assumptions(source: &Logs) -> Vec<String> {
     let mut assumptions = Vec::new();
-    if source.summaries().any(|log| log.assumed_utc) {
+    if source.summaries().any(|log| log.format.assumed_utc) {
         assumptions.push(ASSUMED_UTC.to_owned());
     }
     for log in source.summaries() {
@@ -228,12 +228,12 @@ fn model_contradictions<'a>(
 
 /// How the rows of a log that does not identify its GPUs are read.
 fn row_order(log: &LogSummary<'_>) -> Vec<String> {
-    if log.gpu_identification != GpuIdentification::RowOrder {
+    if log.format.gpu_identification != GpuIdentification::RowOrder {
         return Vec::new();
     }
-    let (file, ticks) = (log.file, log.ticks);
+    let (file, ticks) = (log.file, log.format.ticks);
     let mut sentences = vec![match log.gpus {
-        1 if log.assumed_single_gpu => {
+        1 if log.format.assumed_single_gpu => {
             format!(
                 "{file} identifies no GPUs; one GPU is assumed. If there are more, set --gpu-count"
             )
@@ -262,13 +262,13 @@ fn row_order(log: &LogSummary<'_>) -> Vec<String> {
 fn times(log: &LogSummary<'_>) -> Vec<String> {
     let file = log.file;
     let mut sentences = Vec::new();
-    if let Some(rows) = log.rows_per_second {
+    if let Some(rows) = log.format.rows_per_second {
         sentences.push(format!(
             "{file} has about {rows} rows per GPU and whole second; they are spread over the second. If they \
              are of several GPUs, record the column uuid"
         ));
     }
-    let LocalSteps { last, total } = log.local_steps;
+    let LocalSteps { last, total } = log.format.local_steps;
     let Some(LocalStep { line, at, seconds }) = last else { return sentences };
     let (direction, season) = if seconds < 0 { ("back", "ends") } else { ("forward", "begins") };
     let minutes = seconds.unsigned_abs() / 60;

@@ -1,4 +1,4 @@
-//! What is known of the GPUs that a driver lists: identities, and why others cannot be metered.
+//! The GPUs that a driver lists: their identities, and why others cannot be metered.
 
 use std::collections::BTreeSet;
 

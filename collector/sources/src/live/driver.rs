@@ -1,4 +1,4 @@
-//! What a vendor's driver implements, to be discovered and sampled.
+//! The traits that a vendor's driver implements, to be discovered and sampled.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 
 /// A vendor's driver on this machine. It is opened again after a loss.
 pub trait Driver: Debug + Send + Sync {
-    /// What messages call it.
+    /// Its names in messages.
     fn names(&self) -> DriverNames;
 
     /// Initializes the driver, as currently installed. It is closed if the result is dropped.

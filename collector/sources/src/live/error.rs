@@ -8,7 +8,7 @@ use phasemeter_meter::vendor::Vendor;
 use super::discovered::UnresponsiveGpu;
 use super::query_error::CallError;
 
-/// What messages call a driver.
+/// The names of a driver in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverNames {
     /// The vendor of its GPUs.

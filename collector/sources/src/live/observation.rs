@@ -85,7 +85,7 @@ impl Activity {
     }
 }
 
-/// What calls to the driver are made for. Any of them can hang.
+/// The purpose of a call to the driver. Any call can hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverCall {
     /// Opening the driver and finding the GPU, at the start and after a loss.

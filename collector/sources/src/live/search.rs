@@ -36,7 +36,7 @@ pub struct InitializedDriver {
     count: u32,
 }
 
-/// What a GPU has answered.
+/// The answer of a GPU.
 #[derive(Debug)]
 pub enum GpuAnswer {
     /// Nothing yet.
@@ -115,7 +115,7 @@ impl Search {
         &self.gpus
     }
 
-    /// The driver and what its GPUs have answered.
+    /// The driver and the answers of its GPUs.
     ///
     /// # Errors
     /// Returns an error if none has answered with its identity.

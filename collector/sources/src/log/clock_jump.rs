@@ -1,9 +1,11 @@
 //! Rejects rows of a log whose clock is far ahead of the rows before, unless rows after them confirm it.
 //!
-//! A wrong timestamp would extend the bill to it, of all GPUs, and later rows would be late. A second row that
-//! follows confirms it, unless the clock goes back before ten do, or no other GPU of the log gets as far. The first
-//! row is also rejected if it is less far ahead, but both rows after it are earlier. Applies before logs are
-//! merged.
+//! A wrong timestamp would extend the bill of all GPUs, and later rows would be late. Applies before logs are merged.
+//!
+//! - A row far ahead is confirmed by a second row that follows it.
+//! - Both are rejected if the clock goes back before there are ten.
+//! - Both are rejected at the end of the log if it has other GPUs, and none gets as far.
+//! - The first row of a log may also be less far ahead: it is rejected if both rows after it are earlier.
 
 use std::collections::VecDeque;
 
@@ -133,8 +135,8 @@ impl<E: Timed> Clocks<E> {
     }
 }
 
-/// Ends a log with these clocks: appends rows far ahead to `ready`, in time order, if a second one confirms them and
-/// another GPU, if there is any, gets as far. Returns the others.
+/// Ends a log with these clocks. Appends rows far ahead to `ready`, in time order, if they are confirmed; returns the
+/// others.
 pub(crate) fn finish<E: Timed>(
     clocks: Vec<Clock<E>>,
     ready: &mut VecDeque<E>,
@@ -271,9 +273,10 @@ impl<E: Timed> Clock<E> {
         Some((row, ClockJump { ahead }))
     }
 
-    /// How far a row may follow a pending one to confirm it: `stale_after`, or three times the
-    /// interval before the pending row if no other is known or the row before it was rejected, so
-    /// that the rows after a long pause may have another interval.
+    /// How far a row may follow a pending one to confirm it: `stale_after`.
+    ///
+    /// Rows after a long pause may have another interval. So it is three times the interval before the pending row if
+    /// that is longer, and no other is known or the row before it was rejected.
     fn reach(&self, pending: Timestamp) -> Nanos {
         let is_unknown = self.stale_after.is_none() && self.intervals.is_empty();
         let before = self.rejected.or(is_unknown.then_some(self.newest));

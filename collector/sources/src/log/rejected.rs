@@ -40,7 +40,7 @@ impl RejectedRows {
         }
     }
 
-    /// Those rejected after the first `total`, of which `kept` were kept.
+    /// The rows rejected after the first `total`, of which `kept` were kept.
     pub(crate) fn since(&self, kept: usize, total: u64) -> Self {
         let first = self.first.get(kept..).unwrap_or_default().to_vec();
         Self { first, total: self.total.saturating_sub(total) }

@@ -1,4 +1,4 @@
-//! What the points of one value of one instant agree on.
+//! The value that all points of one quantity and instant agree on.
 //!
 //! Points that differ are of several things under one identity, and none of them counts: which one arrives last
 //! proves nothing. The order of arrival changes nothing.

@@ -4,11 +4,10 @@
 //! Values of one instant may arrive in several requests. What is held longer than the export interval
 //! of other meters is known to be billed by them or not.
 
-use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MIG_PROFILES, MissingReason};
+use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MissingReason};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -17,21 +16,14 @@ use super::arrival::ArrivedAt;
 use super::coverage::Coverage;
 use super::coverage_table::CoverageTable;
 use super::held_gpu::{HeldGpu, HeldReading};
-use super::identity::{GpuLabels, MigInstance};
+use super::identity::GpuLabels;
 use super::instant::Instant;
 use super::known_gpus::{GpusOverLimit, KnownGpus, MANY_OF_SENDER, Number};
-use super::point::PodLabels;
 use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
 
 /// Maximum number of instants that are held per GPU: 90 s at ten per second.
 const MAX_INSTANTS: usize = 1_024;
-
-/// Maximum number of MIG instances per GPU: GPUs have at most seven at a time.
-const MAX_INSTANCES: usize = 16;
-
-/// The beginning of the names of attributes of a pod.
-const POD: &str = "k8s.";
 
 /// Holds values and releases readings.
 #[derive(Debug)]
@@ -46,7 +38,7 @@ pub struct ReadingBuffer {
     dropped: u64,
 }
 
-/// What became of a value.
+/// The outcome of adding a value.
 #[derive(Debug, Default)]
 pub struct Inserted {
     /// The index of its GPU; `None` if it has none.
@@ -66,10 +58,12 @@ impl ReadingBuffer {
     /// Senders with so many GPUs get none of the last places.
     pub const MANY_OF_SENDER: usize = MANY_OF_SENDER;
 
-    /// Holds each instant for this long after it has arrived and its time has come, so that no sender whose clock is
-    /// ahead makes values of another one late. `preferred`: the utilization source for billing; if `None` or
-    /// lacking, the first that a GPU has. `stale_after`: of every GPU; if `None`, three times the
-    /// interval of its first readings.
+    /// Holds instants, and prefers a utilization source.
+    ///
+    /// - `hold`: how long an instant is held after it has arrived and its time has come, so that no sender whose clock
+    ///   is ahead makes values of another one late.
+    /// - `preferred`: the utilization source for billing; if `None` or lacking, the first that a GPU has.
+    /// - `stale_after`: of every GPU; if `None`, three times the interval of its first readings.
     #[must_use]
     pub fn new(hold: Nanos, preferred: Option<Basis>, stale_after: Option<Nanos>) -> Self {
         Self {
@@ -120,8 +114,8 @@ impl ReadingBuffer {
         self.coverage.resume(name, from, to);
     }
 
-    /// A sender, by a name of its own, has billed this time of the GPU with this name. Of a GPU without
-    /// readings, that is forgotten after a day, or if its sender covers more than 1,024 of them.
+    /// Another meter has billed this time of the GPU with this name. For a GPU without readings, that is forgotten
+    /// after a day, or if the sender covers more than 1,024 such GPUs.
     pub fn cover(
         &mut self,
         name: &str,
@@ -183,28 +177,29 @@ impl ReadingBuffer {
         };
         let inserted = Inserted { gpu: Some(index), ..Inserted::default() };
         let Some(quantity) = quantity else { return inserted };
-        if let Some(gpu) = self.gpus.get_mut(index) {
-            gpu.labels.note(&labels);
-            if labels.has_own_name && labels.instance.is_none() {
-                gpu.own_names.insert(quantity);
-            }
+        let (Some(gpu), Some(identity)) =
+            (self.gpus.get_mut(index), self.known.identity_mut(index))
+        else {
+            return inserted;
+        };
+        gpu.labels.note(&labels);
+        if labels.has_own_name && labels.instance.is_none() {
+            gpu.own_names.insert(quantity);
         }
         let sender = labels.sender().map(str::to_owned);
         let GpuLabels { instance, pod, holder, details, .. } = labels;
-        let is_instance = instance.is_some();
-        if let Some(instance) = instance {
-            self.note_instance(index, instance);
-        }
+        let (is_instance, is_of_pod) = (instance.is_some(), pod.is_some());
         let host_instance = details.iter().find(|(key, _)| key == INSTANCE);
         let host_instance = host_instance.map(|(_, instance)| instance.clone());
+        if let Some(instance) = instance {
+            gpu.attributes.add_instance(identity, instance);
+        }
         if quantity == Quantity::Utilization {
-            self.note_details(index, details, pod.as_ref());
+            gpu.attributes.add_details(identity, details, pod.as_ref());
         }
-        let is_of_pod = pod.is_some();
         if let Some(pod) = pod {
-            self.note_pod(index, pod);
+            gpu.attributes.add_pod(identity, pod);
         }
-        let Some(gpu) = self.gpus.get_mut(index) else { return inserted };
         gpu.arrived = gpu.arrived.max(arrived);
         if gpu.last.is_some_and(|last| at <= last) {
             self.dropped += 1;
@@ -262,9 +257,8 @@ impl ReadingBuffer {
         in_time_order(self.release_until(0..self.gpus.len(), None))
     }
 
-    /// The GPUs that have no further time until another reading arrives, each with the instant up to
-    /// which that is known: those without a reading for long, up to `at`, which is now, and those that
-    /// another meter bills.
+    /// GPUs whose time up to an instant is final, until another reading arrives: that of GPUs without a reading for
+    /// long up to `at`, which is now, and that of GPUs that another meter bills.
     pub fn final_until(
         &self,
         now: Nanos,
@@ -310,95 +304,9 @@ impl ReadingBuffer {
         released.sort_by_key(|held| held.reading.at);
         released
     }
-
-    /// Adds the profile of a MIG instance to the attributes of its GPU.
-    fn note_instance(&mut self, index: usize, instance: MigInstance) {
-        let (Some(gpu), Some(identity), Some(profile)) =
-            (self.gpus.get_mut(index), self.known.identity_mut(index), instance.profile)
-        else {
-            return;
-        };
-        if gpu.profiles.len() < MAX_INSTANCES && !gpu.profiles.contains_key(&instance.id) {
-            gpu.profiles.insert(instance.id, profile);
-            let all: Vec<_> = gpu.profiles.values().map(String::as_str).collect();
-            identity.attributes.insert(MIG_PROFILES.to_owned(), all.join(" "));
-        }
-    }
-
-    /// Sets the attributes of the pod of a GPU. Those of several pods that differ are removed.
-    fn note_pod(&mut self, index: usize, pod: PodLabels) {
-        let (Some(gpu), Some(identity)) =
-            (self.gpus.get_mut(index), self.known.identity_mut(index))
-        else {
-            return;
-        };
-        let PodLabels { uid, namespace, name } = pod;
-        for (key, value) in
-            [("k8s.namespace.name", namespace), ("k8s.pod.name", name), ("k8s.pod.uid", uid)]
-        {
-            let Some(value) = value else { continue };
-            match gpu.pod.entry(key) {
-                Entry::Vacant(new) => {
-                    identity.attributes.insert(key.to_owned(), value.clone());
-                    new.insert(Some(value));
-                }
-                Entry::Occupied(known) if known.get().as_ref().is_some_and(|it| *it != value) => {
-                    identity.attributes.remove(key);
-                    *known.into_mut() = None;
-                }
-                Entry::Occupied(_) => {}
-            }
-        }
-    }
-
-    /// Sets attributes of the host and of the pod of a GPU, beside its utilization. What its pods do not have
-    /// in common is removed: labels are those of all of its time.
-    fn note_details(
-        &mut self,
-        index: usize,
-        details: Vec<(String, String)>,
-        pod: Option<&PodLabels>,
-    ) {
-        let (Some(gpu), Some(identity)) =
-            (self.gpus.get_mut(index), self.known.identity_mut(index))
-        else {
-            return;
-        };
-        let is_other_pod = match (&gpu.last_pod, pod) {
-            (Some(last), Some(pod)) => last != pod,
-            _ => false,
-        };
-        if gpu.last_pod.is_none() || is_other_pod {
-            gpu.last_pod = pod.cloned();
-        }
-        if is_other_pod {
-            for (key, known) in gpu.details.iter_mut().filter(|(key, _)| key.starts_with(POD)) {
-                if !details.iter().any(|(name, _)| name == key) {
-                    identity.attributes.remove(key);
-                    *known = None;
-                }
-            }
-        }
-        for (key, value) in details {
-            let is_common = !is_other_pod || !key.starts_with(POD);
-            match gpu.details.entry(key) {
-                Entry::Vacant(new) => {
-                    if is_common {
-                        identity.attributes.insert(new.key().clone(), value.clone());
-                    }
-                    new.insert(Some(value).filter(|_| is_common));
-                }
-                Entry::Occupied(known) if known.get().as_ref().is_some_and(|it| *it != value) => {
-                    identity.attributes.remove(known.key());
-                    *known.into_mut() = None;
-                }
-                Entry::Occupied(_) => {}
-            }
-        }
-    }
 }
 
-/// Those of one GPU are already.
+/// Sorts readings of several GPUs; those of each are in order.
 fn in_time_order(mut released: Vec<HeldReading>) -> Vec<HeldReading> {
     released.sort_by_key(|held| held.reading.at);
     released

@@ -4,6 +4,7 @@
 //! that the point names.
 
 use phasemeter_meter::reading::INSTANCE;
+use serde::Deserialize;
 
 use super::point::{MAX_LABEL, PodLabels, Point};
 
@@ -23,7 +24,8 @@ const LABEL: &str = "k8s.pod.label.";
 const OLDER_LABEL: &str = "k8s.pod.labels.";
 
 /// A label of pods that is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub(super) struct PodLabel {
     /// Its attribute.
     attribute: String,
@@ -33,14 +35,14 @@ pub(super) struct PodLabel {
     labels: [String; 2],
 }
 
-impl PodLabel {
-    /// The label with this key, like `notebook-name`.
-    pub(super) fn new(key: &str) -> Self {
+/// The label with a key like `notebook-name`.
+impl From<String> for PodLabel {
+    fn from(key: String) -> Self {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let label: String = key.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
         Self {
-            attribute: [LABEL, key].concat(),
-            older: [OLDER_LABEL, key].concat(),
+            attribute: [LABEL, &key].concat(),
+            older: [OLDER_LABEL, &key].concat(),
             // Prometheus adds the prefix if its target has such a label of its own.
             labels: [["exported_", &label].concat(), label],
         }
@@ -109,7 +111,8 @@ mod tests {
             namespace: Some("vision".to_owned()),
             uid: None,
         });
-        let keys = ["notebook-name", "serving.kserve.io/inferenceservice"].map(PodLabel::new);
+        let keys = ["notebook-name", "serving.kserve.io/inferenceservice"]
+            .map(|key| PodLabel::from(key.to_owned()));
         let found = details(&point, host, pod.as_ref(), &keys);
         let found: Vec<_> = found.iter().map(|(name, value)| format!("{name}={value}")).collect();
         found.join(" ")

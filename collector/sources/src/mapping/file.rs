@@ -8,7 +8,6 @@ use phasemeter_meter::reading::Basis;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::details::PodLabel;
 use super::identity::Identity;
 use super::rule::Rule;
 use super::unit::Unit;
@@ -54,54 +53,11 @@ pub enum MappingError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    identity: IdentityTable,
+    identity: Identity,
     #[serde(default)]
     missing: MissingTable,
     #[serde(default)]
     metric: Vec<MetricTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct IdentityTable {
-    #[serde(default)]
-    uuid: Vec<String>,
-    #[serde(default)]
-    uuid_prefix: String,
-    #[serde(default)]
-    info: Vec<String>,
-    #[serde(default)]
-    id: Vec<String>,
-    #[serde(default)]
-    index: Vec<String>,
-    #[serde(default)]
-    bus_id: Vec<String>,
-    #[serde(default)]
-    model: Vec<String>,
-    #[serde(default)]
-    host: Vec<String>,
-    #[serde(default)]
-    instance: Vec<String>,
-    #[serde(default)]
-    instance_profile: Vec<String>,
-    #[serde(default)]
-    pod_uid: Vec<String>,
-    #[serde(default)]
-    namespace: Vec<String>,
-    #[serde(default)]
-    pod: Vec<String>,
-    #[serde(default)]
-    pod_labels: Vec<String>,
-    #[serde(default)]
-    own_pods: Vec<String>,
-    #[serde(default)]
-    share: Vec<String>,
-    #[serde(default)]
-    claim_namespace: Vec<String>,
-    #[serde(default)]
-    claim: Vec<String>,
-    #[serde(default)]
-    job: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -149,38 +105,19 @@ impl MappingFile {
     /// # Errors
     /// Returns an error if anything in it is unknown or contradictory.
     pub fn parse(text: &str) -> Result<Self, MappingError> {
-        let file: File =
+        let File { mut identity, missing, metric } =
             toml::from_str(text).map_err(|error| MappingError::Syntax(one_line(&error)))?;
-        let identity = Identity {
-            uuid: file.identity.uuid,
-            uuid_prefix: file.identity.uuid_prefix,
-            id: file.identity.id,
-            index: file.identity.index,
-            bus_id: file.identity.bus_id,
-            model: file.identity.model,
-            host: file.identity.host,
-            instance: file.identity.instance,
-            instance_profile: file.identity.instance_profile,
-            pod_uid: file.identity.pod_uid,
-            namespace: file.identity.namespace,
-            pod: file.identity.pod,
-            pod_labels: file.identity.pod_labels.iter().map(|key| PodLabel::new(key)).collect(),
-            own_pods: file.identity.own_pods,
-            share: file.identity.share,
-            claim_namespace: file.identity.claim_namespace,
-            claim: file.identity.claim,
-            job: file.identity.job,
-        };
+        let info = std::mem::take(&mut identity.info);
         if !identity.is_identifying() {
             return Err(MappingError::Identity);
         }
-        let info = file.identity.info.into_iter().map(|metric| {
+        let info = info.into_iter().map(|metric| {
             let rule = Rule {
                 quantity: None,
                 rank: 0,
                 is_of_any_hardware: false,
                 unit: Unit::Code,
-                basis: Basis::NvmlGpu,
+                basis: None,
                 scale: one(),
                 filter: LabelFilter::default(),
                 missing_from: None,
@@ -188,8 +125,8 @@ impl MappingFile {
             };
             Ok((metric, rule))
         });
-        let rule = |metric| rule(metric, &identity, file.missing.from);
-        Ok(Self { rules: info.chain(file.metric.into_iter().map(rule)).collect::<Result<_, _>>()? })
+        let rule = |metric| rule(metric, &identity, missing.from);
+        Ok(Self { rules: info.chain(metric.into_iter().map(rule)).collect::<Result<_, _>>()? })
     }
 }
 
@@ -211,13 +148,11 @@ fn rule(
     if !unit.is_of(quantity) {
         return Err(MappingError::Unit { metric });
     }
-    let basis = match (quantity, basis.as_deref()) {
-        (Quantity::Utilization, Some(name)) => Basis::named(name),
-        (Quantity::Utilization, None) => None,
-        (_, None) => Some(Basis::NvmlGpu),
-        (_, Some(_)) => None,
-    };
-    let Some(basis) = basis else { return Err(MappingError::Basis { metric }) };
+    let (is_utilization, is_named) = (quantity == Quantity::Utilization, basis.is_some());
+    let basis = basis.and_then(|name| Basis::named(&name));
+    if is_named != is_utilization || basis.is_some() != is_utilization {
+        return Err(MappingError::Basis { metric });
+    }
     if !(scale.is_finite() && scale > 0.0) {
         return Err(MappingError::Scale { metric });
     }

@@ -1,6 +1,6 @@
-//! What identifies a GPU among those of all hosts: a UUID by itself, any other ID on its host only.
+//! IDs of GPUs among those of all hosts: a UUID by itself, any other ID on its host only.
 
-/// What identifies a GPU.
+/// The ID of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuId {
     id: String,
@@ -59,7 +59,7 @@ impl GpuId {
     }
 }
 
-/// What NVIDIA's UUIDs of GPUs and of MIG instances begin with.
+/// The beginnings of NVIDIA's UUIDs of GPUs and of MIG instances.
 const PREFIXES: [&str; 2] = ["GPU-", "MIG-"];
 
 /// Length of a UUID, and where its hyphens are.

@@ -7,13 +7,14 @@ use phasemeter_meter::energy_source::EnergyCounter;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
+use phasemeter_meter::vendor::Vendor;
 
 use super::allocations::Allocations;
+use super::attributes::Attributes;
 use super::coverage::Coverage;
 use super::holder::Holder;
 use super::increases::Increases;
 use super::instant::Instant;
-use super::point::PodLabels;
 use super::point_labels::PointLabels;
 use super::shares::Shares;
 use super::value::Value;
@@ -47,7 +48,7 @@ pub struct HeldReading {
     pub stale_after: Nanos,
     /// The parts of the time since the GPU's previous reading that another meter has billed.
     pub billed_elsewhere: Vec<(Timestamp, Timestamp)>,
-    /// Those that neither it has billed nor the previous reading covers.
+    /// The parts of that time that neither another meter has billed nor the previous reading covers.
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// The XID error that has occurred since the previous reading.
     pub xid: Option<u64>,
@@ -55,7 +56,7 @@ pub struct HeldReading {
     pub rates: LinkRates,
     /// Whether its sender reports XID errors, also if there was none.
     pub reports_errors: bool,
-    /// Of which quantities metrics were received that have the names under which Phasemeter sends them.
+    /// The quantities received under the names under which Phasemeter sends them.
     pub own_names: BTreeSet<Quantity>,
 }
 
@@ -72,14 +73,8 @@ pub(super) struct HeldGpu {
     pub(super) last: Option<Timestamp>,
     /// The last XID error that was reported, which may be older than the first reading.
     pub(super) last_xid: Option<u64>,
-    /// The profiles of its MIG instances, by their IDs.
-    pub(super) profiles: BTreeMap<String, String>,
-    /// Its pod by attribute; `None` if it has had several.
-    pub(super) pod: BTreeMap<&'static str, Option<String>>,
-    /// Attributes of its host and of its pods; `None` if they differ.
-    pub(super) details: BTreeMap<String, Option<String>>,
-    /// The pod of the last utilization.
-    pub(super) last_pod: Option<PodLabels>,
+    /// Attributes from the labels of its points.
+    pub(super) attributes: Attributes,
     /// The shares of its holders.
     pub(super) shares: Shares,
     /// The labels of its points.
@@ -95,8 +90,8 @@ pub(super) struct HeldGpu {
 }
 
 impl HeldGpu {
-    /// The instant of a value: that of a value close to it which it completes, else a new one. The time
-    /// is that of the first utilization. `utilization`: whether the value is one, and if it can be read, its basis.
+    /// Finds the instant a value belongs to, or opens one. Its time is that of its first utilization. `utilization`:
+    /// whether the value is one, and if it can be read, its basis.
     pub(super) fn instant(
         &mut self,
         at: Timestamp,
@@ -196,7 +191,7 @@ impl HeldGpu {
         Some(HeldReading {
             gpu,
             reading,
-            basis: self.basis.or(preferred).unwrap_or(Basis::DcgmGpu),
+            basis: self.basis.or(preferred).unwrap_or_else(|| usual_basis(identity.vendor())),
             stale_after,
             billed_elsewhere: coverage.within(last, at).collect(),
             pauses: coverage.outside(stale, at).collect(),
@@ -221,6 +216,14 @@ impl HeldGpu {
         let reported = reported?;
         let before = self.last_xid.replace(reported)?;
         (reported != before && reported > 0).then_some(reported)
+    }
+}
+
+/// The utilization source of a GPU that has none: DCGM is NVIDIA's.
+const fn usual_basis(vendor: Vendor) -> Basis {
+    match vendor {
+        Vendor::Nvidia => Basis::DcgmGpu,
+        Vendor::Amd | Vendor::Intel => Basis::HwGpu,
     }
 }
 

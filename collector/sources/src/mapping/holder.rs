@@ -1,6 +1,6 @@
-//! What has a GPU, or a share of it, as labels name it: a container of a pod, a claim or a job.
+//! Holders of a GPU or of a share of it, as labels name them: a container of a pod, a claim or a job.
 
-/// What has a GPU or a share of it.
+/// A holder of a GPU or of a share of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
     /// Its name: `NAMESPACE/POD`, `claim NAMESPACE/NAME` or `job ID`.

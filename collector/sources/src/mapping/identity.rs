@@ -1,16 +1,17 @@
-//! What the labels of a point tell of its GPU: what identifies it, its host, its model, and what has it.
+//! A GPU by the labels of a point: its ID, host, model and holder.
 
 use phasemeter_meter::quantity::Quantity;
+use serde::Deserialize;
 
 use super::details::{PodLabel, details};
 use super::gpu_id::GpuId;
 use super::holder::Holder;
 use super::point::{MAX_LABEL, PodLabels, Point};
 
-/// What labels tell of a GPU.
+/// A GPU by the labels of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuLabels {
-    /// What identifies it.
+    /// Its ID.
     pub id: GpuId,
     /// Its index on its host.
     pub index: Option<u32>,
@@ -20,13 +21,13 @@ pub struct GpuLabels {
     pub model: Option<String>,
     /// Its host.
     pub host: Option<String>,
-    /// What names its sender, if its host is unknown.
+    /// The name of its sender, if its host is unknown.
     pub sender: Option<String>,
     /// The MIG instance that it is a value of.
     pub instance: Option<MigInstance>,
     /// The pod that it is assigned to.
     pub pod: Option<PodLabels>,
-    /// What has it, or the share of it that is measured.
+    /// The holder of it, or of the share that is measured.
     pub holder: Option<Holder>,
     /// Attributes of its host and of its pod, beside a utilization.
     pub details: Vec<(String, String)>,
@@ -36,7 +37,7 @@ pub struct GpuLabels {
     pub is_of_any_hardware: bool,
 }
 
-/// What labels tell of a MIG instance.
+/// A MIG instance by the labels of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigInstance {
     /// Its ID on its GPU.
@@ -53,12 +54,15 @@ impl GpuLabels {
     }
 }
 
-/// The labels that identify a GPU, each the first that a point has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The labels that identify a GPU, each the first that a point has: the table of a mapping file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Identity {
     pub(super) uuid: Vec<String>,
     /// Added to UUIDs that lack it.
     pub(super) uuid_prefix: String,
+    /// Metrics whose labels describe GPUs.
+    pub(super) info: Vec<String>,
     /// IDs that are unique on their host.
     pub(super) id: Vec<String>,
     pub(super) index: Vec<String>,
@@ -71,9 +75,9 @@ pub(super) struct Identity {
     pub(super) namespace: Vec<String>,
     pub(super) pod: Vec<String>,
     pub(super) pod_labels: Vec<PodLabel>,
-    /// What the names of pods of the exporter itself contain.
+    /// Parts of the names of the exporter's own pods.
     pub(super) own_pods: Vec<String>,
-    /// What tells shares of one pod apart.
+    /// Distinguishes the shares of one pod.
     pub(super) share: Vec<String>,
     pub(super) claim_namespace: Vec<String>,
     pub(super) claim: Vec<String>,
@@ -103,7 +107,7 @@ impl Identity {
         labels.iter().any(|labels| !labels.is_empty())
     }
 
-    /// What the labels of a point of this quantity, if it has one, tell; `None` if they name no GPU.
+    /// The GPU of a point of this quantity, if it has one; `None` if its labels name no GPU.
     pub(super) fn read(&self, point: &Point<'_>, quantity: Option<Quantity>) -> Option<GpuLabels> {
         let owned = |labels: &[String]| first(point, labels).map(str::to_owned);
         let pod = self.pod(point);

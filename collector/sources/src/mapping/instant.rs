@@ -23,7 +23,7 @@ pub(super) struct Instant {
     missing: Vec<(Option<Basis>, MissingReason)>,
     /// The shares with a utilization that cannot be read.
     pub(super) missing_shares: BTreeSet<Holder>,
-    /// What has the GPU or a share of it.
+    /// The holders of the GPU or of a share of it.
     pub(super) holders: BTreeSet<Holder>,
     /// The instance of its host.
     pub(super) instance: Option<String>,
@@ -88,7 +88,7 @@ impl Instant {
         }
     }
 
-    /// Adds what has the GPU.
+    /// Adds a holder of the GPU.
     pub(super) fn add_holder(&mut self, holder: &Holder) {
         if self.holders.len() < MAX_SHARES {
             self.holders.insert(holder.whole());

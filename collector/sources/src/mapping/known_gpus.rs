@@ -6,12 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use phasemeter_meter::gpu_specs::driver_name;
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{GpuIdentity, HOST};
 
 use super::identity::GpuLabels;
-
-/// The attribute with the host of a GPU.
-const HOST: &str = "host.name";
 
 /// Senders with so many GPUs get none of the last places: more than a host has.
 pub(super) const MANY_OF_SENDER: usize = 128;

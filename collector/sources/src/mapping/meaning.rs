@@ -1,11 +1,11 @@
-//! What the numbers of a metric mean, by its quantity and by the instrument that its sender declares: one table.
+//! The meaning of a number, by its quantity and by the instrument that its sender declares: one table.
 //!
-//! What has no meaning is refused by name, never read as something else.
+//! A number without a meaning is refused by name, never read as something else.
 
 use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::quantity::Quantity;
 
-/// What a number is.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The value at its time; of a counter, its total.
@@ -25,7 +25,7 @@ enum Kind {
     Counter,
 }
 
-/// What numbers of a quantity mean if they are declared as this; `None` if they cannot be read.
+/// The meaning of numbers of a quantity by their instrument; `None` if they cannot be read.
 pub(super) const fn meaning(quantity: Quantity, instrument: Instrument) -> Option<Meaning> {
     use Temporality::{Cumulative, Delta};
     let kind = kind(quantity);
@@ -45,7 +45,7 @@ pub(super) const fn meaning(quantity: Quantity, instrument: Instrument) -> Optio
     }
 }
 
-/// What numbers of this quantity should be declared as.
+/// The instruments that numbers of a quantity may have.
 pub(super) const fn expected(quantity: Quantity) -> &'static str {
     match kind(quantity) {
         Kind::Level | Kind::Rate => "a gauge",

@@ -10,6 +10,7 @@
 mod agreed;
 mod allocations;
 mod arrival;
+mod attributes;
 mod buffer;
 mod coverage;
 mod coverage_table;

@@ -1,4 +1,4 @@
-//! Points of metrics, and what their labels tell of the pod of a GPU.
+//! Points of metrics, and the pod of a GPU by their labels.
 
 use phasemeter_meter::instrument::Instrument;
 pub(super) use phasemeter_meter::label_filter::MAX_LABEL;
@@ -11,7 +11,7 @@ pub struct Point<'a> {
     pub metric: &'a str,
     /// The value of a label of the point, else of its resource.
     pub label: &'a dyn Fn(&str) -> Option<&'a str>,
-    /// What its sender declares the metric as.
+    /// The instrument that its sender declares.
     pub instrument: Instrument,
     /// Since when it sums, if that is declared.
     pub start: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub struct Point<'a> {
     pub number: f64,
 }
 
-/// What labels tell of the pod that a GPU is assigned to.
+/// The pod that a GPU is assigned to, by the labels of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodLabels {
     /// Its UID.

@@ -45,7 +45,7 @@ impl PointLabels {
         self.before = self.last.replace(known);
     }
 
-    /// What points differ in.
+    /// The labels in which points differ.
     pub(super) fn differing(&self) -> Vec<&'static str> {
         let (Some(last), Some(before)) = (&self.last, &self.before) else { return Vec::new() };
         let all = [

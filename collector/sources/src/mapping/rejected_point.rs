@@ -19,11 +19,11 @@ pub struct RejectedPoint {
     pub sender: Option<String>,
     /// The name of the GPU.
     pub gpu: String,
-    /// What the points are values of.
+    /// Their quantity.
     pub quantity: Quantity,
     /// Their time.
     pub at: Timestamp,
-    /// What distinguishes points under this name.
+    /// The labels that distinguish points under this name.
     pub differing: Vec<&'static str>,
     /// Whether it is the first of its sender.
     pub is_first: bool,

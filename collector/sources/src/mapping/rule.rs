@@ -19,7 +19,7 @@ pub struct GpuValue {
     pub gpu: GpuLabels,
     /// When it was measured.
     pub at: Timestamp,
-    /// What it is a value of; `None` if the point has none, and its labels describe the GPU.
+    /// Its quantity; `None` if the point has no value, and its labels describe the GPU.
     pub quantity: Option<Quantity>,
     /// The rank of its metric: of several metrics of one value, the one with the lowest counts.
     pub rank: i32,
@@ -42,7 +42,8 @@ pub(super) struct Rule {
     /// Whether points may be of hardware that is not a GPU.
     pub(super) is_of_any_hardware: bool,
     pub(super) unit: Unit,
-    pub(super) basis: Basis,
+    /// The source of a utilization; `None` for other values.
+    pub(super) basis: Option<Basis>,
     /// Factor from the sender's numbers to the unit.
     pub(super) scale: f64,
     /// Which points it is about.
@@ -58,7 +59,7 @@ impl Rule {
         self.filter.passes(point.label)
     }
 
-    /// The value of a point, and what its unit shows about its sender; `None` if it names no GPU.
+    /// The value of a point, and evidence about the unit of its sender; `None` if it names no GPU.
     pub(super) fn read(
         &self,
         point: &Point<'_>,
@@ -114,8 +115,7 @@ impl Rule {
         quantity: Quantity,
         value: Result<Value, MissingReason>,
     ) -> GpuValue {
-        let basis = (quantity == Quantity::Utilization).then_some(self.basis);
-        let (at, rank) = (point.at, self.rank);
+        let (at, rank, basis) = (point.at, self.rank, self.basis);
         GpuValue { gpu, at, quantity: Some(quantity), rank, basis, value }
     }
 
@@ -151,7 +151,7 @@ impl Rule {
     }
 }
 
-/// What identifies a sender and a metric: host and labels of the scrape or of the resource.
+/// Identifies a sender and a metric: host and labels of the scrape or of the resource.
 fn sender<'a>(point: &'a Point<'_>, gpu: &'a GpuLabels) -> Vec<&'a str> {
     let labels = SENDER.iter().map(|label| (point.label)(label).unwrap_or_default());
     let host = gpu.host.as_deref().unwrap_or_default();

@@ -24,12 +24,12 @@ pub struct Mappings {
     lowest: i32,
 }
 
-/// What a point is.
+/// A point, mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
     /// The value of a GPU; if its number is out of range or of another unit, it is unreadable.
     pub value: GpuValue,
-    /// What the point shows about the unit of its sender, once per change.
+    /// Evidence about the unit of its sender, once per change.
     pub notice: Option<UnitNotice>,
 }
 

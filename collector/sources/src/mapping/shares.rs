@@ -1,4 +1,4 @@
-//! What a GPU uses, from the shares of its holders: they add up, unless they are copies of one value.
+//! The use of a GPU, from the shares of its holders: they add up, unless they are copies of one value.
 //!
 //! Exporters of time-sliced GPUs that do not measure processes repeat the value of the GPU for each pod. Shares
 //! differ sooner or later; copies never do.

@@ -90,7 +90,7 @@ impl Unit {
     pub(super) fn value(
         self,
         quantity: Quantity,
-        basis: Basis,
+        basis: Option<Basis>,
         metric: &str,
         number: f64,
     ) -> Option<Value> {
@@ -100,7 +100,9 @@ impl Unit {
         let bytes = || quantity.admit_nearest(number).and_then(Bytes::new);
         let clock = || quantity.admit_nearest(number).map(Megahertz);
         match quantity {
-            Quantity::Utilization => Some(Value::Utilization(basis, share(measured(basis))?)),
+            Quantity::Utilization => {
+                basis.and_then(|basis| Some(Value::Utilization(basis, share(measured(basis))?)))
+            }
             Quantity::MemoryUsed => bytes().map(Value::MemoryUsed),
             Quantity::MemoryFree => bytes().map(Value::MemoryFree),
             Quantity::MemoryTotal => bytes().map(Value::MemoryTotal),

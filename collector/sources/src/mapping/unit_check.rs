@@ -77,14 +77,14 @@ pub enum UnitNotice {
     Instrument {
         /// The metric and its sender.
         subject: String,
-        /// What it is mapped to.
+        /// The quantity it is mapped to.
         quantity: Quantity,
-        /// What it is declared as.
+        /// Its declared instrument.
         instrument: Instrument,
     },
 }
 
-/// What was shown in a row.
+/// The evidence in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Evidence {
     agreeing: u8,

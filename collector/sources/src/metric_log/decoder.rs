@@ -28,7 +28,7 @@ pub(super) enum Decoder {
     Series(Documents, SeriesStore),
 }
 
-/// The samples of a line, and what is wrong in this line or one before it.
+/// The samples of a line, and the error in this line or one before it.
 #[derive(Default)]
 pub(super) struct Decoded<'a> {
     pub(super) samples: Vec<Sample<'a>>,

@@ -195,7 +195,7 @@ fn entity(row: &str) -> Option<(&str, &str)> {
     (is_kind && is_number && !id.is_empty()).then_some((kind, id))
 }
 
-/// What follows the first `count` words.
+/// The text after the first `count` words.
 fn after_words(text: &str, count: usize) -> &str {
     (0..count).fold(text.trim_start(), |rest, _| {
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());

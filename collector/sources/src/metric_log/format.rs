@@ -19,7 +19,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What a log of this format is.
+    /// A log of this format, in messages.
     pub(super) const fn kind(self) -> &'static str {
         match self {
             Self::Prometheus => "a Prometheus page",

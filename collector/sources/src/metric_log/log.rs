@@ -33,7 +33,7 @@ pub(super) struct MetricLog {
     decoder: Decoder,
     /// The values of a line that is of another instant than those before, with its number.
     next: Vec<(u64, GpuValue)>,
-    /// What its senders show about their units.
+    /// Evidence about the units of its senders.
     units: UnitChecks,
     instants: GpuInstants,
     /// Values of the current instant, with their lines.
@@ -187,16 +187,9 @@ impl MetricLog {
             return Err(MetricLogError::TooManyPoints { file, most }.into());
         }
         let problem = problem.map(|(line, error)| (line, error.to_string()));
-        let mut notices = Vec::new();
-        for sample in samples {
-            let Some(mapped) =
-                read_sample(&sample, self.label.as_deref(), mappings, &mut self.units)
-            else {
-                continue;
-            };
-            values.push(mapped.value);
-            notices.extend(shown(mapped.notice).map(|notice| (number, notice.to_string())));
-        }
+        let samples = samples.iter().map(|sample| (number, sample));
+        let notices =
+            read_samples(samples, self.label.as_deref(), mappings, &mut self.units, values);
         for (line, problem) in problem.into_iter().chain(notices) {
             rejected.record(&self.name, line, &problem);
         }
@@ -214,19 +207,36 @@ impl MetricLog {
             rejected.record(&self.name, line, &LineError::CutOff);
         }
         let instant = self.decoder.take_instant();
-        for (line, sample) in &instant {
-            let Some(mapped) =
-                read_sample(sample, self.label.as_deref(), mappings, &mut self.units)
-            else {
-                continue;
-            };
-            values.push(mapped.value);
-            if let Some(notice) = shown(mapped.notice) {
-                rejected.record(&self.name, *line, &notice);
-            }
+        let samples = instant.iter().map(|(line, sample)| (*line, sample));
+        let notices =
+            read_samples(samples, self.label.as_deref(), mappings, &mut self.units, values);
+        for (line, notice) in notices {
+            rejected.record(&self.name, line, &notice);
         }
         !instant.is_empty()
     }
+}
+
+/// Appends the values of samples of GPUs; returns the notices that reject a line: the first line whose value is
+/// certainly not used.
+fn read_samples<'a>(
+    samples: impl Iterator<Item = (u64, &'a Sample<'a>)>,
+    label: Option<&str>,
+    mappings: &Mappings,
+    units: &mut UnitChecks,
+    values: &mut Vec<GpuValue>,
+) -> Vec<(u64, String)> {
+    let mut notices = Vec::new();
+    for (line, sample) in samples {
+        let Some(mapped) = read_sample(sample, label, mappings, units) else { continue };
+        values.push(mapped.value);
+        if let Some(notice) = mapped.notice
+            && !matches!(notice, UnitNotice::Lifted { .. })
+        {
+            notices.push((line, notice.to_string()));
+        }
+    }
+    notices
 }
 
 /// The value of a sample with a time, if it is one of a GPU. `label` qualifies the name of its GPU.
@@ -245,11 +255,6 @@ fn read_sample(
         mapped.value.gpu.id.within(label);
     }
     Some(mapped)
-}
-
-/// What rejects a line. The line that shows it is not wrong, but the first whose value is certainly not used.
-fn shown(notice: Option<UnitNotice>) -> Option<UnitNotice> {
-    notice.filter(|it| !matches!(it, UnitNotice::Lifted { .. }))
 }
 
 fn has_several_instants(values: &[(u64, GpuValue)]) -> bool {

@@ -10,8 +10,8 @@
 //! - OTLP as JSON, a request per line, as a Collector's file exporter writes it, or over several lines;
 //! - answers of Prometheus to queries, and exports of VictoriaMetrics, in JSON.
 //!
-//! The format is recognized by content. Invalid lines are recorded with line and reason. Memory does not grow with the length of a log,
-//! except for those in the last place, which are not in time order.
+//! The format is recognized by content. Invalid lines are recorded with line and reason. Memory does not grow with the
+//! length of a log, except for JSON of Prometheus and VictoriaMetrics, which is not in time order.
 
 mod decoder;
 mod dmon;

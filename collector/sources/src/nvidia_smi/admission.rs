@@ -27,7 +27,7 @@ const MIN_STEP: Nanos = Nanos::from_secs(1_200);
 /// Successive rows after a header that overlap those before it, after which they are of another log.
 const MAX_OVERLAPPING: u32 = 8;
 
-/// What a line of a log is, other than blank.
+/// The kinds of lines of a log, other than blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Reading,
@@ -175,8 +175,8 @@ impl Admission {
                 return Err((line, shared_id(gpu, first, decoder)));
             }
         }
-        let is_compared = decoder.gpu_identification() != GpuIdentification::RowOrder
-            && self.instants.is_active();
+        let is_compared =
+            decoder.gpu_identification != GpuIdentification::RowOrder && self.instants.is_active();
         self.is_plain = self.row_order.is_none() && self.spread.is_none() && !is_compared;
         Ok(shift)
     }
@@ -193,14 +193,15 @@ impl Admission {
         let own = if is_by_order { self.newest } else { self.clocks.newest(entry.gpu) };
         self.check_overlap(&entry, own, follows_header)?;
         let is_settled = !self.local.is_pending() && own.is_some_and(|own| is_near(own, &entry));
-        let is_local = decoder.is_local() && !follows_header;
+        let is_local = decoder.timestamps.is_local() && !follows_header;
         let newest = || if is_by_order { self.newest } else { self.clocks.newest_of_all() };
         let in_doubt = if is_local && !is_settled { newest() } else { None };
         let shift = match in_doubt {
             Some(newest) => {
                 let reach = self.clocks.stale_after(entry.gpu);
                 let tick = self.row_order.as_ref().map(RowOrder::gpus);
-                let before = Before { newest, reach, offset: decoder.local_offset(), tick };
+                let before =
+                    Before { newest, reach, offset: decoder.timestamps.local_offset(), tick };
                 self.local.push(entry, before, rows)
             }
             None => {
@@ -208,7 +209,7 @@ impl Admission {
                 0
             }
         };
-        decoder.shift_local(shift);
+        decoder.timestamps.shift_local(shift);
         if is_by_order {
             self.newest = rows.iter().map(|row| row.reading.at).chain(self.newest).max();
         }
@@ -276,11 +277,11 @@ impl Admission {
         ready: &mut VecDeque<Entry>,
         reject: &mut impl FnMut(u64, &dyn Display),
     ) -> Result<(), Unusable> {
-        if decoder.gpu_identification() == GpuIdentification::RowOrder {
+        if decoder.gpu_identification == GpuIdentification::RowOrder {
             decoder.record_assigned(&entry);
         }
         // Rows without IDs at one instant may be of several GPUs that are counted as one.
-        let is_compared = decoder.gpu_identification() != GpuIdentification::RowOrder;
+        let is_compared = decoder.gpu_identification != GpuIdentification::RowOrder;
         if is_compared && let Err(Different { first, is_usual }) = self.instants.record(&entry) {
             if is_usual && !self.is_count_given {
                 return Err((entry.line, shared_id(entry.gpu, first, decoder)));
@@ -306,12 +307,12 @@ fn is_near(newest: Timestamp, entry: &Entry) -> bool {
 
 /// The refusal of a log whose GPUs share an ID.
 fn shared_id(gpu: usize, first: u64, decoder: &LogDecoder) -> LogErrorKind {
-    let gpus = decoder.registry().gpus();
+    let gpus = decoder.registry.gpus();
     let found = gpus.len();
     let id = |gpu: &GpuIdentity| {
         let index = || gpu.index.map(|index| index.to_string());
         gpu.uuid.clone().or_else(|| gpu.bus_id.clone()).or_else(index)
     };
-    let gpu = decoder.registry().gpus().nth(gpu).and_then(id).unwrap_or_default();
+    let gpu = decoder.registry.gpus().nth(gpu).and_then(id).unwrap_or_default();
     LogErrorKind::SharedId { gpu, first, found }
 }

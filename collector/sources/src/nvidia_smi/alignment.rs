@@ -43,7 +43,7 @@ pub(super) struct Gap {
     pub(super) within: Nanos,
 }
 
-/// What follows the last row.
+/// The line after the last row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Another tick, after this time.

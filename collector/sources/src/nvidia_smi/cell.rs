@@ -132,16 +132,6 @@ fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
 /// there are none or too many.
 #[inline]
 fn digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
-    if let Some(chunk) = text.first_chunk()
-        && let (value, count @ 1..8) = leading_digits(*chunk)
-    {
-        return Some((value, count, text.get(count as usize..)?));
-    }
-    long_digits(text)
-}
-
-/// Like [`digits`], for long numbers and for fewer than eight remaining bytes.
-fn long_digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     let (mut value, mut rest) = (0_u64, text);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
@@ -149,29 +139,6 @@ fn long_digits(text: &[u8]) -> Option<(u64, u32, &[u8])> {
     }
     let count = u32::try_from(text.len() - rest.len()).ok()?;
     (1..=MAX_DIGITS).contains(&count).then_some((value, count, rest))
-}
-
-/// The digits at the start of eight bytes as a number, and their count. All eight are processed at
-/// once (SWAR): a loop over a varying number of digits would dominate the parsing of a row.
-#[inline]
-const fn leading_digits(bytes: [u8; 8]) -> (u64, u32) {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    // The first byte is the lowest. Digits are now 0 to 9.
-    let bytes = u64::from_le_bytes(bytes) ^ (b'0' as u64 * EACH);
-    // Sets the high bit of every byte that is not a digit, at least of the first one.
-    let others = (bytes.wrapping_add((0x80 - 10) * EACH) | bytes) & (0x80 * EACH);
-    let bits = others.trailing_zeros() & !7;
-    if bits == 0 {
-        return (0, 0);
-    }
-    // Moves the digits to the end, with leading zeros, then joins adjacent numbers to two, four and
-    // eight digits.
-    let ones = bytes << (64 - bits);
-    let twos = ones.wrapping_mul(10).wrapping_add(ones >> 8);
-    let (odd, even) = (twos & 0x0000_00FF_0000_00FF, (twos >> 16) & 0x0000_00FF_0000_00FF);
-    let odd = odd.wrapping_mul(100 + (1_000_000 << 32));
-    let even = even.wrapping_mul(1 + (10_000 << 32));
-    (odd.wrapping_add(even) >> 32, bits / 8)
 }
 
 /// Why a utilization cell has this text instead of a value.

@@ -15,9 +15,12 @@ use time::UtcDateTime;
 
 use crate::Counts;
 
-/// The columns before those of quantities that a reading keeps, and after them. `nvidia-smi` does not have the energy,
-/// the processes, the activities, the MIG profiles and the NVLink peers, which are separated by spaces, traffic and XIDs,
-/// and writes the reasons for reduced clocks as `Active` or `Not Active`; here they are shares of the time.
+/// The columns before those of quantities that a reading keeps, and after them. The header differs from that of
+/// `nvidia-smi`:
+///
+/// - Energy, processes, activities, MIG profiles, NVLink peers, traffic and XIDs are added.
+/// - Profiles and peers are lists, separated by spaces.
+/// - Reasons for reduced clocks are shares of the time; `nvidia-smi` writes `Active` or `Not Active`.
 const FIRST: &str = "timestamp, index, uuid, pci.bus_id, name, utilization.gpu [%], \
     memory.used [MiB], memory.total [MiB], power.draw [W], enforced.power.limit [W], \
     temperature.gpu, clocks.sm [MHz], clocks.mem [MHz], total_energy_consumption [mJ], \

@@ -22,9 +22,11 @@ pub(super) struct LogDecoder {
     has_header: bool,
     /// The header that `--columns` replaces, if there are columns given.
     replaced: Option<Replaced>,
-    gpu_identification: GpuIdentification,
-    timestamps: TimestampParser,
-    registry: GpuRegistry,
+    /// How GPUs are identified under the latest header.
+    pub(super) gpu_identification: GpuIdentification,
+    pub(super) timestamps: TimestampParser,
+    /// The GPUs found so far.
+    pub(super) registry: GpuRegistry,
 }
 
 /// The header in place of which `--columns` is read.
@@ -75,53 +77,10 @@ impl LogDecoder {
         Ok(decoder)
     }
 
-    /// The GPUs found so far.
-    pub(super) const fn registry(&self) -> &GpuRegistry {
-        &self.registry
-    }
-
-    /// Whether the identity of a GPU has changed since the last call.
-    #[inline]
-    pub(super) fn take_changed(&mut self) -> bool {
-        self.registry.take_changed()
-    }
-
-    /// Adds GPUs that only the order of rows identifies.
-    pub(super) fn insert_positions(&mut self, gpus: usize) {
-        self.registry.insert_positions(gpus);
-    }
-
     /// Collects the properties of a GPU in a row whose GPU was not known when it was decoded.
     #[inline]
     pub(super) fn record_assigned(&mut self, entry: &Entry) {
         self.registry.record_assigned(entry.gpu, entry.limits, entry.model);
-    }
-
-    /// How GPUs are identified under the latest header.
-    pub(super) const fn gpu_identification(&self) -> GpuIdentification {
-        self.gpu_identification
-    }
-
-    /// Whether timestamps are local time.
-    pub(super) const fn is_local(&self) -> bool {
-        self.timestamps.is_local()
-    }
-
-    /// Seconds by which local time is ahead of UTC.
-    pub(super) fn local_offset(&self) -> i64 {
-        self.timestamps.local_offset()
-    }
-
-    /// Adds seconds to local time from now on, since it has gone back by as many.
-    pub(super) const fn shift_local(&mut self, seconds: i64) {
-        if seconds != 0 {
-            self.timestamps.shift_local(seconds);
-        }
-    }
-
-    /// Whether local time was assumed to be UTC.
-    pub(super) const fn assumed_utc(&self) -> bool {
-        self.timestamps.assumed_utc()
     }
 
     /// Decodes the row at the beginning of `ahead`, of which `available` bytes are valid, if it is a

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{GpuIdentity, LOG_FILE};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::identity::{self, IdMap};
@@ -17,10 +17,6 @@ use crate::log::GivenModel;
 
 /// Maximum time between a chain and a log that continues it.
 const MAX_GAP: Nanos = Nanos::from_secs(24 * 3_600);
-
-/// The attribute with the first log of a GPU, if there are several machines: the GPUs of one log are in
-/// one machine.
-const LOG_FILE: &str = "log.file.name";
 
 /// The GPUs of all logs, in order of first appearance.
 #[derive(Default)]
@@ -234,7 +230,7 @@ impl Fleet {
             return;
         };
         let index = || gpu.index.map(|index| index.to_string());
-        let host = identity::host(gpu).map(|host| format!("{host}:")).unwrap_or_default();
+        let host = gpu.host().map(|host| format!("{host}:")).unwrap_or_default();
         let local_id = || host + &gpu.bus_id.clone().or_else(index).unwrap_or_default();
         gpu.name = match (&gpu.uuid, self.chains.get(*chain)) {
             (Some(uuid), _) => uuid.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use phasemeter_meter::reading::{GpuIdentity, MIG_MODE, MIG_PROFILES, NVLINK_PEERS};
+use phasemeter_meter::reading::{GpuIdentity, HOST, MIG_MODE, MIG_PROFILES, NVLINK_PEERS};
 
 use super::cell::text_value;
 use super::identity::{self, IdMap};
@@ -178,7 +178,7 @@ impl GpuRegistry {
         if seen == GpuIdentity::default() {
             return Err(RejectReason::NoGpuId);
         }
-        let host = text_value(ids.host).map(|host| (identity::HOST.to_owned(), host.to_owned()));
+        let host = text_value(ids.host).map(|host| (HOST.to_owned(), host.to_owned()));
         let seen = GpuIdentity { attributes: host.into_iter().collect(), ..seen };
         let gpu = match self.ids.find(&seen, |gpu| self.gpus.get(gpu).map(|gpu| &gpu.identity)) {
             Some(gpu) => gpu,

@@ -5,14 +5,11 @@ use std::hash::Hash;
 
 use phasemeter_meter::reading::GpuIdentity;
 
-/// The attribute with the host of a GPU.
-pub(super) const HOST: &str = "host.name";
-
 /// Whether both are the same GPU, by the most reliable ID that both have: UUID, then PCI bus ID,
 /// then index, both within a host. False if they share none.
 pub(super) fn same_gpu(a: &GpuIdentity, b: &GpuIdentity) -> bool {
     agree(&a.uuid, &b.uuid)
-        .or_else(|| (host(a) != host(b)).then_some(false))
+        .or_else(|| (a.host() != b.host()).then_some(false))
         .or_else(|| agree(&a.bus_id, &b.bus_id))
         .or_else(|| agree(&a.index, &b.index))
         .unwrap_or(false)
@@ -56,9 +53,8 @@ impl IdMap {
     }
 }
 
-/// The host of a GPU, if it is known.
-pub(super) fn host(gpu: &GpuIdentity) -> Option<String> {
-    gpu.attributes.get(HOST).cloned()
+fn host(gpu: &GpuIdentity) -> Option<String> {
+    gpu.host().map(str::to_owned)
 }
 
 fn insert_newest<K: Clone + Eq + Hash>(map: &mut HashMap<K, usize>, id: &K, position: usize) {

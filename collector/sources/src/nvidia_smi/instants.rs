@@ -34,7 +34,7 @@ struct Instant {
     example: (u64, u64),
 }
 
-/// What distinguishes two rows.
+/// The values by which two rows differ.
 type Values = (Result<Utilization, MissingReason>, Option<Bytes>, Option<Milliwatts>);
 
 /// A row differs from an earlier one of the same GPU and instant.
@@ -102,7 +102,7 @@ impl Instant {
     }
 }
 
-/// What distinguishes a row from another.
+/// The values by which a row differs from another.
 fn values(entry: &Entry) -> Values {
     (entry.reading.utilization, entry.reading.memory_used, entry.reading.power)
 }

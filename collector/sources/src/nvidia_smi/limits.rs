@@ -15,7 +15,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Both missing.
+    /// Without values.
     pub(super) const NONE: Self = Self { memory_total: None, power: None };
 
     /// Fills in missing values of the GPU.

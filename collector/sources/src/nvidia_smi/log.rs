@@ -44,21 +44,21 @@ pub(super) struct Log {
     assumed_single_gpu: bool,
 }
 
-/// How the rows of a log are read.
+/// How the rows of a log are read, so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LogFormat {
+pub struct LogFormat {
     /// How GPUs are identified.
-    pub(super) gpu_identification: GpuIdentification,
-    /// Whether local time was assumed to be UTC.
-    pub(super) assumed_utc: bool,
+    pub gpu_identification: GpuIdentification,
+    /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
+    pub assumed_utc: bool,
     /// Whether one GPU was assumed, for lack of IDs, `--gpu-count` and distinct ticks.
-    pub(super) assumed_single_gpu: bool,
-    /// The ticks so far, if the order of rows identifies several GPUs.
-    pub(super) ticks: TickSummary,
-    /// Rows of a GPU in each second, if they are spread over it.
-    pub(super) rows_per_second: Option<usize>,
-    /// Steps of local time so far.
-    pub(super) local_steps: LocalSteps,
+    pub assumed_single_gpu: bool,
+    /// The ticks, if the order of rows identifies several GPUs.
+    pub ticks: TickSummary,
+    /// Rows of a GPU in each second, if they have whole seconds and are spread over each.
+    pub rows_per_second: Option<usize>,
+    /// Steps of local time, after which it is read on.
+    pub local_steps: LocalSteps,
 }
 
 impl Log {
@@ -113,21 +113,21 @@ impl Log {
 
     /// Its GPUs so far, without names.
     pub(super) fn gpus(&self) -> impl ExactSizeIterator<Item = &GpuIdentity> {
-        self.decoder.registry().gpus()
+        self.decoder.registry.gpus()
     }
 
     /// Whether the identity of a GPU has changed since the last call.
     #[inline]
     pub(super) fn take_changed(&mut self) -> bool {
-        self.decoder.take_changed()
+        self.decoder.registry.take_changed()
     }
 
     /// How its rows are read so far.
     #[inline]
     pub(super) fn format(&self) -> LogFormat {
         LogFormat {
-            gpu_identification: self.decoder.gpu_identification(),
-            assumed_utc: self.decoder.assumed_utc(),
+            gpu_identification: self.decoder.gpu_identification,
+            assumed_utc: self.decoder.timestamps.assumed_utc(),
             assumed_single_gpu: self.assumed_single_gpu,
             ticks: self.admission.ticks(),
             rows_per_second: self.admission.rows_per_second(),
@@ -170,7 +170,7 @@ impl Log {
     /// Collects the properties of the only GPU of a log that does not identify it.
     #[inline]
     fn collect_assigned(&mut self) {
-        if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
+        if self.decoder.gpu_identification == GpuIdentification::RowOrder {
             self.decoder.record_assigned(&self.entry);
         }
     }
@@ -248,9 +248,9 @@ impl Log {
         }
         let is_reading = |(step, _): &&(Step, Entry)| *step == Step::Reading;
         let readings = || steps.iter().filter(is_reading).map(|(_, entry)| *entry);
-        if self.decoder.gpu_identification() == GpuIdentification::RowOrder {
+        if self.decoder.gpu_identification == GpuIdentification::RowOrder {
             let tick = self.tick_length(&head, gpus)?;
-            self.decoder.insert_positions(tick);
+            self.decoder.registry.insert_positions(tick);
             self.assumed_single_gpu = tick == 1 && gpus.is_none();
             let spacing = head.spacing(tick).filter(|_| tick > 1);
             self.admission.set_row_order(spacing.map(|spacing| RowOrder::new(tick, spacing)));
@@ -280,7 +280,7 @@ impl Log {
 
     /// Whether rows have IDs.
     fn is_identified(&self) -> bool {
-        self.decoder.gpu_identification() != GpuIdentification::RowOrder
+        self.decoder.gpu_identification != GpuIdentification::RowOrder
     }
 
     /// The number of rows per tick, by the spacing of rows and `--gpu-count`.

@@ -15,10 +15,8 @@ use super::super::{Counts, Source, SourceError};
 use super::LogOptions;
 use super::columns::GpuIdentification;
 use super::fleet::Fleet;
-use super::local_clock::LocalSteps;
-use super::log::Log;
+use super::log::{Log, LogFormat};
 use super::read_ahead::{Decoders, ReadAhead};
-use super::row_order::TickSummary;
 use super::separation::Separation;
 use crate::log::RejectedRows;
 use crate::log::stream::CountingReader;
@@ -70,18 +68,8 @@ pub struct LogSummary<'a> {
     pub file: &'a str,
     /// The number of GPUs with readings.
     pub gpus: usize,
-    /// How they are identified.
-    pub gpu_identification: GpuIdentification,
-    /// Whether one GPU was assumed, for lack of IDs, `--gpu-count` and distinct ticks.
-    pub assumed_single_gpu: bool,
-    /// Its ticks, if the order of rows identifies several GPUs.
-    pub ticks: TickSummary,
-    /// Rows of a GPU in each second, if they have whole seconds and are spread over each.
-    pub rows_per_second: Option<usize>,
-    /// Steps of local time, after which it is read on.
-    pub local_steps: LocalSteps,
-    /// Whether local time was assumed to be UTC, for lack of a time zone and `--utc-offset`.
-    pub assumed_utc: bool,
+    /// How its rows were read.
+    pub format: LogFormat,
     /// The log that this one is assumed to continue: same IDs, no UUIDs, no overlap in time.
     pub continues: Option<&'a str>,
     /// Why it continues no earlier log that has GPUs with the same IDs; `None` if there is none.
@@ -140,20 +128,12 @@ impl Logs {
 
     /// Summaries of all logs in the order given. Complete once all readings are read.
     pub fn summaries(&self) -> impl Iterator<Item = LogSummary<'_>> {
-        self.logs.iter().map(|merged| {
-            let format = merged.log.format();
-            LogSummary {
-                file: merged.log.name(),
-                gpus: merged.log.gpus().len(),
-                gpu_identification: format.gpu_identification,
-                assumed_single_gpu: format.assumed_single_gpu,
-                ticks: format.ticks,
-                rows_per_second: format.rows_per_second,
-                local_steps: format.local_steps,
-                assumed_utc: format.assumed_utc,
-                continues: merged.continues.as_deref(),
-                separation: merged.separation,
-            }
+        self.logs.iter().map(|merged| LogSummary {
+            file: merged.log.name(),
+            gpus: merged.log.gpus().len(),
+            format: merged.log.format(),
+            continues: merged.continues.as_deref(),
+            separation: merged.separation,
         })
     }
 

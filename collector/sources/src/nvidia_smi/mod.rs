@@ -51,6 +51,7 @@ pub use columns::GpuIdentification;
 pub use convert::Foreign;
 pub use error::{HeaderError, LogError, LogErrorKind};
 pub use local_clock::{LocalStep, LocalSteps};
+pub use log::LogFormat;
 pub use logs::{LogSummary, Logs};
 pub use row_order::TickSummary;
 pub use separation::Separation;

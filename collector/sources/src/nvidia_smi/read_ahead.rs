@@ -64,7 +64,7 @@ struct Batch {
     events: VecDeque<(usize, Event)>,
 }
 
-/// What is found in a log beside readings. A change precedes the first reading it applies to.
+/// An event of a log beside readings. A change precedes the first reading it applies to.
 enum Event {
     Rejected(RejectedRows),
     Format(LogFormat),

@@ -55,7 +55,7 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// What identifies the GPU in its log: that cell, with the host if there is one.
+    /// The key of the GPU in its log: that cell, with the host if there is one.
     #[inline]
     pub(super) fn key(&self) -> Cow<'a, [u8]> {
         match self.host {

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use time::{Date, Month, Time, UtcDateTime};
 
 use super::digits::milliseconds_in_minute;
 
@@ -14,9 +15,6 @@ pub(super) const MILLISECOND: usize = "2026/07/27 00:22:27.123".len();
 
 /// The accepted forms, for errors.
 pub(super) const FORMS: &str = "2026/07/27 00:22:27.123 (local time), 2026-07-27T00:22:27.123+02:00, or Unix time in seconds or milliseconds";
-
-/// Seconds per day.
-const DAY: i64 = 86_400;
 
 /// Offset of local time from UTC: positive if ahead, less than one day either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +78,10 @@ impl TimestampParser {
 
     /// Adds seconds to local time from now on, since it has gone back by as many.
     pub(super) const fn shift_local(&mut self, seconds: i64) {
-        self.back += seconds;
-        self.local_start = None;
+        if seconds != 0 {
+            self.back += seconds;
+            self.local_start = None;
+        }
     }
 
     /// Whether local time was assumed to be UTC.
@@ -194,14 +194,14 @@ fn parse_zone(text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let (hours, minutes) = (number(&h)?, number(&m)?);
-    let seconds = hours * 3_600 + minutes * 60;
+    let seconds = i64::from(hours) * 3_600 + i64::from(minutes) * 60;
     (hours < 24 && minutes < 60).then_some(if *sign == b'-' { -seconds } else { seconds })
 }
 
 /// The second at the start of `text`, `:27`, and the remaining text.
 fn parse_second(text: &[u8]) -> Option<(u64, &[u8])> {
     let ([b':', digits @ ..], after) = text.split_first_chunk::<3>()? else { return None };
-    let second = u64::try_from(number(digits)?).ok()?;
+    let second = u64::from(number(digits)?);
     (second < 60).then_some((second, after))
 }
 
@@ -213,36 +213,18 @@ fn parse_minute(text: &[u8; MINUTE]) -> Option<i64> {
     if !marks || c1 != b':' {
         return None;
     }
-    let year = number(&[y1, y2, y3, y4])?;
-    let (month, day) = (number(&[mo1, mo2])?, number(&[d1, d2])?);
-    let (hour, minute) = (number(&[h1, h2])?, number(&[mi1, mi2])?);
-    let date = (1969..=2262).contains(&year) && (1..=days_in(year, month)?).contains(&day);
-    if !date || hour > 23 || minute > 59 {
-        return None;
-    }
-    // Years that start in March end with the leap day. From March of year 0 to 1970 there are
-    // 719,468 days.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468;
-    Some(days * DAY + hour * 3_600 + minute * 60)
+    let year = number(&[y1, y2, y3, y4]).filter(|year| (1969..=2262).contains(year))?;
+    let pair = |tens: u8, ones: u8| u8::try_from(number(&[tens, ones])?).ok();
+    let month = Month::try_from(pair(mo1, mo2)?).ok()?;
+    let date = Date::from_calendar_date(i32::from(year), month, pair(d1, d2)?).ok()?;
+    let time = Time::from_hms(pair(h1, h2)?, pair(mi1, mi2)?, 0).ok()?;
+    Some(UtcDateTime::new(date, time).unix_timestamp())
 }
 
-/// Days of a month; `None` if the month is invalid.
-fn days_in(year: i64, month: i64) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        4 | 6 | 9 | 11 => Some(30),
-        2 => Some(if leap { 29 } else { 28 }),
-        1..=12 => Some(31),
-        _ => None,
-    }
-}
-
-/// A number with a fixed count of digits.
-fn number(digits: &[u8]) -> Option<i64> {
+/// A number of up to four digits.
+fn number(digits: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0, |value, digit| {
-        digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
+        digit.is_ascii_digit().then(|| value * 10 + u16::from(digit - b'0'))
     })
 }
 

@@ -31,9 +31,9 @@ struct Cell {
     column: Column,
     /// Whether it identifies the GPU.
     is_key: bool,
-    /// What follows its number, up to the next cell.
+    /// The text after its number, up to the next cell.
     after_number: Separator,
-    /// What follows any other value.
+    /// The text after any other value.
     after_text: Separator,
 }
 
@@ -77,7 +77,7 @@ impl UsualRow {
         self.has_model
     }
 
-    /// Learns from a valid row, without its line ending, what is between values.
+    /// Learns the text between values from a valid row, without its line ending.
     pub(super) fn learn(&mut self, row: &[u8]) {
         let mut texts = row.split(|byte| *byte == b',').peekable();
         for cell in &mut self.cells {

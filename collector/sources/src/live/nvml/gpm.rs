@@ -15,11 +15,11 @@ const MIN_WINDOW: Nanos = Nanos::from_millis(150);
 const METRICS: [GpmMetricId; 3] =
     [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
 
-/// What these are.
+/// Their quantities.
 const QUANTITIES: [Quantity; 3] =
     [Quantity::SmActivity, Quantity::TensorActivity, Quantity::DramActivity];
 
-/// What a sample covers.
+/// The device that a sample covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sampled {
     /// A GPU.

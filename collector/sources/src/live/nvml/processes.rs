@@ -7,7 +7,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 /// How often processes are listed while their number stays the same.
 const LIST_PERIOD: Nanos = Nanos::from_secs(10);
 
-/// What is known of the processes on a GPU.
+/// The processes on a GPU, as last listed.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     /// Their number when they were listed, and when that was.

@@ -7,7 +7,7 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use crate::clock::ClockReading;
 
-/// The buffer holds seconds. What is farther than this from the median timestamp is wrong.
+/// The buffer holds seconds. A timestamp farther than this from the median is wrong.
 const MAX_SPREAD: u64 = 600 * MICROS_PER_SECOND;
 
 /// The newest sample is at most this old; an idle GPU may have had none for as long.
@@ -119,8 +119,7 @@ impl RingClock {
     }
 }
 
-/// The clock that stamps samples, in microseconds: of those that some sample is recent by, the one that
-/// the newest sample is most recent by.
+/// The clock the samples use, in microseconds: the one closest after the newest sample.
 fn reference(samples: &[Sample], clocks: &ClockReading) -> Option<u64> {
     let micros = [clocks.wall.as_nanos(), clocks.boot.0, clocks.awake.0].map(|nanos| nanos / 1_000);
     let age = |reference: u64| {

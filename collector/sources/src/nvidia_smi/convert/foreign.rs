@@ -2,7 +2,7 @@
 
 use super::dmon;
 
-/// What a file is.
+/// A file that cannot be metered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {fix}")]
 pub struct Foreign {
@@ -100,7 +100,7 @@ const SIGNS: [Sign; 16] = [
     ),
 ];
 
-/// What a text is that cannot be metered, by its beginning; `None` if it may be a log.
+/// Recognizes a text that cannot be metered by its beginning; `None` if it may be a log.
 pub(super) fn recognize(head: &str) -> Option<Foreign> {
     let line = head.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let text = Text { head, line };

@@ -12,7 +12,7 @@ pub use foreign::Foreign;
 use xml::XmlConverter;
 
 /// Bytes by which a format is recognized.
-const HEAD: usize = 8 << 10;
+const HEAD: u64 = 8 << 10;
 
 /// Bytes that are converted at once.
 const CHUNK: usize = 16 << 10;
@@ -31,7 +31,9 @@ trait Convert {
 /// # Errors
 /// Returns what it is if it cannot be read.
 pub(super) fn to_csv(mut text: Box<dyn Read + Send>) -> Result<Box<dyn Read + Send>, Foreign> {
-    let (head, failed) = head(&mut text);
+    let mut head = Vec::new();
+    // What was read before an error is kept.
+    let failed = text.by_ref().take(HEAD).read_to_end(&mut head).err();
     let beginning = String::from_utf8_lossy(&head).into_owned();
     let rest: Box<dyn Read + Send> = match failed {
         Some(error) => Box::new(Failed(Some(error))),
@@ -48,22 +50,6 @@ pub(super) fn to_csv(mut text: Box<dyn Read + Send>) -> Result<Box<dyn Read + Se
     } else {
         Box::new(whole)
     })
-}
-
-/// The first bytes, and the error that ends them, if any.
-fn head(text: &mut impl Read) -> (Vec<u8>, Option<io::Error>) {
-    let mut head = vec![0; HEAD];
-    let mut length = 0;
-    let failed = loop {
-        match text.read(head.get_mut(length..).unwrap_or_default()) {
-            Ok(0) => break None,
-            Ok(read) => length += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => break Some(error),
-        }
-    };
-    head.truncate(length);
-    (head, failed)
 }
 
 /// Fails once.
