@@ -45,6 +45,8 @@ pub enum Quantity {
     CorrectedErrors,
     /// Packets that a link transmitted again.
     LinkReplays,
+    /// Errors of the PCIe link that its hardware has corrected, replays among them.
+    PcieCorrectable,
     /// Recoveries of a link from an error.
     LinkRecoveries,
     /// Packets with an invalid checksum that a link received.
@@ -218,6 +220,7 @@ const TABLE: [Row; Quantity::COUNT] = [
         .column(&["compute_processes"]),
     row(Quantity::CorrectedErrors,   "corrected_errors",   Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkReplays,       "link_replays",       Unit::Number,         ERRORS, ERRORS.1),
+    row(Quantity::PcieCorrectable,   "pcie_correctable",   Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkRecoveries,    "link_recoveries",    Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::LinkCrcErrors,     "link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1),
     row(Quantity::RowsPending,       "rows_pending",       Unit::Number,         (0, 1), 1),

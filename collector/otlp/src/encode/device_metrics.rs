@@ -199,6 +199,7 @@ fn add_counter(
         Quantity::CorrectedErrors => add_errors(component, "corrected", by, export, batch),
         Quantity::MemoryErrors => add_errors(component, "uncorrected", by, export, batch),
         Quantity::LinkReplays => add_errors(component, "replay", by, export, batch),
+        Quantity::PcieCorrectable => add_errors(component, "correctable", by, export, batch),
         Quantity::LinkRecoveries => add_errors(component, "recovery", by, export, batch),
         Quantity::LinkCrcErrors => add_errors(component, "crc", by, export, batch),
         reason if Quantity::THROTTLING.contains(&reason) => {

@@ -42,8 +42,13 @@ fn device_metrics(at: Timestamp) -> Vec<DeviceMetric> {
         |engine| (Component::Gpu, engine, DeviceValue::Mean { from, share: percent(50) });
     let of_gpu =
         [Quantity::CorrectedErrors, Quantity::MemoryErrors].map(|it| count(Component::Gpu, it));
-    let of_pcie = [Quantity::PcieReceived, Quantity::PcieTransmitted, Quantity::LinkReplays]
-        .map(|it| count(Component::Pcie, it));
+    let of_pcie = [
+        Quantity::PcieReceived,
+        Quantity::PcieTransmitted,
+        Quantity::LinkReplays,
+        Quantity::PcieCorrectable,
+    ]
+    .map(|it| count(Component::Pcie, it));
     let of_link = [
         Quantity::NvlinkReceived,
         Quantity::NvlinkTransmitted,

@@ -60,6 +60,7 @@ fn components_match_driver() {
         }
         for (component, counter, total) in [
             (Component::Pcie, Quantity::LinkReplays, 6),
+            (Component::Pcie, Quantity::PcieCorrectable, 6),
             (first, Quantity::LinkReplays, 0),
             (last, Quantity::LinkReplays, 3),
             (last, Quantity::LinkRecoveries, 1),
@@ -273,7 +274,7 @@ fn components_are_exported_with_their_parent() {
         .into_iter()
         .flat_map(|link| ["replay", "recovery", "crc"].map(|kind| error(link, kind)))
         .collect();
-    expected.push(error(&component("pcie", "PCIe"), "replay"));
+    expected.extend(["replay", "correctable"].map(|kind| error(&component("pcie", "PCIe"), kind)));
     let mut errors = streams(&file, "hw.errors");
     errors.retain(|stream, _| stream.contains("hw.type=network"));
     // The increase since the first poll.
