@@ -129,7 +129,7 @@ fn problems_name_file_line_and_what_to_do() {
         (
             "metric = \"heat\"",
             "own.toml:4: invalid metric \"heat\": expected one of utilization, memory, power, \
-             temperature, sm_activity, dram_activity, sm_occupancy, communication_stall"
+             temperature, sm_activity, tensor_activity, dram_activity, sm_occupancy, communication_stall"
                 .to_owned(),
         ),
         ("below = 101", "own.toml:5: invalid threshold: expected a percentage".to_owned()),

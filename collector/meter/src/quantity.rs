@@ -256,7 +256,8 @@ const TABLE: [Row; Quantity::COUNT] = [
         .recorded(&["sm.activity"])
         .alert("sm_activity", "phasemeter_gpu_sm_activity_ratio{hw_parent=\"\"}"),
     row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
-        .recorded(&["tensor.activity"]),
+        .recorded(&["tensor.activity"])
+        .alert("tensor_activity", "phasemeter_gpu_tensor_activity_ratio{hw_parent=\"\"}"),
     row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
         .recorded(&["dram.activity"])
         .alert("dram_activity", "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}"),
