@@ -106,7 +106,9 @@ policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	@for policy in $(POLICIES); do \
 	    install -m 644 "$$($(MODULE))" wasm-rules/dist/$$policy.wasm || exit 1; \
 	done
-	@cd wasm-rules/dist && sha256sum *.wasm > SHA256SUMS
+	@# Its order is that of evaluation: new policies are added at the end.
+	@cd wasm-rules/dist && listed=$$(cut -c67- SHA256SUMS) && \
+	    sha256sum $$listed $$(ls *.wasm | grep -vxF "$$listed") > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
 	@# Also for builds without a compiler. A test of rules compares them.
 	@for policy in $(POLICIES); do \
 	    cargo run --quiet --locked -p phasemeter -- \

@@ -20,7 +20,7 @@ use wasmtime::component::Component;
 
 use crate::codegen;
 use crate::digest::Digest;
-use crate::embedded;
+use crate::embedded::DEFAULT_POLICIES;
 use crate::engine::INTERPRETER;
 use crate::private_dir::PrivateDir;
 pub use crate::private_dir::PrivateDirError;
@@ -103,9 +103,10 @@ impl TrustedArtifact {
 
     /// The artifact with this key that is part of this program, if any.
     pub(crate) fn embedded(key: CacheKey) -> Option<Self> {
+        let mut artifacts = DEFAULT_POLICIES.iter().map(|policy| policy.artifact);
         let has_key =
-            |bytes: &&&[u8]| bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(&key.0));
-        embedded::ARTIFACTS.iter().find(has_key).map(|bytes| Self { bytes: Cow::Borrowed(bytes) })
+            |bytes: &&[u8]| bytes.strip_prefix(MAGIC).is_some_and(|rest| rest.starts_with(&key.0));
+        artifacts.find(has_key).map(|bytes| Self { bytes: Cow::Borrowed(bytes) })
     }
 
     /// An artifact signed by a trusted key; `None` if it is not, or there are no keys.

@@ -1,46 +1,44 @@
-//! The default policies, compiled for the interpreter: part of this program, so that they run without
-//! a compiler.
+//! The default policies, which are part of this program: components, and what they compile to for the interpreter, so
+//! that they run without a compiler.
 //!
-//! `make policies` compiles them, and a test compares them with the policies.
+//! `make policies` builds them, and a test compares both.
+
+use crate::candidate::Candidate;
+use crate::digest::Digest;
 
 /// An artifact, aligned as the ELF file in it requires.
 #[repr(C, align(16))]
 struct Aligned<Bytes: ?Sized>(Bytes);
 
 macro_rules! embed {
-    ($($name:literal),*) => {
-        &[$({
-            static ARTIFACT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
-                "../../wasm-rules/dist/interpreted/",
-                $name,
-                ".aot"
-            )));
-            &ARTIFACT.0
-        }),*]
-    };
+    ($file:literal) => {{
+        static ARTIFACT: &Aligned<[u8]> = &Aligned(*include_bytes!($file));
+        &ARTIFACT.0
+    }};
 }
 
-/// Calls a macro with the names of the default policies, in evaluation order: the only list of them.
-#[macro_export]
-macro_rules! default_policies {
-    ($callback:ident) => {
-        $callback![
-            "health",
-            "lifecycle",
-            "sharing",
-            "gaps",
-            "data-loading",
-            "communication",
-            "inference",
-            "sizing",
-            "memory",
-            "precision",
-            "rate",
-            "measure",
-            "negotiated"
-        ]
-    };
+/// A default policy.
+pub struct DefaultPolicy {
+    /// Its name.
+    pub name: &'static str,
+    /// The digest of its component, as `sha256sum` writes it. With it, no component is read that need not be
+    /// compiled: all of them together would be a megabyte of resident memory.
+    digest: &'static str,
+    component: &'static [u8],
+    pub(crate) artifact: &'static [u8],
 }
 
-/// One artifact per default policy.
-pub(crate) static ARTIFACTS: &[&[u8]] = default_policies!(embed);
+/// The default policies, in evaluation order.
+pub static DEFAULT_POLICIES: &[DefaultPolicy] =
+    &include!(concat!(env!("OUT_DIR"), "/default_policies.rs"));
+
+impl DefaultPolicy {
+    /// What a host loads it from.
+    #[must_use]
+    pub fn candidate(&self) -> Candidate {
+        Candidate {
+            embedded: Some(self.digest.parse().unwrap_or_else(|_| Digest::of(self.component))),
+            ..Candidate::new(format!("{} (default)", self.name), self.component)
+        }
+    }
+}

@@ -46,7 +46,7 @@ mod codegen;
 pub mod compile;
 pub mod confinement;
 pub mod digest;
-mod embedded;
+pub mod embedded;
 pub mod host;
 mod private_dir;
 pub mod signature;

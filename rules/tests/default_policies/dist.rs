@@ -1,5 +1,7 @@
 //! The committed builds of the default policies, as native code and interpreted.
 
+use phasemeter_rules::digest::Digest;
+use phasemeter_rules::embedded::{DEFAULT_POLICIES, DefaultPolicy};
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
@@ -7,13 +9,9 @@ use phasemeter_rules::policy::Policy;
 use super::fleet::{fleet, fleet_window};
 use super::{policies, support};
 
-macro_rules! list {
-    ($($name:literal),*) => { [$($name),*] };
-}
-
 /// The names of the default policies, sorted.
 fn names() -> Vec<&'static str> {
-    let mut names = Vec::from(phasemeter_rules::default_policies!(list));
+    let mut names: Vec<_> = DEFAULT_POLICIES.iter().map(|policy| policy.name).collect();
     names.sort_unstable();
     names
 }
@@ -32,6 +30,15 @@ fn dist_contains_default_policies() {
     assert_eq!(found, names());
     let files: Vec<_> = policies.iter().map(Policy::file).collect();
     assert_eq!(files, names());
+}
+
+/// Guarantee: the digests by which default policies are known are those of their components. If not, run
+/// `make policies`.
+#[test]
+fn recorded_digests_are_those_of_the_components() {
+    for candidate in DEFAULT_POLICIES.iter().map(DefaultPolicy::candidate) {
+        assert_eq!(candidate.embedded, Some(Digest::of(&candidate.bytes)), "{}", candidate.file);
+    }
 }
 
 /// Scenario: every default policy, as native code and interpreted.

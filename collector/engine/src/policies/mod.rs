@@ -8,7 +8,6 @@
 //! A policy that fails loses only its own result; readings and the bill never depend on one.
 
 mod config;
-mod default_policies;
 #[cfg(feature = "full")]
 mod history;
 mod lease;

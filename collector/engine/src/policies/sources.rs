@@ -6,11 +6,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use phasemeter_rules::embedded::DEFAULT_POLICIES;
 use phasemeter_rules::generation::Rejection;
 use phasemeter_rules::host::CandidateSource;
 use phasemeter_rules::policy_dir;
-
-use super::default_policies;
 
 /// The sources of policies.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ impl PolicySources {
     pub(super) fn candidates(&self) -> Result<Vec<CandidateSource>, Rejection> {
         let mut all: Vec<_> = Vec::new();
         if self.default_policies {
-            all.extend(default_policies::candidates().map(CandidateSource::from));
+            all.extend(DEFAULT_POLICIES.iter().map(|it| it.candidate().into()));
         }
         if let Some(directory) = &self.directory {
             all.extend(policy_dir::read(directory)?);
