@@ -14,26 +14,23 @@ const IDLE_TENSOR: f64 = 0.2;
 const FULL: f64 = 0.5;
 
 /// Whether the memory bandwidth of a GPU was measured as full.
-#[must_use]
 pub fn has_full_bandwidth(gpu: &Gpu) -> bool {
     gpu.sensors.dram_activity.is_some_and(|dram| dram >= FULL_BANDWIDTH)
 }
 
 /// Whether its tensor cores were measured as doing little.
-#[must_use]
 pub fn has_idle_tensor_cores(gpu: &Gpu) -> bool {
     gpu.sensors.tensor_activity.is_some_and(|tensor| tensor <= IDLE_TENSOR)
 }
 
 /// Whether it is inference that memory bandwidth limits.
-#[must_use]
 pub fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
     let infers = match gpu.workload {
         Workload::Serving => true,
         Workload::Batch => gpu.memory_use(window.step_seconds).is_pool(),
         _ => false,
     };
-    let full = gpu.share(|accounts| accounts.compute_bound);
+    let full = gpu.full_share();
     infers
         && full >= FULL
         && has_full_bandwidth(gpu)

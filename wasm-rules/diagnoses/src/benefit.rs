@@ -4,7 +4,6 @@ use phasemeter_policy::{RecommendationKind, Workload};
 
 /// Returns whether doing the same work faster saves money: a job ends sooner, but faster replies of a service return
 /// none of its GPUs, and a session lasts as long as its user works.
-#[must_use]
 pub const fn kind_of_speedup(workload: Workload) -> RecommendationKind {
     match workload {
         Workload::Serving | Workload::Interactive => RecommendationKind::Capacity,

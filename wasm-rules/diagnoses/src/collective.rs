@@ -17,13 +17,12 @@ const TOGETHER: f64 = 0.7;
 fn falls(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Training
         && !gpu.is_bouncing()
-        && gpu.share(|accounts| accounts.compute_bound) >= FULL
+        && gpu.full_share() >= FULL
         && gpu.sensors.busy_power.is_some_and(|power| power.p5 <= FALLS * power.p95)
 }
 
 /// Whether the power of a full GPU falls when another one of its job has nothing to do. Points that are much longer
 /// than the waits do not show that.
-#[must_use]
 pub fn waits_for(gpu: &Gpu, other: &Gpu) -> bool {
     falls(gpu)
         && other.is_bouncing()
@@ -32,7 +31,6 @@ pub fn waits_for(gpu: &Gpu, other: &Gpu) -> bool {
 }
 
 /// Whether a full GPU waits in a collective for any that lacks input: its load is not its own.
-#[must_use]
 pub fn waits_in_collective(gpu: &Gpu, window: &Window) -> bool {
     falls(gpu) && window.gpus.iter().any(|other| waits_for(gpu, other))
 }

@@ -52,7 +52,6 @@ pub fn contradictions(gpu: &Gpu) -> impl Iterator<Item = Contradiction<'_>> {
 }
 
 /// Whether hardware counters of a GPU failed: they report none while the driver reports work.
-#[must_use]
 pub fn has_failed_counters(gpu: &Gpu) -> bool {
     contradictions(gpu).any(|it| COUNTERS.contains(&it.rests.0))
 }
@@ -64,7 +63,6 @@ pub(crate) fn has_false_idle(gpu: &Gpu) -> bool {
 
 /// The power of a GPU while its utilization and its SMs show work, if it is less than that of an idle one: it, and its
 /// limit, in watts.
-#[must_use]
 pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
     let busy = gpu.accounts.busy();
     let works = gpu.sensors.sm_activity.is_some_and(|activity| activity >= WORK)

@@ -38,7 +38,6 @@ pub struct UnexplainedPower {
 }
 
 /// The power of a GPU in the time in which it reports no work, if only work explains it.
-#[must_use]
 pub fn unexplained_power(gpu: &Gpu) -> Option<UnexplainedPower> {
     if gpu.power.is_empty() || gpu.accounts.idle().seconds < MIN_SECONDS {
         return None;
@@ -69,7 +68,6 @@ fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
 }
 
 /// Whether idle time of a GPU may be free time, as far as its power and other sources of utilization show.
-#[must_use]
 pub fn is_credible(gpu: &Gpu) -> bool {
     unexplained_power(gpu).is_none() && !has_false_idle(gpu)
 }

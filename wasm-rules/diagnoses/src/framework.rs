@@ -41,7 +41,6 @@ const WORDS: [&str; 22] = [
 
 /// Whether something shows that a GPU multiplies matrices of a model: tensor cores that were ever active, or a
 /// framework that is declared or named.
-#[must_use]
 pub fn multiplies_matrices(gpu: &Gpu, window: &Window) -> bool {
     let is_active = gpu.sensors.tensor_activity.is_some_and(|activity| activity > 0.0);
     is_active || gpu.attributes.iter().chain(&window.attributes).any(names_framework)
@@ -49,11 +48,9 @@ pub fn multiplies_matrices(gpu: &Gpu, window: &Window) -> bool {
 
 /// What is missing for GPUs without such a sign; `None` if there are none.
 pub fn framework_need<'a>(gpus: impl IntoIterator<Item = &'a Gpu>) -> Option<Need> {
-    let mut gpus = gpus.into_iter().peekable();
-    gpus.peek()?;
     let reason = "tensor cores did nothing at all: only the framework shows whether there are matrix products, which a \
                   lower precision or a compiler makes faster (OTEL_RESOURCE_ATTRIBUTES=phasemeter.framework=pytorch)";
-    Some(Need::new(FRAMEWORK, reason, gpus))
+    Need::if_any(FRAMEWORK, reason, gpus)
 }
 
 fn names_framework((key, value): &(String, String)) -> bool {

@@ -49,7 +49,6 @@ pub struct Stall {
 
 impl Stall {
     /// Whether a wait explains it as well as a hang does.
-    #[must_use]
     pub fn may_wait(&self) -> bool {
         let is_equal = |before: f64| before >= SAME_LENGTH * self.seconds;
         self.others_work || self.before.is_some_and(is_equal)
@@ -75,7 +74,6 @@ impl Plateau {
 
 /// Returns how a GPU stalls: it is fully busy at a flat low power until the end, and it drew more while it worked before,
 /// or another GPU of its job does the same. Without either it may compute little.
-#[must_use]
 pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
     let (last, limit) = stalled(gpu)?;
     let points = gpu.utilization.iter().zip(&gpu.power).take(last.from.saturating_sub(1));
@@ -99,7 +97,6 @@ pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
 }
 
 /// Whether a GPU stalls for the default time: what it shows is not its usual work.
-#[must_use]
 pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
     stall(gpu, window).is_some_and(|stall| stall.seconds >= HANG_SECONDS)
 }

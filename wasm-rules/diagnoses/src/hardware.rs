@@ -22,7 +22,6 @@ const NO_TRAFFIC: f64 = 0.002;
 const TRAFFIC: f64 = 0.02;
 
 /// The uncorrectable memory errors of a GPU, if any.
-#[must_use]
 pub fn memory_errors(gpu: &Gpu) -> Option<f64> {
     gpu.metric("memory.errors").filter(|count| *count > 0.0)
 }
@@ -35,7 +34,6 @@ pub fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
 
 /// The lanes of a GPU's PCIe link, and the most that it is capable of, if it is narrow. The link of a GPU
 /// that has not worked may be so to save power.
-#[must_use]
 pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
     let most = gpu.metric("pcie.link.max_width")?;
     let lanes = gpu.metric("pcie.link.width").filter(|_| gpu.accounts.busy().seconds > 0.0)?;
@@ -46,7 +44,6 @@ pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
 }
 
 /// Whether a GPU that works has no traffic over NVLink, and most of the GPUs of its node that do the same have.
-#[must_use]
 pub fn is_unlinked(gpu: &Gpu, window: &Window) -> bool {
     let is_silent = nvlink(gpu).is_some_and(|share| share <= NO_TRAFFIC);
     is_silent && gpu.accounts.busy().seconds > 0.0 && {
@@ -60,7 +57,6 @@ pub fn is_unlinked(gpu: &Gpu, window: &Window) -> bool {
 }
 
 /// Whether a defect of the hardware may explain what a GPU does.
-#[must_use]
 pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
     is_lost(gpu)
         || memory_errors(gpu).is_some()

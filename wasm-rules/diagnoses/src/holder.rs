@@ -36,7 +36,6 @@ pub struct Allocation {
 
 impl Allocation {
     /// The allocation of a GPU, as its attributes or those of the run name it; `None` if they name none.
-    #[must_use]
     pub fn of(gpu: &Gpu, window: &Window) -> Option<Self> {
         let value = |name: &str| gpu.attribute(name).or_else(|| window.attribute(name));
         let pod = |name: &str| match value(NAMESPACE) {
@@ -50,13 +49,11 @@ impl Allocation {
     }
 
     /// Whether it is a job of a queue.
-    #[must_use]
     pub fn is_job(&self) -> bool {
         self.name.starts_with(JOB_NAME)
     }
 
     /// How it is released.
-    #[must_use]
     pub fn release(&self) -> &'static str {
         if self.is_job() {
             "cancel the job (scancel), or request it with a shorter time limit"
@@ -70,7 +67,6 @@ impl Allocation {
 
 /// The allocation of a GPU that nothing has touched, and for how many seconds: it never worked, and no process took
 /// memory.
-#[must_use]
 pub fn untouched(gpu: &Gpu, window: &Window) -> Option<(Allocation, f64)> {
     if let Some(seconds) = gpu.metric(NEVER_TOUCHED) {
         let by = gpu.attribute(NEVER_TOUCHED_BY).map(|name| Allocation { name: name.to_owned() });
@@ -85,14 +81,12 @@ pub fn untouched(gpu: &Gpu, window: &Window) -> Option<(Allocation, f64)> {
 }
 
 /// Whether a GPU was never touched for all of the observed time.
-#[must_use]
 pub fn is_untouched(gpu: &Gpu, window: &Window) -> bool {
     let least = UNTOUCHED * gpu.accounts.observed().seconds;
     untouched(gpu, window).is_some_and(|(_, seconds)| seconds >= least)
 }
 
 /// Whether a process list, memory in use or an allocation shows whether something holds the GPU while it is idle.
-#[must_use]
 pub fn shows_holder(gpu: &Gpu) -> bool {
     gpu.accounts.idle_unknown.seconds <= UNKNOWN * gpu.accounts.idle().seconds
 }

@@ -12,23 +12,19 @@ use crate::{
 const AT_LIMIT: f64 = 0.9;
 
 /// Whether the driver lost it, or its source lists it no more.
-#[must_use]
 pub fn is_lost(gpu: &Gpu) -> bool {
     gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
 }
 
 /// Whether it needs repair before its load means anything: it is lost, or slowed by heat.
-#[must_use]
 pub fn needs_repair(gpu: &Gpu) -> bool {
     is_lost(gpu) || slowed_by_heat(gpu) >= THROTTLED
 }
 
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown, also
 /// if only the others of its job show that.
-#[must_use]
 pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
-    let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
-    let is_at_limit = power.is_some_and(|(power, limit)| power.p50 >= AT_LIMIT * limit);
+    let is_at_limit = gpu.power_share().is_some_and(|share| share >= AT_LIMIT);
     needs_repair(gpu)
         || slowed_by_power_supply(gpu) >= THROTTLED
         || (is_slowed(gpu) && !is_at_limit)
@@ -38,14 +34,12 @@ pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
 }
 
 /// Whether a GPU that does the same work is lost: the others carry its load, or wait for it.
-#[must_use]
 pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
     window.gpus.iter().any(|other| is_lost(other) && other.is_alike(gpu))
 }
 
 /// Whether what it does is its usual work: it is not impaired, and neither carries the load of one that is nor waits
 /// for others.
-#[must_use]
 pub fn does_usual_work(gpu: &Gpu, window: &Window) -> bool {
     is_credible(gpu)
         && !has_failed_counters(gpu)

@@ -86,14 +86,12 @@ pub struct Model {
 
 impl Model {
     /// Returns the specifications of a model; `None` if the table does not list it.
-    #[must_use]
     pub fn of(name: &str) -> Option<&'static Self> {
         MODELS.iter().find(|model| same_model(model.name, name))
     }
 
     /// Whether its memory, bandwidth and peak are no less than those of another one, and it supports what that
     /// supports. `false` if a figure is unknown.
-    #[must_use]
     pub fn replaces(&self, other: &Self) -> bool {
         let is_enough = |own: Option<f64>, least: Option<f64>| {
             own.zip(least).is_some_and(|(own, least)| own >= least)
@@ -106,7 +104,6 @@ impl Model {
 
     /// Returns the peak at 16 bits or more, which most training and serving uses: on tensor cores if
     /// there are any, else on CUDA cores.
-    #[must_use]
     pub fn tflops(&self) -> Option<f64> {
         self.bf16_tflops.or(self.fp16_tflops).or(self.fp32_tflops)
     }

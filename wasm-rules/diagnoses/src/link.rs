@@ -46,7 +46,6 @@ const LAST_GENERATION: f64 = 7.0;
 const DIRECTIONS: f64 = 2.0;
 
 /// Use of the NVLink links, 0–1.
-#[must_use]
 pub fn nvlink(gpu: &Gpu) -> Option<f64> {
     let of_capacity =
         || Some(gpu.metric("nvlink.bytes_per_second")? / nvlink_capacity(&gpu.model)?);
@@ -54,14 +53,12 @@ pub fn nvlink(gpu: &Gpu) -> Option<f64> {
 }
 
 /// Use of the PCIe link, 0–1.
-#[must_use]
 pub fn pcie(gpu: &Gpu) -> Option<f64> {
     let of_capacity = || Some(gpu.metric("pcie.bytes_per_second")? / pcie_capacity(gpu)?);
     gpu.metric("pcie.activity").or_else(of_capacity).map(|share| share.min(1.0))
 }
 
 /// Traffic over the PCIe link in both directions, in bytes per second.
-#[must_use]
 pub fn pcie_traffic(gpu: &Gpu) -> Option<f64> {
     let of_share = || Some(gpu.metric("pcie.activity")? * pcie_capacity(gpu)?);
     gpu.metric("pcie.bytes_per_second").or_else(of_share)
@@ -69,7 +66,6 @@ pub fn pcie_traffic(gpu: &Gpu) -> Option<f64> {
 
 /// Whether the GPUs of an instance with another model can exchange what this GPU does: it has NVLink too, this
 /// one has none, or the measured traffic would fit the other's PCIe link. Without a measurement it is unknown.
-#[must_use]
 pub fn carries_exchange(gpu: &Gpu, other: &str) -> bool {
     let fits = || {
         let of_share = || Some(gpu.metric("nvlink.activity")? * nvlink_capacity(&gpu.model)?);
@@ -80,7 +76,6 @@ pub fn carries_exchange(gpu: &Gpu, other: &str) -> bool {
 }
 
 /// Whether NVLink is known to connect the GPUs of an instance. Bridges between pairs of cards do not count.
-#[must_use]
 pub fn has_nvlink(model: &str) -> bool {
     Model::of(model).is_some_and(|model| model.has_nvlink)
 }

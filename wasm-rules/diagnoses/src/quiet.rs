@@ -3,7 +3,7 @@
 //! Points of columns are up to 17 minutes long, so the columns show when a unit was quiet, and `activity` shows for
 //! how long.
 
-use phasemeter_policy::{Gpu, Window};
+use phasemeter_policy::{Gpu, HOUR, Window};
 
 use crate::Unit;
 
@@ -15,9 +15,6 @@ const MINUTE: f64 = 60.0;
 
 /// Seconds of ten minutes: the next longer ones.
 const TEN_MINUTES: f64 = 600.0;
-
-/// Seconds of an hour: the longest.
-const HOUR: f64 = 3_600.0;
 
 /// Part of a period by which it may seem shorter in the columns. An assumption.
 const TOLERANCE: f64 = 0.1;
@@ -33,7 +30,6 @@ pub struct QuietTime {
 
 impl QuietTime {
     /// Of the columns: a point with little work is quiet in part. Periods shorter than ten minutes are left out.
-    #[must_use]
     pub fn of(unit: &Unit<'_>, window: &Window) -> Self {
         let end = window.end.saturating_sub(window.start) as f64 / 1e9;
         let metered =
@@ -84,7 +80,6 @@ impl QuietTime {
 
     /// Those of at least this length, and of `min_end` before the first work or after the last. Together they are
     /// as long as the stretches of a single GPU are, and no longer than those of any of several GPUs.
-    #[must_use]
     pub fn at_least(&self, unit: &Unit<'_>, min: f64, min_end: f64) -> Vec<(f64, f64)> {
         // A start and an end occur once; a period in between may be a pause.
         let is_end = |period: &(f64, f64)| (period.0 <= 0.0) != (period.1 >= self.length);

@@ -12,14 +12,12 @@ const SHOWN: f64 = 120.0;
 const BUSIEST: f64 = 0.05;
 
 /// Whether the window shows the busiest minutes of a GPU.
-#[must_use]
 pub fn shows_peaks(gpu: &Gpu, window: &Window) -> bool {
     let interval = gpu.activity.interval_seconds.unwrap_or(f64::INFINITY);
     window.step_seconds <= SHOWN && interval <= SHOWN
 }
 
 /// The load of GPUs together in the busiest minutes, in GPUs: the highest mean of as many points as show it.
-#[must_use]
 pub fn busiest_minutes(gpus: &[&Gpu], window: &Window) -> f64 {
     let length = gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
     let load = |point: usize| {
@@ -41,7 +39,6 @@ pub fn busiest_minutes(gpus: &[&Gpu], window: &Window) -> f64 {
 }
 
 /// The utilization of a GPU at its busiest, at least: long points hide peaks, which the phases of whole seconds show.
-#[must_use]
 pub fn min_peak(gpu: &Gpu, window: &Window) -> f64 {
     if window.step_seconds <= SHOWN {
         return 0.0;

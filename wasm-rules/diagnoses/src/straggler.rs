@@ -38,7 +38,6 @@ pub enum Lag {
 
 /// Returns how far a GPU is behind the others of its kind of work. `fastest` is the highest clock of the window,
 /// so that names are compared only if there is a difference.
-#[must_use]
 pub fn lag(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Lag> {
     match gpu.sensors.sm_clock_mhz {
         Some(clock) if clock < SLOW_CLOCK * fastest => {
@@ -51,13 +50,11 @@ pub fn lag(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Lag> {
 }
 
 /// Whether a GPU is behind the others of its kind of work.
-#[must_use]
 pub fn is_behind(gpu: &Gpu, window: &Window) -> bool {
     lag(gpu, window, fastest_clock(window)).is_some()
 }
 
 /// Returns the highest clock of a window while its GPUs were busy; 0 if it was not recorded.
-#[must_use]
 pub fn fastest_clock(window: &Window) -> f64 {
     window.gpus.iter().filter_map(|gpu| gpu.sensors.sm_clock_mhz).fold(0.0, f64::max)
 }
@@ -68,7 +65,6 @@ fn sibling_clock(gpu: &Gpu, window: &Window) -> Option<f64> {
 }
 
 /// Returns the median temperature of the others of its kind of work.
-#[must_use]
 pub fn sibling_temperature(gpu: &Gpu, window: &Window) -> Option<f64> {
     median(siblings(gpu, window).filter_map(|other| other.sensors.temperature_celsius))
 }
@@ -79,7 +75,7 @@ fn siblings<'a>(gpu: &'a Gpu, window: &'a Window) -> impl Iterator<Item = &'a Gp
 
 /// Only in training: replicas of a service differ by their requests. What hangs is not slow.
 fn behind_in_power(gpu: &Gpu, window: &Window) -> Option<Lag> {
-    let is_full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL;
+    let is_full = |gpu: &Gpu| gpu.full_share() >= FULL;
     let own = gpu.sensors.busy_power.filter(|_| is_full(gpu))?.p50;
     if gpu.workload != Workload::Training || !draws_more(window, own) {
         return None;

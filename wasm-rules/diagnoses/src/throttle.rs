@@ -14,19 +14,16 @@ const FULL_CLOCK: f64 = 0.8;
 const CAPPED: f64 = 0.9;
 
 /// Share of the time with work in which heat reduced the clocks, by the driver or the hardware. 0 if unknown.
-#[must_use]
 pub fn slowed_by_heat(gpu: &Gpu) -> f64 {
     share(gpu, &[ThrottleReason::SoftwareThermal, ThrottleReason::HardwareThermal])
 }
 
 /// The same for the power supply.
-#[must_use]
 pub fn slowed_by_power_supply(gpu: &Gpu) -> f64 {
     share(gpu, &[ThrottleReason::PowerBrake])
 }
 
 /// Whether heat or the power supply slows it, or its clock is low: then its power is low, whatever it computes.
-#[must_use]
 pub fn is_slowed(gpu: &Gpu) -> bool {
     let clocks = gpu.sensors.sm_clock_mhz.zip(gpu.sensors.max_sm_clock_mhz);
     let has_low_clock = clocks.is_some_and(|(clock, highest)| clock < FULL_CLOCK * highest);
@@ -40,7 +37,6 @@ fn share(gpu: &Gpu, reasons: &[ThrottleReason]) -> f64 {
 }
 
 /// The power for which the model is built, in watts, if the limit of this GPU is lower and it runs at it.
-#[must_use]
 pub fn capped_below(gpu: &Gpu) -> Option<f64> {
     let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
     // Names are compared last: that takes the longest.

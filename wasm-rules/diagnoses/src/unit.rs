@@ -32,19 +32,21 @@ pub struct Unit<'a> {
 
 impl<'a> Unit<'a> {
     /// Whether giving it back reduces the bill.
-    #[must_use]
     pub fn is_returnable(&self) -> bool {
         self.is_whole && !self.is_committed
     }
 
+    /// Whether a GPU is one of its own.
+    pub fn holds(&self, gpu: &Gpu) -> bool {
+        self.gpus.iter().any(|own| std::ptr::eq(*own, gpu))
+    }
+
     /// Whether idle time of its GPUs may be free time, as far as their power shows.
-    #[must_use]
     pub fn is_credible(&self) -> bool {
         self.gpus.iter().all(|gpu| is_credible(gpu))
     }
 
     /// What runs on it, if it is the same on all its GPUs.
-    #[must_use]
     pub fn workload(&self) -> Workload {
         let first = self.gpus.first().map_or(Workload::Unknown, |gpu| gpu.workload);
         let is_same = self.gpus.iter().all(|gpu| gpu.workload == first);
@@ -53,7 +55,6 @@ impl<'a> Unit<'a> {
 
     /// The price per GPU, if it can be compared with offers: on demand, of a known provider, not estimated, and
     /// the same for all GPUs, which are of one model. Of several, the type of their instance is known.
-    #[must_use]
     pub fn price(&self) -> Option<&'a Price> {
         let first = *self.gpus.first()?;
         let paid = first.price.as_ref().filter(|price| {
@@ -89,7 +90,6 @@ fn instance_gpus(gpu: &Gpu, window: &Window) -> Option<u32> {
 }
 
 /// The units of a window. GPUs of unknown nodes are of one node.
-#[must_use]
 pub fn units(window: &Window) -> Vec<Unit<'_>> {
     // Each with the number of GPUs of its instance type.
     let mut units: Vec<(Unit<'_>, Option<u32>)> = Vec::new();
@@ -122,7 +122,6 @@ pub fn units(window: &Window) -> Vec<Unit<'_>> {
 }
 
 /// Whether both are known to run different jobs.
-#[must_use]
 pub fn are_separate(a: &Gpu, b: &Gpu) -> bool {
     JOBS.iter().any(|name| {
         let both = a.attribute(name).zip(b.attribute(name));
@@ -131,7 +130,6 @@ pub fn are_separate(a: &Gpu, b: &Gpu) -> bool {
 }
 
 /// Whether both work as one, as far as is known: their loads rise and fall together, again and again.
-#[must_use]
 pub fn work_together(a: &Gpu, b: &Gpu) -> bool {
     let correlation = || mean_correlation(&[&a.utilization, &b.utilization]);
     let are_frequent = u32::min(a.activity.stretches, b.activity.stretches) >= FREQUENT;
@@ -139,7 +137,6 @@ pub fn work_together(a: &Gpu, b: &Gpu) -> bool {
 }
 
 /// Whether these GPUs do not work as one: they are of different jobs, or their loads rise and fall independently.
-#[must_use]
 pub fn are_independent(gpus: &[&Gpu]) -> bool {
     let pairs = gpus.iter().zip(gpus.iter().skip(1));
     if pairs.clone().all(|(a, b)| are_separate(a, b)) {

@@ -11,7 +11,7 @@ use phasemeter_diagnoses::{
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Effort, Gpu, Need, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
-    Workload, evidence, groups, same_model,
+    Workload, evidence, groups, mean, same_model,
 };
 
 phasemeter_policy::settings! {
@@ -128,38 +128,26 @@ impl Waiting<'_> {
         let is_peer = |other: &Self| peers.split(' ').any(|peer| peer == other.gpu.id);
         group.iter().any(is_peer)
     }
-
-    fn saving(&self) -> Saving {
-        Saving::part(self.waits * self.gpu.share(|accounts| accounts.compute_bound), SAVED)
-    }
 }
 
 fn is_full(gpu: &Gpu) -> bool {
-    gpu.share(|accounts| accounts.compute_bound) >= FULL && !gpu.is_bouncing()
+    gpu.full_share() >= FULL && !gpu.is_bouncing()
 }
 
 fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
-    let mean = |value: &dyn Fn(&Waiting<'_>) -> f64| {
-        group.iter().map(value).sum::<f64>() / group.len() as f64
-    };
-    let (link, sms) = (mean(&|waiting| waiting.link.0), mean(&|waiting| waiting.sms));
-    let tensor = group.iter().filter_map(|waiting| waiting.gpu.sensors.tensor_activity);
-    let tensor = tensor.reduce(f64::max);
+    let gpus = || group.iter().map(|waiting| waiting.gpu);
+    let (link, sms) = (mean(group, |waiting| waiting.link.0), mean(group, |waiting| waiting.sms));
+    let tensor = gpus().filter_map(|gpu| gpu.sensors.tensor_activity).reduce(f64::max);
     let name = first.link.1;
-    let certainty = if first.has_idle_sms { "" } else { "probably " };
-    let mut rationale = [
-        name,
-        " is at ",
-        &percent(link),
-        " of its capacity, with ",
-        &percent(sms),
-        " of the SMs active: ",
-        if group.len() == 1 { "it " } else { "each GPU " },
-        certainty,
-        "exchanges data with the others most of the time, and waits.",
-    ]
-    .concat();
+    let mut rationale = format!(
+        "{name} is at {} of its capacity, with {} of the SMs active: {} {}exchanges data with the others most of the \
+         time, and waits.",
+        percent(link),
+        percent(sms),
+        if group.len() == 1 { "it" } else { "each GPU" },
+        if first.has_idle_sms { "" } else { "probably " },
+    );
     let mut values = evidence([("link.use", link, "1"), ("sm.activity", sms, "1")]);
     if let Some(tensor) = tensor {
         rationale += &[" Tensor cores are ", &percent(tensor), " active."].concat();
@@ -172,17 +160,14 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
         title: title.to_owned(),
         action: action.to_owned(),
         rationale,
-        saving: Saving::combined(group.iter().map(|waiting| (waiting.gpu, waiting.saving()))),
-        confidence: sure * mean(&|waiting| waiting.gpu.confidence()),
+        saving: Saving::combined(group.iter().map(|waiting| {
+            (waiting.gpu, Saving::part(waiting.waits * waiting.gpu.full_share(), SAVED))
+        })),
+        confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: values,
         kind: kind_of_speedup(first.gpu.workload),
         effort: Effort::Medium,
-        ..Recommendation::new(
-            "communication.links",
-            Target::Throughput,
-            "nccl",
-            group.iter().map(|waiting| waiting.gpu),
-        )
+        ..Recommendation::new("communication.links", Target::Throughput, "nccl", gpus())
     })
 }
 
@@ -215,25 +200,22 @@ fn texts(gpu: &Gpu, link: &str, has_peer: bool) -> (&'static str, &'static str) 
 
 /// Columns without which communication cannot be told from other limits.
 fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
-    let of = |missing, reason, lacks: &dyn Fn(&Gpu) -> bool| {
-        let gpus: Vec<_> = ranks.iter().copied().filter(|gpu| lacks(gpu)).collect();
-        (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
-    };
     let is_slow = |gpu: &Gpu| {
-        let low = power_share(gpu).is_some_and(|share| share < LOW_POWER);
+        let low = gpu.power_share().is_some_and(|share| share < LOW_POWER);
         low && gpu.workload != Workload::Serving
     };
     let is_open = |gpu: &Gpu| {
         is_full(gpu) && !hangs(gpu, window) && !is_slowed(gpu) && !is_behind(gpu, window)
     };
-    let sms = of(
+    let ranks = || ranks.iter().copied();
+    let sms = Need::if_any(
         "sm.activity",
         "tells a GPU that computes from one that waits in a collective: dcgmi dmon -e 1002,1004,1005, or phasemeter \
          run on Hopper and later, record it",
-        &|gpu| {
+        ranks().filter(|gpu| {
             let may_wait = is_slow(gpu) || busy_link(gpu, settings).is_some();
             gpu.sensors.sm_activity.is_none() && may_wait && is_open(gpu)
-        },
+        }),
     );
     let lacks_links = |gpu: &Gpu| {
         // Replicas of a service exchange nothing, and full memory bandwidth explains waiting SMs.
@@ -243,25 +225,19 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         let may_wait = is_slow(gpu) || waits || idle_tensor(gpu, settings).is_some();
         nvlink(gpu).is_none() && pcie(gpu).is_none() && may_wait && is_open(gpu)
     };
-    let nvlink = of(
+    let nvlink = Need::if_any(
         "nvlink.activity",
         "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010,1011,1012 records \
          traffic over PCIe and NVLink",
-        &|gpu| lacks_links(gpu) && has_nvlink(&gpu.model),
+        ranks().filter(|gpu| lacks_links(gpu) && has_nvlink(&gpu.model)),
     );
-    let pcie = of(
+    let pcie = Need::if_any(
         "pcie.activity",
         "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records traffic \
          over PCIe",
-        &|gpu| lacks_links(gpu) && !has_nvlink(&gpu.model),
+        ranks().filter(|gpu| lacks_links(gpu) && !has_nvlink(&gpu.model)),
     );
     sms.into_iter().chain(nvlink).chain(pcie).collect()
-}
-
-/// Median power while busy, as a share of the limit.
-fn power_share(gpu: &Gpu) -> Option<f64> {
-    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
-    Some(gpu.sensors.busy_power?.p50 / limit)
 }
 
 phasemeter_policy::recommender!(Communication);

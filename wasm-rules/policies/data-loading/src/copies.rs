@@ -5,9 +5,7 @@
 
 use phasemeter_diagnoses::{nvlink, pcie_traffic};
 use phasemeter_policy::format::{decimal, percent, subject};
-use phasemeter_policy::{
-    Gpu, PatternKind, Recommendation, Saving, Target, Window, Workload, evidence, groups,
-};
+use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean};
 
 /// Difference of shares up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.2;
@@ -37,10 +35,8 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendatio
 
 /// The share of the time that copies would take from pageable memory, if that is what it waits for.
 fn copying(gpu: &Gpu, window: &Window) -> Option<f64> {
-    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
-    let works = matches!(gpu.workload, Workload::Training | Workload::Batch);
     let is_productive = gpu.accounts.busy().level() >= window.thresholds().productive;
-    if !is_steady || !works || is_productive {
+    if !gpu.is_steady() || !gpu.workload.is_job() || is_productive {
         return None;
     }
     // Ranks without NVLink exchange over PCIe.
@@ -58,25 +54,21 @@ fn pin(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let of = |(gpu, copying): &(&Gpu, f64)| f64::min(*copying, 1.0).min(gpu.lost_underload());
     let savings = group.iter().map(|it| (it.0, Saving::part(of(it), HIDDEN)));
-    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     Some(Recommendation {
         title: "Copy batches from pinned memory".to_owned(),
         action: "Set pin_memory=True in the data loader and copy with non_blocking=True, one batch ahead. A \
                  profile of ten steps shows whether copies and kernels then overlap."
             .to_owned(),
-        rationale: [
+        rationale: format!(
+            "{} is a steady {} busy while {} GB/s cross its PCIe link. From pageable memory that takes about {} of the \
+             time; from pinned memory it happens beside the kernels.",
             subject(group.len()),
-            " is a steady ",
-            &percent(level),
-            " busy while ",
-            &decimal(traffic / 1e9, 1),
-            " GB/s cross its PCIe link. From pageable memory that takes about ",
-            &percent(copying.min(1.0)),
-            " of the time; from pinned memory it happens beside the kernels.",
-        ]
-        .concat(),
+            percent(level),
+            decimal(traffic / 1e9, 1),
+            percent(copying.min(1.0)),
+        ),
         saving: Saving::combined(savings),
-        confidence: SURE * confidence,
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("pcie.traffic", traffic, "By/s"),
             ("copying.share_of_time", *copying, "1"),
@@ -88,6 +80,7 @@ fn pin(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::Workload;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;

@@ -11,7 +11,7 @@ use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
-    Remediation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Remediation, Response, Saving, Target, Window, evidence, groups, mean,
 };
 
 phasemeter_policy::settings! {
@@ -88,9 +88,8 @@ impl Policy for DataLoading {
 impl Recommender for DataLoading {
     fn recommend(settings: &Settings, window: &Window) -> Response {
         let observed = window.observed_gpus(settings.min_seconds);
-        let loads = |gpu: &&Gpu| matches!(gpu.workload, Workload::Training | Workload::Batch);
-        let waiting = observed.iter().copied().filter(loads).filter_map(|gpu| {
-            let pattern = gpu.pattern.filter(|_| gpu.is_bouncing())?;
+        let waiting = observed.iter().copied().filter_map(|gpu| {
+            let pattern = gpu.pattern.filter(|_| gpu.workload.is_job() && gpu.is_bouncing())?;
             let waiting = Waiting {
                 gpu,
                 lost: gpu.lost_starvation(),
@@ -147,7 +146,7 @@ fn waiting_share(gpu: &Gpu, by_cycles: f64) -> f64 {
 
 /// Whether a GPU never waits.
 fn is_full(gpu: &Gpu) -> bool {
-    !gpu.is_bouncing() && gpu.share(|accounts| accounts.compute_bound) >= FULL_SHARE
+    !gpu.is_bouncing() && gpu.full_share() >= FULL_SHARE
 }
 
 /// What tells late input from a slow exchange between GPUs: both make all GPUs pause at once.
@@ -157,33 +156,25 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
     let is_measured = gpus().all(|gpu| nvlink(gpu).or(pcie(gpu)).is_some());
     let has_no_nvlink = |gpu: &Gpu| Model::of(&gpu.model).is_some_and(|model| !model.has_nvlink);
     let missing = if gpus().all(has_no_nvlink) { "pcie.activity" } else { "nvlink.activity" };
-    (short && !is_measured).then(|| {
-        Need::new(
-            missing,
-            "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange",
-            gpus(),
-        )
-    })
+    let reason = "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange";
+    (short && !is_measured).then(|| Need::new(missing, reason, gpus()))
 }
 
 /// A single GPU that waits while others of its job are full.
 fn inspect(waiting: &Waiting<'_>) -> Recommendation {
-    let rationale = [
-        "The GPU waits ",
-        &*duration(waiting.wait()),
-        " in every ",
-        &duration(waiting.period),
-        ", while others of this kind are always busy: in one job they have the same loader, so the cause is this GPU, \
-         its PCIe link or its share of the work. It may also be a job of its own, with late input.",
-    ]
-    .concat();
     Recommendation {
         title: "Inspect this GPU: it waits, and the others do not".to_owned(),
         action:
             "Compare its PCIe link (nvidia-smi --query-gpu=pcie.link.width.current) and its NUMA \
                  node with those of the others, and profile a few steps of this rank."
                 .to_owned(),
-        rationale,
+        rationale: format!(
+            "The GPU waits {} in every {}, while others of this kind are always busy: in one job they have the same \
+             loader, so the cause is this GPU, its PCIe link or its share of the work. It may also be a job of its \
+             own, with late input.",
+            duration(waiting.wait()),
+            duration(waiting.period),
+        ),
         confidence: INSPECT * waiting.gpu.confidence(),
         evidence: evidence([
             ("pattern.period", waiting.period, "s"),
@@ -223,11 +214,9 @@ impl Waiting<'_> {
 /// full ones wait in a collective.
 fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Recommendation> {
     let [first, ..] = group else { return Vec::new() };
-    let mean =
-        |value: fn(&Waiting<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let (period, busy) = (mean(|w| w.period), mean(|w| w.busy));
-    let wait = group.iter().map(Waiting::wait).sum::<f64>() / group.len() as f64;
-    let lost = mean(|w| w.lost);
+    let gpus = || group.iter().map(|waiting| waiting.gpu);
+    let (period, busy) = (mean(group, |it| it.period), mean(group, |it| it.busy));
+    let (wait, lost) = (mean(group, Waiting::wait), mean(group, |it| it.lost));
     let speedup = if busy > 0.0 { 1.0 / busy } else { f64::INFINITY };
     let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
     let what = if may_exchange { "input or exchange" } else { "input" };
@@ -241,42 +230,30 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
             if others == 1 { "is" } else { "are" },
         ),
     };
-    let rationale = [
+    let rationale = format!(
+        "{} {likely}waits for {what} {} in every {}: it works {} of each cycle. This wastes {} of the bill. A bouncing \
+         GPU lacks data, not work: to stay busy, it needs {} {}× as fast.{collective}",
         subject(group.len()),
-        " ",
-        likely,
-        "waits for ",
-        what,
-        " ",
-        &duration(wait),
-        " in every ",
-        &duration(period),
-        ": it works ",
-        &percent(busy),
-        " of each cycle. This wastes ",
-        &percent(lost),
-        " of the bill. A bouncing GPU lacks data, not work: to stay busy, it needs ",
+        duration(wait),
+        duration(period),
+        percent(busy),
+        percent(lost),
         if may_exchange { "that" } else { "input" },
-        " ",
-        &decimal(speedup, 1),
-        "× as fast.",
-        &collective,
-    ]
-    .concat();
-    let mut evidence = vec![
-        Evidence::new("pattern.period", period, "s"),
-        Evidence::new("pattern.busy", busy, "1"),
-        Evidence::new("wait", wait, "s"),
-        Evidence::new("starvation.share_of_bill", lost, "1"),
-    ];
-    let peak = group.iter().filter_map(|w| w.gpu.memory_peak()).reduce(f64::max);
+        decimal(speedup, 1),
+    );
+    let mut evidence = evidence([
+        ("pattern.period", period, "s"),
+        ("pattern.busy", busy, "1"),
+        ("wait", wait, "s"),
+        ("starvation.share_of_bill", lost, "1"),
+    ]);
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
     let memory = peak.zip(first.gpu.memory_share());
     if let Some((_, share)) = memory {
         evidence.push(Evidence::new("memory.peak_share", share, "1"));
     }
-    let gpus: Vec<_> = group.iter().map(|waiting| waiting.gpu.id.clone()).collect();
     let cause = if may_exchange { AS_LIKELY } else { 1.0 };
-    let confidence = cause * mean(|w| w.gpu.confidence());
+    let confidence = cause * mean(gpus(), Gpu::confidence);
     let make = |code: &str, lever: &str, title: &str, action: String, detail: String, sure: f64| {
         Recommendation {
             title: title.to_owned(),
@@ -285,12 +262,10 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
             saving,
             confidence: sure * confidence,
             evidence: evidence.clone(),
-            gpus: gpus.clone(),
             effort: if lever == "num_workers" { Effort::Low } else { Effort::Medium },
-            ..Recommendation::new(code, Target::Starvation, lever, [])
+            ..Recommendation::new(code, Target::Starvation, lever, gpus())
         }
     };
-    let long = first.waits_long();
     let mut workers = make(
         "data-loading.workers",
         "num_workers",
@@ -324,7 +299,7 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
             [" GPU memory suffices", &peak, "."].concat(),
             DECODE,
         )
-    } else if long {
+    } else if first.waits_long() {
         make(
             "data-loading.storage",
             "storage",
@@ -354,7 +329,7 @@ phasemeter_policy::recommender!(DataLoading);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, gpu, steady, window, with_memory};
-    use phasemeter_policy::{Pattern, PatternKind, Percentiles};
+    use phasemeter_policy::{Pattern, PatternKind, Percentiles, Workload};
 
     use super::*;
 

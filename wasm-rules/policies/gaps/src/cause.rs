@@ -67,7 +67,7 @@ pub(crate) fn cause(
     memory: Option<(f64, f64)>,
     step_seconds: f64,
 ) -> Option<Cause> {
-    let job = matches!(gpu.workload, Workload::Training | Workload::Batch);
+    let job = gpu.workload.is_job();
     let is_known = shows_holder(gpu);
     if is_known && is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);

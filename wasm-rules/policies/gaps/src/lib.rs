@@ -16,7 +16,7 @@ use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
 use phasemeter_diagnoses::{Unit, are_independent, is_credible, units};
-use phasemeter_policy::{Accounts, Gpu, Policy, Recommender, Response, Window, groups};
+use phasemeter_policy::{Accounts, Gpu, HOUR, Policy, Recommender, Response, Window, groups};
 use roles::Roles;
 
 phasemeter_policy::settings! {
@@ -31,9 +31,6 @@ const SIMILAR: f64 = 0.2;
 
 /// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
 const MIN_MEAN_SECONDS: f64 = 60.0;
-
-/// Seconds of an hour, from which a free instance is returned.
-const HOUR: f64 = 3_600.0;
 
 struct Gaps;
 
@@ -73,8 +70,7 @@ impl Recommender for Gaps {
         let units = units(window);
         // Its GPUs pause together.
         let is_idle_at_once = |gpu: &Gpu| {
-            let is_own = |unit: &&Unit<'_>| unit.gpus.iter().any(|own| std::ptr::eq(*own, gpu));
-            let own = units.iter().find(is_own).filter(|unit| unit.is_whole);
+            let own = units.iter().find(|unit| unit.holds(gpu)).filter(|unit| unit.is_whole);
             own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
         };
         let judged = window.gpus.iter().filter(|gpu| {
@@ -114,7 +110,7 @@ impl Recommender for Gaps {
         let given = groups.iter().filter_map(|group| {
             text::recommendation(group, Returned::of(group, &units).as_ref(), bounds)
         });
-        given.chain(roles.iter().map(Roles::recommendation)).collect::<Vec<_>>().into()
+        given.chain(roles.iter().map(Roles::recommendation)).collect()
     }
 }
 

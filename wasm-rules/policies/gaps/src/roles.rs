@@ -3,7 +3,7 @@
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
-    Accounts, Effort, Gpu, Recommendation, Saving, Target, Workload, evidence, groups,
+    Accounts, Effort, Gpu, Recommendation, Saving, Target, Workload, evidence, groups, mean,
 };
 
 use crate::text::{SHORTENED, SURE, about};
@@ -70,13 +70,10 @@ impl Roles<'_> {
     }
 
     pub(crate) fn recommendation(&self) -> Recommendation {
-        let mean = |role: &[&Seen<'_>]| {
-            role.iter().map(|one| idle(one.gpu)).sum::<f64>() / role.len().max(1) as f64
-        };
-        let (first, other) = (mean(&self.first), mean(&self.other));
+        let [first, other] = [&self.first, &self.other].map(|role| mean(role, |one| idle(one.gpu)));
         let periods = self.first.iter().chain(&self.other).filter_map(|one| one.holes);
         let periods: Vec<_> = periods.map(|it| it.period).filter(|it| it.is_finite()).collect();
-        let period = periods.iter().sum::<f64>() / periods.len() as f64;
+        let period = mean(&periods, |period| *period);
         let cycles = if periods.is_empty() {
             String::new()
         } else {
@@ -85,21 +82,17 @@ impl Roles<'_> {
         let wait = |gpus: usize| if gpus == 1 { " waits " } else { " wait " };
         // A cycle is at least as long as the longer role works.
         let most = self.all().map(Gpu::lost_idle).fold(1.0, f64::min);
-        let rationale = [
-            &*count(self.first.len(), "GPU"),
+        let rationale = format!(
+            "{}{}{} of the time, and {}{}{}, each while the others work{cycles}. The role that works longer sets the \
+             pace, so at most {} of the bill can be saved.",
+            count(self.first.len(), "GPU"),
             wait(self.first.len()),
-            &percent(first),
-            " of the time, and ",
-            &self.other.len().to_string(),
-            if self.other.len() == 1 { " other" } else { " others" },
+            percent(first),
+            count(self.other.len(), "other"),
             wait(self.other.len()),
-            &percent(other),
-            ", each while the others work",
-            &cycles,
-            ". The role that works longer sets the pace, so at most ",
-            &percent(most),
-            " of the bill can be saved.",
-        ];
+            percent(other),
+            percent(most),
+        );
         let mut values = evidence([
             ("idle.share_of_time", first, "1"),
             ("idle.share_of_time.others", other, "1"),
@@ -108,14 +101,12 @@ impl Roles<'_> {
             values.extend(evidence([("cycle", period, "s")]));
         }
         let saving = |gpu: &Gpu| Saving::part(most.min(gpu.lost_idle()), SHORTENED);
-        let gpus = self.first.len() + self.other.len();
-        let confidence = self.all().map(Gpu::confidence).sum::<f64>() / gpus as f64;
         Recommendation {
             title: "Let both roles work at once".to_owned(),
             action: self.action(),
-            rationale: rationale.concat(),
+            rationale,
             saving: Saving::combined(self.all().map(|gpu| (gpu, saving(gpu)))),
-            confidence: SURE * confidence,
+            confidence: SURE * mean(self.all(), Gpu::confidence),
             evidence: values,
             effort: Effort::Medium,
             ..Recommendation::new("gaps.roles", Target::Idle, "overlap", self.all())
@@ -133,12 +124,10 @@ impl Roles<'_> {
             Some(_) => " Or run both on the same GPUs: their memory fits.",
             None => " Or run both on the same GPUs, if their memory fits.",
         };
-        [
+        format!(
             "Let one role work on the next batch while the other works on the last one (one step stale), or give the \
-             one that waits more fewer GPUs.",
-            shared,
-        ]
-        .concat()
+             one that waits more fewer GPUs.{shared}"
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Thresholds, Workload,
-    evidence,
+    evidence, mean,
 };
 
 use crate::cause::Cause;
@@ -62,13 +62,10 @@ pub(crate) fn recommendation(
 ) -> Option<Recommendation> {
     let first = group.first()?;
     let gpus = || group.iter().map(|finding| finding.gpu);
-    let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
-        group.iter().map(value).sum::<f64>() / group.len() as f64
-    };
-    let lost = mean(&|it| it.gpu.lost_idle());
-    let (pauses, each) = (mean(&|it| it.holes.count), mean(&|it| it.holes.mean()));
-    let share = mean(&|it| it.holes.seconds / it.gpu.accounts.observed().seconds.max(1.0));
-    let period = mean(&|it| it.holes.period);
+    let lost = mean(group, |it| it.gpu.lost_idle());
+    let (pauses, each) = (mean(group, |it| it.holes.count), mean(group, |it| it.holes.mean()));
+    let share = mean(group, |it| it.holes.seconds / it.gpu.accounts.observed().seconds.max(1.0));
+    let period = mean(group, |it| it.holes.period);
     let every = match period {
         period if period.is_finite() => [", about every ", &about(period)].concat(),
         _ => String::new(),
@@ -117,7 +114,6 @@ pub(crate) fn recommendation(
         Cause::Restarts => SURE_RESTARTS,
         _ => SURE,
     };
-    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     let title = match returned.filter(|_| follows) {
         Some(Returned { instances, needed, .. }) => {
             format!("Queue jobs, and return {} of {instances} instances", instances - needed)
@@ -129,11 +125,11 @@ pub(crate) fn recommendation(
         action: action.into_owned(),
         rationale,
         saving: Saving::combined(gpus().map(|gpu| (gpu, saving(gpu)))),
-        confidence: sure * confidence,
+        confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("pauses", pauses, "{pause}"),
             ("pauses.mean", each, "s"),
-            ("pauses.held", mean(&|it| it.holes.held), "1"),
+            ("pauses.held", mean(group, |it| it.holes.held), "1"),
             ("idle.share_of_bill", lost, "1"),
         ]),
         kind,
@@ -233,14 +229,12 @@ fn held(first: &Finding<'_>) -> String {
     let Some((pause, work)) = first.memory else {
         return "This is most likely start-up: the image, data, compilation and the last checkpoint.".to_owned();
     };
-    [
-        "It held ",
-        &*gib(pause),
-        " then and ",
-        &gib(work),
-        " at work, so this is start-up and no checkpoint: the image, data, compilation and loading.",
-    ]
-    .concat()
+    format!(
+        "It held {} then and {} at work, so this is start-up and no checkpoint: the image, data, compilation and \
+         loading.",
+        gib(pause),
+        gib(work),
+    )
 }
 
 /// A job that starts anew, or separate runs.
@@ -249,14 +243,11 @@ fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
     // Light enough for two runs at a time.
     let is_light = level < bounds.productive;
     let action = if is_light {
-        [
+        format!(
             "If these are separate runs, such as trials, start the next one at once, or two at a time if memory fits: \
-             each keeps the GPU ",
-            &*percent(level),
-            " busy. If it is one job, read its log before each pause.",
-        ]
-        .concat()
-        .into()
+             each keeps the GPU {} busy. If it is one job, read its log before each pause.",
+            percent(level),
+        )
     } else {
         let price = first.gpu.price.as_ref();
         let cause = if price.is_some_and(|price| price.plan == Some(Plan::Spot)) {
@@ -264,23 +255,18 @@ fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
         } else {
             "Read its log before each pause."
         };
-        [
-            cause,
-            " Save state more often, so that less is repeated, and keep images, data and compiled kernels on the node \
-             for a warm start. If these are separate runs, queue them.",
-        ]
-        .concat()
-        .into()
+        format!(
+            "{cause} Save state more often, so that less is repeated, and keep images, data and compiled kernels on \
+             the node for a warm start. If these are separate runs, queue them."
+        )
     };
     let why = match first.memory {
-        Some((pause, work)) if first.holes.held > 0.5 => [
-            "It held ",
-            &*gib(pause),
-            " in them and ",
-            &gib(work),
-            " at work, so the process most likely started anew. What it repeated is not visible here.",
-        ]
-        .concat()
+        Some((pause, work)) if first.holes.held > 0.5 => format!(
+            "It held {} in them and {} at work, so the process most likely started anew. What it repeated is not \
+             visible here.",
+            gib(pause),
+            gib(work),
+        )
         .into(),
         _ => "In these pauses the memory was empty, so the process ended: one job that starts anew, or separate runs. \
               What it repeated is not visible here."
@@ -294,7 +280,7 @@ fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
         } else {
             "Find out why the job restarts"
         },
-        action,
+        action: action.into(),
         why,
     }
 }

@@ -1,7 +1,7 @@
 //! Replicas of a service of which one is full and the others are not.
 
 use phasemeter_policy::format::{decimal, percent};
-use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence};
+use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence, mean};
 
 use crate::risk;
 
@@ -45,22 +45,17 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
     if others.len() < MIN_OTHERS || !is_unequal {
         return None;
     }
-    let mean = others.iter().map(|other| level(other)).sum::<f64>() / others.len() as f64;
+    let mean = mean(&others, |other| level(other));
     let celsius = gpu.sensors.max_temperature_celsius.map_or_else(String::new, |celsius| {
         [" It reached ", &decimal(celsius, 0), " °C."].concat()
     });
-    let rationale = [
-        "The GPU is ",
-        &percent(own),
-        " busy, and ",
-        &others.len().to_string(),
-        " others of this model ",
-        &percent(mean),
-        ": if they serve the same, requests wait for one replica while the others have capacity left.",
-        &celsius,
-    ];
-    let title = ["One replica is ", &*percent(own), " busy, others ", &percent(mean)].concat();
-    let title = title + ": balance requests";
+    let [busy, others_busy] = [own, mean].map(percent);
+    let rationale = format!(
+        "The GPU is {busy} busy, and {} others of this model {others_busy}: if they serve the same, requests wait for \
+         one replica while the others have capacity left.{celsius}",
+        others.len(),
+    );
+    let title = format!("One replica is {busy} busy, others {others_busy}: balance requests");
     Some(Recommendation {
         evidence: evidence([("utilization", own, "1"), ("utilization.others", mean, "1")]),
         reversible: true,
@@ -73,7 +68,7 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
                 "Route each request to the replica with the fewest in progress, and look for sticky sessions and \
                  long-lived connections, which keep clients on one replica.",
             ],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })

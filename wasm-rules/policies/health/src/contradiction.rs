@@ -77,18 +77,13 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
              driver's version, and bill by the activity that was measured.",
         )
     };
-    let rationale = [
-        if group.len() == 1 { "For " } else { "Each: for " },
-        &*duration(longest.seconds),
-        ", ",
-        &named.join(" and "),
-        &draw,
-        cause,
-        " No recommendation here relies on its ",
-        rests,
-        ".",
-    ];
-    let title = [&*named.join(" but "), " for ", &duration(longest.seconds), ": measure again"];
+    let time = duration(longest.seconds);
+    let rationale = format!(
+        "{} {time}, {}{draw}{cause} No recommendation here relies on its {rests}.",
+        if group.len() == 1 { "For" } else { "Each: for" },
+        named.join(" and "),
+    );
+    let title = format!("{} for {time}: measure again", named.join(" but "));
     let mut values: Vec<_> =
         values.iter().map(|(name, value)| Evidence::new(name, *value, "1")).collect();
     values.extend(evidence([("contradiction.time", longest.seconds, "s")]));
@@ -101,8 +96,8 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
             "health.contradiction",
             "measure",
             group.iter().map(|(gpu, _)| *gpu),
-            [&title.concat(), action],
-            rationale.concat(),
+            [&title, action],
+            rationale,
             if is_decided { SURE } else { SURE_WITHOUT_POWER },
         )
     })
@@ -111,19 +106,15 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
 fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
     let (first, (watts, limit)) = group.first()?;
     let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity?);
-    let draw = [&*decimal(*watts, 0), " of ", &decimal(*limit, 0), " W"].concat();
-    let title = [&*draw, " at ", &percent(busy.level()), " utilization: power is wrong"].concat();
-    let rationale = [
-        "For ",
-        &*duration(busy.seconds),
-        ", utilization was ",
-        &percent(busy.level()),
-        " and SM activity ",
-        &percent(sms),
-        " at ",
-        &draw,
-        ", which is less than an idle GPU draws: most likely the power sensor is wrong, and so is the energy here.",
-    ];
+    let draw = format!("{} of {} W", decimal(*watts, 0), decimal(*limit, 0));
+    let level = percent(busy.level());
+    let title = format!("{draw} at {level} utilization: power is wrong");
+    let rationale = format!(
+        "For {}, utilization was {level} and SM activity {} at {draw}, which is less than an idle GPU draws: most \
+         likely the power sensor is wrong, and so is the energy here.",
+        duration(busy.seconds),
+        percent(sms),
+    );
     Some(Recommendation {
         evidence: evidence([
             ("power", *watts, "W"),
@@ -139,7 +130,7 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
                 &title,
                 "Compare with nvidia-smi -q -d POWER and with the power of the rack, and reset the GPU if they differ.",
             ],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })

@@ -1,19 +1,16 @@
 //! What a risk costs, and how its machine is repaired.
 
 use phasemeter_policy::format::{decimal, percent, usd};
-use phasemeter_policy::{Gpu, Plan};
-
-/// Prices are per hour.
-const SECONDS_PER_HOUR: f64 = 3_600.0;
+use phasemeter_policy::{Gpu, HOUR, Plan};
 
 /// `$273.18 so far`, of GPUs and the seconds of each; hours without a price.
 pub(crate) fn so_far(lost: &[(&Gpu, f64)]) -> String {
-    let cost = |(gpu, seconds): &(&Gpu, f64)| rate(gpu) as f64 * hours(*seconds);
+    let cost = |(gpu, seconds): &(&Gpu, f64)| rate(gpu) as f64 * *seconds / HOUR;
     let dollars: f64 = lost.iter().map(cost).sum();
     if dollars > 0.0 {
         return usd(dollars as u64) + " so far";
     }
-    let time: f64 = lost.iter().map(|(_, seconds)| hours(*seconds)).sum();
+    let time: f64 = lost.iter().map(|(_, seconds)| *seconds / HOUR).sum();
     [&*decimal(time, usize::from(time < 10.0)), " GPU-hours so far"].concat()
 }
 
@@ -52,39 +49,18 @@ pub(crate) fn while_waiting(others: &[&Gpu], share: Option<f64>) -> String {
     [&*subject, " ", &percent(share), whose, &cost].concat()
 }
 
-fn hours(seconds: f64) -> f64 {
-    seconds / SECONDS_PER_HOUR
-}
-
-/// How a machine is repaired.
-pub(crate) enum Owner<'a> {
-    /// A cloud provider, of this name.
-    Provider(&'a str),
-    /// The user, or someone unknown.
-    Own,
-}
-
-impl<'a> Owner<'a> {
-    pub(crate) fn of(gpu: &'a Gpu) -> Self {
-        let rented = gpu.price.as_ref().filter(|price| price.plan != Some(Plan::Owned));
-        // An estimated price may be of another provider.
-        let known = rented.filter(|price| !price.estimated);
-        known.and_then(|price| price.provider.as_deref()).map_or(Self::Own, Self::Provider)
-    }
-
-    /// The action: `own` on machines of the user, and else to leave the host; `look` is what shows the cause.
-    pub(crate) fn repair(&self, own: &str, look: &str) -> String {
-        match self {
-            Self::Own => [own, " ", look].concat(),
-            Self::Provider(name) => [
-                "Save the state of the work, start a new instance before stopping this one, since capacity may be \
-                 short, and report the host to ",
-                name,
-                ". ",
-                look,
-            ]
-            .concat(),
-        }
+/// How the machine of a GPU is repaired: `own` on those of the user, and else to leave the host; `look` is what shows
+/// the cause.
+pub(crate) fn repair(gpu: &Gpu, own: &str, look: &str) -> String {
+    let rented = gpu.price.as_ref().filter(|price| price.plan != Some(Plan::Owned));
+    // An estimated price may be of another provider.
+    let known = rented.filter(|price| !price.estimated);
+    match known.and_then(|price| price.provider.as_deref()) {
+        None => [own, " ", look].concat(),
+        Some(name) => format!(
+            "Save the state of the work, start a new instance before stopping this one, since capacity may be short, \
+             and report the host to {name}. {look}"
+        ),
     }
 }
 
@@ -112,7 +88,7 @@ mod tests {
 
     #[test]
     fn hosts_of_a_provider_are_left_and_own_ones_repaired() {
-        let action = |gpu: &Gpu| Owner::of(gpu).repair("Reseat the card.", "Look at it.");
+        let action = |gpu: &Gpu| repair(gpu, "Reseat the card.", "Look at it.");
         assert!(action(&steady(60, 1.0)).contains("a new instance before stopping this one"));
         let owned = Price { plan: Some(Plan::Owned), ..price() };
         let owned = Gpu { price: Some(owned), ..steady(60, 1.0) };

@@ -2,7 +2,7 @@
 
 use phasemeter_diagnoses::{UnexplainedPower, contradictions, unexplained_power};
 use phasemeter_policy::format::{decimal, duration, percent};
-use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups};
+use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups, mean};
 
 use crate::{SURE, risk};
 
@@ -19,11 +19,10 @@ pub(crate) fn recommend(window: &Window) -> Response {
         a.1.limit == b.1.limit && (share(&a.1) - share(&b.1)).abs() <= SIMILAR
     });
     let unmeasured = |group: &Vec<(&Gpu, UnexplainedPower)>| {
-        let gpus: Vec<_> = group.iter().map(|(gpu, _)| *gpu).collect();
-        let lacks = gpus.iter().any(|gpu| gpu.sensors.sm_activity.is_none());
+        let lacks = group.iter().any(|(gpu, _)| gpu.sensors.sm_activity.is_none());
         let reason =
             "shows whether they work, since their power contradicts 0%: dcgmi dmon -e 1002";
-        lacks.then(|| Need::new("sm.activity", reason, gpus))
+        lacks.then(|| Need::new("sm.activity", reason, group.iter().map(|(gpu, _)| *gpu)))
     };
     Response {
         needs: groups.iter().filter_map(unmeasured).collect(),
@@ -33,35 +32,26 @@ pub(crate) fn recommend(window: &Window) -> Response {
 
 fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
     let (first, power) = group.first()?;
-    let mean = |value: &dyn Fn(&(&Gpu, UnexplainedPower)) -> f64| {
-        group.iter().map(value).sum::<f64>() / group.len() as f64
-    };
-    let watts = mean(&|(_, power)| power.watts);
-    let level = mean(&|(gpu, _)| gpu.accounts.idle().level());
-    let idle = mean(&|(gpu, _)| gpu.accounts.idle().seconds);
-    let draw = [&*decimal(watts, 0), " of ", &decimal(power.limit, 0), " W"].concat();
+    let watts = mean(group, |(_, power)| power.watts);
+    let level = mean(group, |(gpu, _)| gpu.accounts.idle().level());
+    let idle = mean(group, |(gpu, _)| gpu.accounts.idle().seconds);
+    let draw = format!("{} of {} W", decimal(watts, 0), decimal(power.limit, 0));
     let celsius = first
         .sensors
         .temperature_celsius
         .map_or_else(String::new, |celsius| [" at ", &*decimal(celsius, 0), " °C"].concat());
     let level = if level < 0.005 { "0%".to_owned() } else { percent(level) };
     let (these, each) = if group.len() == 1 { ("this GPU", "It") } else { ("these GPUs", "Each") };
-    let title = ["Measure ", these, ": ", &*level, " busy at ", &draw].concat();
+    let title = format!("Measure {these}: {level} busy at {draw}");
     let action = "Do not stop or share anything here yet. Record SM activity (dcgmi dmon -e 1002). If it is above 0, \
                   this is work that utilization misses: look for MIG, vGPU and the driver's version. If it is 0, \
                   clocks are stuck: reset the GPU.";
-    let rationale = [
-        each,
-        " reports ",
-        &*level,
-        " for ",
-        &duration(idle),
-        " and draws ",
-        &draw,
-        &celsius,
-        " meanwhile. Without work, GPUs draw less than half of their limit, so most likely it works and the \
-         counter is wrong. No recommendation here relies on its idle time.",
-    ];
+    let rationale = format!(
+        "{each} reports {level} for {} and draws {draw}{celsius} meanwhile. Without work, GPUs draw less than half of \
+         their limit, so most likely it works and the counter is wrong. No recommendation here relies on its idle \
+         time.",
+        duration(idle),
+    );
     Some(Recommendation {
         evidence: evidence([
             ("idle.power", watts, "W"),
@@ -74,7 +64,7 @@ fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
             "measure",
             group.iter().map(|(gpu, _)| *gpu),
             [&title, action],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })

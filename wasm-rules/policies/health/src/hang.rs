@@ -19,23 +19,20 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
     });
     let (waiting, hung): (Vec<_>, Vec<_>) = stalled.partition(|(_, stall)| stall.may_wait());
     let groups = groups(hung, |a: &(&Gpu, Stall), b| a.0.workload == b.0.workload);
-    let need = || {
-        Need::new(
-            "work",
-            "full at a flat low power, as in earlier plateaus that ended by themselves, or while others of the job \
-             work: the steps that it does (--work, or a work log) tell a job that waits from one that hangs",
-            waiting.iter().map(|(gpu, _)| *gpu),
-        )
-    };
+    let need = Need::if_any(
+        "work",
+        "full at a flat low power, as in earlier plateaus that ended by themselves, or while others of the job \
+         work: the steps that it does (--work, or a work log) tell a job that waits from one that hangs",
+        waiting.iter().map(|(gpu, _)| *gpu),
+    );
     Response {
         recommendations: groups.iter().filter_map(|group| warn(group, window)).collect(),
-        needs: (!waiting.is_empty()).then(need).into_iter().collect(),
+        needs: need.into_iter().collect(),
     }
 }
 
 fn warn(stalled: &[(&Gpu, Stall)], window: &Window) -> Option<Recommendation> {
     let hung: Vec<_> = stalled.iter().map(|(gpu, stall)| (*gpu, stall.seconds)).collect();
-    let hung = hung.as_slice();
     let (first, since) = *hung.first()?;
     let watts = *first.power.iter().rev().find(|power| !power.is_nan())?;
     let limit = first.power_limit_watts?;
@@ -66,13 +63,13 @@ fn warn(stalled: &[(&Gpu, Stall)], window: &Window) -> Option<Recommendation> {
     let rationale = format!(
         "{}: {} was at 100% with a flat {} of {} W for {}, so most likely a kernel runs that computes \
          nothing.{rank}",
-        so_far_and_further(hung),
+        so_far_and_further(&hung),
         if hung.len() == 1 { "it" } else { "each" },
         decimal(watts, 0),
         decimal(limit, 0),
         duration(since),
     );
-    let title = [texts.what, " hangs, ", &so_far(hung), ": ", texts.remedy, " it"].concat();
+    let title = [texts.what, " hangs, ", &so_far(&hung), ": ", texts.remedy, " it"].concat();
     Some(Recommendation {
         evidence: evidence([
             ("hung.time", since, "s"),

@@ -4,7 +4,7 @@ use phasemeter_diagnoses::{hardware_xids, is_unlinked, memory_errors, narrow_lin
 use phasemeter_policy::format::{count, decimal, duration, instant, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
 
-use crate::cost::{Owner, so_far, so_far_and_further};
+use crate::cost::{repair, so_far, so_far_and_further};
 use crate::{SURE_DEAD, risk};
 
 /// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
@@ -33,7 +33,8 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
     );
     let which = if lost.len() == 1 { "this GPU" } else { "these GPUs" };
     let title = ["The driver lost ", which, ", ", &so_far(&lost)].concat();
-    let action = Owner::of(first).repair(
+    let action = repair(
+        first,
         "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
         "The kernel log has the XID error.",
     );
@@ -73,18 +74,16 @@ fn find(gone: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
         more => [" and ", &*more.to_string(), " more"].concat(),
     };
     let which = if gone.len() == 1 { "A GPU is" } else { "GPUs are" };
-    let title = [which, " no longer listed since ", &*at, ", ", &so_far(gone)].concat();
-    let rationale = [
-        &*so_far_and_further(gone),
-        ": ",
-        &names.join(", "),
-        &more,
-        " had no readings for ",
-        &duration(seconds),
-        ", while others of the run went on. Either it fell off the bus, and costs the same until the node is \
-         restarted, or its instance is gone, and then it costs nothing (--missing=absent).",
-    ];
-    let action = Owner::of(first).repair(
+    let title = format!("{which} no longer listed since {at}, {}", so_far(gone));
+    let rationale = format!(
+        "{}: {}{more} had no readings for {}, while others of the run went on. Either it fell off the bus, and costs \
+         the same until the node is restarted, or its instance is gone, and then it costs nothing (--missing=absent).",
+        so_far_and_further(gone),
+        names.join(", "),
+        duration(seconds),
+    );
+    let action = repair(
+        first,
         "Look for the GPU with nvidia-smi -L and for XID 79 in the kernel log; if it is missing, drain the node, \
          restart it, and have the GPU replaced if it vanishes again.",
         "nvidia-smi -L lists the GPUs, and the kernel log has XID 79 if one fell off the bus.",
@@ -99,7 +98,7 @@ fn find(gone: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
             "restart",
             gone.iter().map(|(gpu, _)| *gpu),
             [&title, &action],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })
@@ -137,19 +136,16 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
     let free = pauses.quiet.seconds - pauses.quiet.held_seconds;
     let crashes = if free > 0.5 * pauses.quiet.seconds {
         let times = count(pauses.count as usize, "pause");
-        [", and was free for ", &duration(free), " in ", &times, ", probably after crashes"]
-            .concat()
+        format!(", and was free for {} in {times}, probably after crashes", duration(free))
     } else {
         String::new()
     };
-    let rationale = [
-        "It reported ",
-        &reported.join(", "),
-        &crashes,
-        ". A GPU that does so mostly does so again, and then ends the job.",
-    ];
-    let owner = Owner::of(first);
-    let mut action = owner.repair(
+    let rationale = format!(
+        "It reported {}{crashes}. A GPU that does so mostly does so again, and then ends the job.",
+        reported.join(", "),
+    );
+    let mut action = repair(
+        first,
         "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3.",
         "Have it replaced if errors return.",
     );
@@ -170,7 +166,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             "restart",
             group.iter().copied(),
             [&title, &action],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })
@@ -180,27 +176,21 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
 pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
     let narrow = window.gpus.iter().filter_map(|gpu| Some((narrow_link(gpu, window)?, gpu)));
     let groups = groups(narrow, |a, b| a.0 == b.0 && a.1.is_bouncing() == b.1.is_bouncing());
-    groups.iter().filter_map(|group| repair(group)).collect()
+    groups.iter().filter_map(|group| widen(group)).collect()
 }
 
-fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
+fn widen(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
     let ((lanes, most), first) = group.first()?;
-    let owner = Owner::of(first);
-    let action = owner.repair(
+    let action = repair(
+        first,
         "Reseat the card, replace its riser or cable, and restart the node.",
         "nvidia-smi -q -d PCIE shows the lanes.",
     );
     let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
-    let of = |lanes: f64| decimal(lanes, 0);
-    let title = ["The PCIe link of ", which, " has ", &of(*lanes), " of ", &of(*most), " lanes"];
-    let title = title.concat();
-    let rationale = [
-        "Its PCIe link runs at ",
-        &decimal(*lanes, 0),
-        " of ",
-        &decimal(*most, 0),
-        " lanes, so data arrives at that fraction of the speed.",
-    ];
+    let of = format!("{} of {} lanes", decimal(*lanes, 0), decimal(*most, 0));
+    let title = format!("The PCIe link of {which} has {of}");
+    let rationale =
+        format!("Its PCIe link runs at {of}, so data arrives at that fraction of the speed.");
     Some(Recommendation {
         // What it waits for.
         target: if first.is_bouncing() { Target::Starvation } else { Target::Underload },
@@ -210,7 +200,7 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
             "other",
             group.iter().map(|(_, gpu)| *gpu),
             [&title, &action],
-            rationale.concat(),
+            rationale,
             SURE,
         )
     })
@@ -219,8 +209,8 @@ fn repair(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
 /// GPUs without traffic over NVLink, most of whose job has it.
 pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
     let gpus: Vec<_> = window.gpus.iter().filter(|gpu| is_unlinked(gpu, window)).collect();
-    let owner = Owner::of(gpus.first()?);
-    let action = owner.repair(
+    let action = repair(
+        gpus.first()?,
         "Restart the fabric manager, and have the node replaced if links stay down.",
         "nvidia-smi nvlink --status and the kernel log show them.",
     );

@@ -54,17 +54,10 @@ impl Recommender for Health {
         found.extend(balance::recommend(window));
         found.extend(video::recommend(window));
         found.extend(contradiction::recommend(window));
-        let all = [
-            hang::recommend(settings, window),
-            Response::from(found),
-            slow::recommend(window),
-            credibility::recommend(window),
-        ];
-        let mut response = Response::from(Vec::new());
-        for more in all {
-            response.recommendations.extend(more.recommendations);
-            response.needs.extend(more.needs);
-        }
+        let mut response = hang::recommend(settings, window);
+        response.extend(found.into());
+        response.extend(slow::recommend(window));
+        response.extend(credibility::recommend(window));
         response
     }
 }

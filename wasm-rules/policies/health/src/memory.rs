@@ -88,19 +88,11 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
         ),
         _ => ("other", "Process less data at a time, or limit the longest input."),
     };
-    let title = [
-        "Up to ",
-        &*percent(share),
-        " of memory was in use: keep ",
-        &percent(FREE_MEMORY),
-        " free",
-    ]
-    .concat();
-    let rationale = [
-        "Up to ",
-        &percent(share),
-        " of the memory was in use, and the amount varies: a longer input than so far may end the process.",
-    ];
+    let (up_to, free) = (percent(share), percent(FREE_MEMORY));
+    let title = format!("Up to {up_to} of memory was in use: keep {free} free");
+    let rationale = format!(
+        "Up to {up_to} of the memory was in use, and the amount varies: a longer input than so far may end the process."
+    );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1")]),
         ..risk(
@@ -108,7 +100,7 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             lever,
             group.iter().map(|(gpu, _)| *gpu),
             [&title, action],
-            rationale.concat(),
+            rationale,
             SURE_FULL,
         )
     })

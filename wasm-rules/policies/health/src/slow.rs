@@ -42,11 +42,10 @@ fn needs(groups: &[Vec<(&Gpu, Cause<'_>)>]) -> Vec<Need> {
         let is_guess = matches!(cause, Cause::Unknown { .. } | Cause::Heat { share: None });
         is_guess && gpu.sensors.throttling.is_empty()
     });
-    let gpus: Vec<_> = unexplained.map(|(gpu, _)| *gpu).collect();
     let reason = "tells heat, the power supply and locked clocks apart: add it to nvidia-smi \
                   --query-gpu, or use phasemeter record";
-    let need = (!gpus.is_empty()).then(|| Need::new("clocks_event_reasons.active", reason, gpus));
-    need.into_iter().collect()
+    let gpus = unexplained.map(|(gpu, _)| *gpu);
+    Need::if_any("clocks_event_reasons.active", reason, gpus).into_iter().collect()
 }
 
 fn supply(gpu: &Gpu) -> Option<Cause<'_>> {

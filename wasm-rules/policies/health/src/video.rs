@@ -11,43 +11,33 @@ const FULL_ENGINE: f64 = 0.8;
 /// Utilization up to which the SMs are not the limit. An assumption.
 const SMS_HAVE_ROOM: f64 = 0.7;
 
-/// A video engine and its use.
-struct Full {
-    name: &'static str,
-    use_: f64,
-}
-
 /// GPUs whose video decoder or encoder is full.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let full = window.gpus.iter().filter_map(|gpu| Some((gpu, full(gpu)?)));
-    let groups = groups(full, |a, b| a.1.name == b.1.name && a.0.workload == b.0.workload);
+    let groups = groups(full, |a, b| a.1.0 == b.1.0 && a.0.workload == b.0.workload);
     groups.iter().filter_map(|group| warn(group)).collect()
 }
 
-fn full(gpu: &Gpu) -> Option<Full> {
+/// The busiest engine and its use, if it is full.
+fn full(gpu: &Gpu) -> Option<(&'static str, f64)> {
     let engines = [("decoder", "decoder.utilization"), ("encoder", "encoder.utilization")];
-    let of = |(name, metric)| Some(Full { name, use_: gpu.metric(metric)? });
-    let busiest = engines.into_iter().filter_map(of).max_by(|a, b| a.use_.total_cmp(&b.use_))?;
-    let is_limit = busiest.use_ >= FULL_ENGINE && gpu.accounts.observed().level() < SMS_HAVE_ROOM;
+    let of = |(name, metric)| Some((name, gpu.metric(metric)?));
+    let busiest = engines.into_iter().filter_map(of).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let is_limit = busiest.1 >= FULL_ENGINE && gpu.accounts.observed().level() < SMS_HAVE_ROOM;
     is_limit.then_some(busiest)
 }
 
-fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
-    let (first, engine) = group.first()?;
+fn warn(group: &[(&Gpu, (&str, f64))]) -> Option<Recommendation> {
+    let (first, (engine, used)) = group.first()?;
     let level = first.accounts.observed().level();
     let is_idle = first.lost_idle() > first.lost_underload();
-    let rationale = [
-        "The video ",
-        engine.name,
-        " is ",
-        &percent(engine.use_),
-        " busy, and the SMs ",
-        &percent(level),
-        ": it most likely limits this work, and utilization does not cover it. Nothing else with video fits \
-         beside it.",
-    ];
-    let busy = [engine.name, " ", &*percent(engine.use_), " busy: "].concat();
-    let (title, action) = if engine.name == "decoder" {
+    let busy = percent(*used);
+    let rationale = format!(
+        "The video {engine} is {busy} busy, and the SMs {}: it most likely limits this work, and utilization does not \
+         cover it. Nothing else with video fits beside it.",
+        percent(level),
+    );
+    let (remedy, action) = if *engine == "decoder" {
         (
             "decode less, or add decoders",
             "Decode only the frames that are used, at the size that is used, or share the work with CPU cores. \
@@ -63,14 +53,14 @@ fn warn(group: &[(&Gpu, Full)]) -> Option<Recommendation> {
     Some(Recommendation {
         // Where most of what utilization calls waste is.
         target: if is_idle { Target::Idle } else { Target::Underload },
-        evidence: evidence([("engine.use", engine.use_, "1"), ("utilization", level, "1")]),
+        evidence: evidence([("engine.use", *used, "1"), ("utilization", level, "1")]),
         reversible: true,
         ..risk(
             "health.video",
             "other",
             group.iter().map(|(gpu, _)| *gpu),
-            [&["Video ", &*busy, title].concat(), action],
-            rationale.concat(),
+            [&format!("Video {engine} {busy} busy: {remedy}"), action],
+            rationale,
             SURE,
         )
     })

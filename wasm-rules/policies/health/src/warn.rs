@@ -6,7 +6,7 @@ use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
 
 use crate::cause::{Cause, HOTTER};
-use crate::cost::{Owner, while_waiting};
+use crate::cost::{repair, while_waiting};
 use crate::{SURE, risk};
 
 /// Confidence in a slow clock. An assumption.
@@ -29,7 +29,6 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let subject = subject(group.len());
     let clock = [&*clock(group, window), &*waiting(group, window), "."].concat();
-    let owner = Owner::of(first);
     let power_limit = |limit: f64, highest: f64| {
         let [limit, highest] = [limit, highest].map(|watts| decimal(watts, 0));
         ["Power limit ", &*limit, " W instead of ", &highest, " W: confirm or raise it"].concat()
@@ -64,7 +63,8 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
         Cause::Heat { share } => heat(group, share.is_some(), &clock, window),
         Cause::Supply { .. } => {
             let share = mean(group, |gpu| Some(slowed_by_power_supply(gpu)));
-            let action = owner.repair(
+            let action = repair(
+                first,
                 "Look for failed power supplies and for power budgets of the node and the rack, and move the \
                  job to another node until they are repaired.",
                 "nvidia-smi -q -d PERFORMANCE shows the power brake.",
@@ -109,7 +109,8 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
         0.0 => String::new(),
         hottest => [", at up to ", &decimal(hottest, 0), " °C", &than].concat(),
     };
-    let action = Owner::of(group[0].0).repair(
+    let action = repair(
+        group[0].0,
         "Check fans, airflow and dust, or move the job to other GPUs.",
         "A lower power limit only makes them slow in a steadier way.",
     );
@@ -141,29 +142,23 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
         Lag::Clock(clock, others) => (
             title("runs at ", " MHz", clock, others),
             evidence([("clock", clock, "MHz"), ("clock.others", others, "MHz")]),
-            [
-                "It runs at ",
-                &decimal(clock, 0),
-                " MHz while busy, and others of this model at ",
-                &decimal(others, 0),
-                &waiting,
-                ". In one job, the slowest GPU sets the pace.",
-            ]
-            .concat(),
+            format!(
+                "It runs at {} MHz while busy, and others of this model at {}{waiting}. In one job, the slowest GPU \
+                 sets the pace.",
+                decimal(clock, 0),
+                decimal(others, 0),
+            ),
             SURE_SLOW,
         ),
         Lag::Power(watts, others) => (
             title("draws ", " W", watts, others),
             evidence([("power", watts, "W"), ("power.others", others, "W")]),
-            [
-                "It draws ",
-                &decimal(watts, 0),
-                " W while full, and others of this model ",
-                &decimal(others, 0),
-                &waiting,
-                ". Its clock is probably lower, or it has less to do.",
-            ]
-            .concat(),
+            format!(
+                "It draws {} W while full, and others of this model {}{waiting}. Its clock is probably lower, or it \
+                 has less to do.",
+                decimal(watts, 0),
+                decimal(others, 0),
+            ),
             SURE_BY_POWER,
         ),
     };
@@ -207,7 +202,7 @@ fn waiting(group: &Group<'_>, window: &Window) -> String {
     if !is_training {
         return String::new();
     }
-    let is_full = |gpu: &&Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL;
+    let is_full = |gpu: &&Gpu| gpu.full_share() >= FULL;
     let others: Vec<_> = others(group, window).filter(is_full).collect();
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
     let theirs = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
@@ -234,6 +229,5 @@ fn median_of_others(
 
 /// The mean over the GPUs that have a value; 0 if none has.
 fn mean(group: &Group<'_>, value: impl Fn(&Gpu) -> Option<f64>) -> f64 {
-    let values: Vec<_> = group.iter().filter_map(|(gpu, _)| value(gpu)).collect();
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    phasemeter_policy::mean(group.iter().filter_map(|(gpu, _)| value(gpu)), |value| value)
 }

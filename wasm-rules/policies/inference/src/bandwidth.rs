@@ -6,7 +6,7 @@
 use phasemeter_diagnoses::{kind_of_speedup, reads_weights};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
 
 /// Confidence that bandwidth is the limit. An assumption.
@@ -21,23 +21,14 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
     let gpus = observed.iter().copied().filter(|gpu| reads_weights(gpu, window));
     let groups = groups(gpus, |a, b| a.workload == b.workload);
     let blocks = groups.iter().flatten().copied();
-    let blocks: Vec<_> =
-        blocks.filter(|gpu| gpu.memory_use(window.step_seconds).is_pool()).collect();
-    let need = || {
-        Need::new(
-            "memory_in_use",
-            "how many more requests fit is inside of the preallocated block: the use of its cache, as the server or \
-             the framework reports it, shows it",
-            blocks.iter().copied(),
-        )
-    };
-    let needs = (!blocks.is_empty()).then(need).into_iter().collect();
+    let need = Need::if_any(
+        "memory_in_use",
+        "how many more requests fit is inside of the preallocated block: the use of its cache, as the server or \
+         the framework reports it, shows it",
+        blocks.filter(|gpu| gpu.memory_use(window.step_seconds).is_pool()),
+    );
     let recommendations = groups.iter().filter_map(|group| share_reads(group)).collect();
-    Response { recommendations, needs }
-}
-
-fn full(gpu: &Gpu) -> f64 {
-    gpu.share(|accounts| accounts.compute_bound)
+    Response { recommendations, needs: need.into_iter().collect() }
 }
 
 fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
@@ -48,7 +39,7 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
         _ => ("Serve more requests at a time", "requests"),
     };
     let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
-    let confidence = gpus.iter().map(|gpu| gpu.confidence()).sum::<f64>() / gpus.len() as f64;
+    let gpus = || gpus.iter().copied();
     Some(Recommendation {
         kind: kind_of_speedup(first.workload),
         title: title.to_owned(),
@@ -59,19 +50,14 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
         rationale: format!(
             "{} uses {} of its memory bandwidth and {} of its tensor cores: most likely reading weights is the \
              limit, and more {what} share each read.",
-            subject(gpus.len()),
+            subject(gpus().len()),
             percent(dram),
             percent(tensor),
         ),
-        saving: Saving::combined(gpus.iter().map(|gpu| (*gpu, Saving::part(full(gpu), SAVED)))),
-        confidence: SURE * confidence,
+        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), SAVED)))),
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
-        ..Recommendation::new(
-            "inference.bandwidth",
-            Target::Throughput,
-            "concurrency",
-            gpus.iter().copied(),
-        )
+        ..Recommendation::new("inference.bandwidth", Target::Throughput, "concurrency", gpus())
     })
 }
 

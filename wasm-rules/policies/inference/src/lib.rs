@@ -13,7 +13,6 @@ mod services;
 
 use phasemeter_diagnoses::{does_usual_work, units};
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
-use services::Fewer;
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -41,15 +40,13 @@ impl Recommender for Inference {
         let mut observed = window.observed_gpus(settings.min_seconds);
         observed.retain(|gpu| does_usual_work(gpu, window));
         let units = units(window);
-        let Fewer { given, hidden } = services::fewer(&observed, &units, window, settings);
+        let (given, hidden) = services::fewer(&observed, &units, window, settings);
         let has_fewer = |gpu: &Gpu| {
             let is_hidden = hidden.iter().any(|other| other.is_alike(gpu));
             is_hidden || observed.iter().any(|other| other.is_alike(gpu) && names(&given, other))
         };
         let mut response = requests::recommend(&observed, &units, window, settings, has_fewer);
-        let bandwidth = bandwidth::recommend(&observed, window);
-        response.recommendations.extend(bandwidth.recommendations);
-        response.needs.extend(bandwidth.needs);
+        response.extend(bandwidth::recommend(&observed, window));
         let more = |gpu: &Gpu| names(&response.recommendations, gpu);
         let overloaded = overload::recommend(&observed, window.thresholds(), settings, more);
         response.recommendations.extend(overloaded);

@@ -32,7 +32,7 @@ pub(crate) fn recommend(
 ) -> Option<Recommendation> {
     let gpus = observed.iter().copied().filter(|gpu| {
         serves(gpu)
-            && gpu.share(|accounts| accounts.compute_bound) >= NO_RESERVE
+            && gpu.full_share() >= NO_RESERVE
             && is_saturated(gpu)
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
             && !can_do_more(gpu)
@@ -68,9 +68,8 @@ pub(crate) fn recommend(
 
 fn is_saturated(gpu: &Gpu) -> bool {
     let sensors = &gpu.sensors;
-    let power = sensors.busy_power.zip(gpu.power_limit_watts);
     let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
-    power.is_some_and(|(power, limit)| power.p50 >= FULL_POWER * limit)
+    gpu.power_share().is_some_and(|share| share >= FULL_POWER)
         || activity.iter().flatten().any(|activity| *activity >= FULL_ACTIVITY)
 }
 

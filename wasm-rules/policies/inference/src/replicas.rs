@@ -2,10 +2,7 @@
 
 use phasemeter_diagnoses::busiest_minutes;
 use phasemeter_policy::column::percentile;
-use phasemeter_policy::{Gpu, Saving, Target, Window};
-
-/// Seconds of an hour.
-const HOUR: f64 = 3_600.0;
+use phasemeter_policy::{Gpu, HOUR, Saving, Target, Window};
 
 /// Utilization below which nothing runs, as in the contract's `activity`.
 const QUIET: f64 = 0.01;
@@ -19,18 +16,11 @@ const SAME_MEMORY: f64 = 0.2;
 
 /// The replicas of a service.
 pub(crate) struct Replicas<'a> {
-    gpus: Vec<&'a Gpu>,
+    pub(crate) gpus: Vec<&'a Gpu>,
     /// How many do anything, by hour.
     working: Vec<usize>,
     /// Their load together, in GPUs, at the 95th percentile of each, or in their busiest minutes.
     pub(crate) total: f64,
-}
-
-/// A saving, and the replicas whose waste it is.
-pub(crate) struct Booked<'a> {
-    pub(crate) gpus: Vec<&'a Gpu>,
-    pub(crate) target: Target,
-    pub(crate) saving: Saving,
 }
 
 /// Whether both serve the same: a service of that name, or as much memory as another replica holds.
@@ -56,28 +46,24 @@ impl<'a> Replicas<'a> {
         Self { gpus, working, total }
     }
 
-    pub(crate) fn gpus(&self) -> &[&'a Gpu] {
-        &self.gpus
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.gpus.len()
-    }
-
     /// Replicas for their load at a target, at least one.
     pub(crate) fn needed(&self, target: f64) -> usize {
-        ((self.total / target).ceil() as usize).clamp(1, self.count())
+        ((self.total / target).ceil() as usize).clamp(1, self.gpus.len())
     }
 
     /// Share of the hours of all replicas in which one works beyond those that are kept.
     pub(crate) fn saved_by_hour(&self, kept: usize) -> f64 {
         let saved = self.working.iter().map(|working| working.saturating_sub(kept));
-        saved.sum::<usize>() as f64 / (self.working.len() * self.count()).max(1) as f64
+        saved.sum::<usize>() as f64 / (self.working.len() * self.gpus.len()).max(1) as f64
     }
 
     /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose
     /// about as much, each no more than its waste. The target is the category with more waste.
-    pub(crate) fn booked(&self, returned: usize, shares: [f64; 3]) -> Booked<'a> {
+    pub(crate) fn booked(
+        &self,
+        returned: usize,
+        shares: [f64; 3],
+    ) -> (Vec<&'a Gpu>, Target, Saving) {
         let all = |lost: fn(&Gpu) -> f64| self.gpus.iter().map(|gpu| lost(gpu)).sum::<f64>();
         let is_idle = all(lost_idle) > all(Gpu::lost_underload);
         let lost = if is_idle { lost_idle } else { Gpu::lost_underload };
@@ -85,13 +71,13 @@ impl<'a> Replicas<'a> {
         losses.sort_unstable_by(|a, b| b.total_cmp(a));
         let least = losses.get(returned.saturating_sub(1)).map_or(0.0, |lost| lost - SIMILAR);
         let gpus: Vec<_> = self.gpus.iter().copied().filter(|gpu| lost(gpu) >= least).collect();
-        let each = self.count() as f64 / gpus.len().max(1) as f64;
+        let each = self.gpus.len() as f64 / gpus.len().max(1) as f64;
         let saving = |gpu: &Gpu| {
             let most = lost_idle(gpu) + gpu.lost_underload();
             Saving::part(1.0, shares.map(|share| (share * each).min(most)))
         };
         let saving = Saving::combined(gpus.iter().map(|gpu| (*gpu, saving(gpu))));
-        Booked { saving, target: if is_idle { Target::Idle } else { Target::Underload }, gpus }
+        (gpus, if is_idle { Target::Idle } else { Target::Underload }, saving)
     }
 }
 

@@ -8,8 +8,8 @@ use phasemeter_diagnoses::{Unit, busiest_minutes, min_peak, shows_peaks};
 use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Need, PatternKind, Recommendation, RecommendationKind, Response, Saving, Target,
-    Window, evidence, groups,
+    Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
+    evidence, groups, mean,
 };
 
 use crate::replicas::are_replicas;
@@ -86,8 +86,7 @@ pub(crate) fn recommend(
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
-        let is_steady = gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady);
-        let applies = (is_steady || gpu.quiet_share() < ALWAYS_WORKS)
+        let applies = (gpu.is_steady() || gpu.quiet_share() < ALWAYS_WORKS)
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
         applies.then(|| find(gpu, &peaks, units, window)).flatten()
@@ -97,9 +96,7 @@ pub(crate) fn recommend(
     };
     let groups = groups(findings, similar);
     let productive = window.thresholds().productive;
-    let mut recommendations: Vec<_> =
-        groups.iter().filter_map(|group| batch(group, productive)).collect();
-    recommendations.extend(at_low_power(gpus));
+    let batched = groups.iter().filter_map(|group| batch(group, productive));
     // Idle time between requests is as much in question, unless nothing runs at all for most of it.
     let asks = |gpu: &&Gpu| {
         let (underload, idle) = (gpu.lost_underload(), gpu.lost_idle());
@@ -107,7 +104,8 @@ pub(crate) fn recommend(
         serves(gpu) && (underload >= settings.min_lost || waits)
     };
     let asked: Vec<_> = gpus.iter().copied().filter(asks).collect();
-    let (missing, why) = if counts_requests(window) {
+    let is_counted = window.metric("work.requests").is_some_and(|done| done > 0.0);
+    let (missing, why) = if is_counted {
         (
             "latency",
             "the latency of requests shows how many more each GPU takes, and how much headroom its peaks need",
@@ -122,24 +120,16 @@ pub(crate) fn recommend(
     let is_hidden = asked.iter().any(|gpu| !shows_peaks(gpu, window));
     let hidden = if is_hidden {
         let step = duration(window.step_seconds);
-        [
-            ". Points of this window are means of ",
-            &*step,
-            ", which hide busy minutes: fewer replicas need them",
-        ]
-        .concat()
+        format!(
+            ". Points of this window are means of {step}, which hide busy minutes: fewer replicas need them"
+        )
     } else {
         String::new()
     };
-    let why = [why, &hidden].concat();
-    let need = || Need::new(missing, &why, asked.iter().copied());
-    let needs = (!asked.is_empty()).then(need).into_iter().collect();
-    Response { recommendations, needs }
-}
-
-/// Whether the requests of the run are counted.
-fn counts_requests(window: &Window) -> bool {
-    window.metrics.iter().any(|(name, done)| name == "work.requests" && *done > 0.0)
+    Response {
+        recommendations: batched.chain(at_low_power(gpus)).collect(),
+        needs: Need::if_any(missing, &[why, &hidden].concat(), asked).into_iter().collect(),
+    }
 }
 
 /// The 95th percentile of utilization in whole percent, in one pass: sorting takes several times as long.
@@ -171,7 +161,7 @@ fn find<'a>(
     // Replicas with about the same load are judged together.
     let similar = peaks.iter().filter(|it| it.0.is_alike(gpu) && (it.1 - peak).abs() <= SIMILAR);
     let similar: Vec<_> = similar.map(|it| it.1).collect();
-    if similar.iter().sum::<f64>() / similar.len() as f64 >= SERVING_FULL {
+    if mean(&similar, |peak| *peak) >= SERVING_FULL {
         return None;
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
@@ -202,10 +192,9 @@ fn find<'a>(
 /// More requests at a time for GPUs with similar loads.
 fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
     let first = group.first()?;
-    let mean =
-        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let (peak, level) = (mean(|f| f.peak), mean(|f| f.gpu.accounts.busy().level()));
-    let lost = mean(|f| f.gpu.lost_underload());
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let level = mean(gpus(), |gpu| gpu.accounts.busy().level());
+    let (peak, lost) = (mean(group, |finding| finding.peak), mean(gpus(), Gpu::lost_underload));
     let more = f64::min(productive / peak.max(MIN_PEAK), MOST_REQUESTS);
     let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
                limit of concurrent requests";
@@ -236,7 +225,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
         ),
     };
     // Of a service, demand decides how much of the waste is idle.
-    let is_idle = mean(|f| f.gpu.lost_idle()) > lost;
+    let is_idle = mean(gpus(), Gpu::lost_idle) > lost;
     let returns = first.saving.high > 0.0;
     Some(Recommendation {
         title,
@@ -248,7 +237,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: SURE_REQUESTS * mean(|f| f.gpu.confidence()),
+        confidence: SURE_REQUESTS * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("busy.utilization", level, "1"),
             ("utilization.p95", peak, "1"),
@@ -260,31 +249,23 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
             "inference.batch-requests",
             if is_idle { Target::Idle } else { Target::Underload },
             "dynamic_batching",
-            group.iter().map(|finding| finding.gpu),
+            gpus(),
         )
     })
 }
 
 /// Full services at low power whose activity was not measured.
 fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
-    let power = |gpu: &Gpu| {
-        let (power, limit) = gpu.sensors.busy_power.zip(gpu.power_limit_watts)?;
-        Some(power.p50 / limit.max(1.0))
-    };
     let applies = |gpu: &&Gpu| {
         let sensors = &gpu.sensors;
         let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
         serves(gpu)
-            && gpu.share(|accounts| accounts.compute_bound) >= FULL
+            && gpu.full_share() >= FULL
             && activity.iter().all(Option::is_none)
-            && power(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
+            && gpu.power_share().is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
     };
     let gpus: Vec<&Gpu> = all.iter().copied().filter(applies).collect();
-    let mean = |value: &dyn Fn(&Gpu) -> f64| {
-        gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
-    };
-    let share = mean(&|gpu| power(gpu).unwrap_or(0.0));
-    let confidence = mean(&Gpu::confidence);
+    let share = mean(&gpus, |gpu| gpu.power_share().unwrap_or(0.0));
     (!gpus.is_empty()).then(|| Recommendation {
         title: "Serve more requests at a time".to_owned(),
         action: "Raise the limit of concurrent requests, or the maximum batch, step by step. Compare latency and \
@@ -296,7 +277,7 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
             subject(gpus.len()),
             percent(share),
         ),
-        confidence: SURE_LOW_POWER * confidence,
+        confidence: SURE_LOW_POWER * mean(&gpus, |gpu| gpu.confidence()),
         evidence: evidence([("power.share_of_limit", share, "1")]),
         kind: RecommendationKind::Capacity,
         effort: Effort::Medium,

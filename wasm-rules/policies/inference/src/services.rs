@@ -34,21 +34,14 @@ const STANDBY: f64 = 0.9;
 /// Attributes that name a service.
 const SERVICES: [&str; 2] = ["service.name", "k8s.deployment.name"];
 
-/// Services of which fewer replicas may suffice.
-pub(crate) struct Fewer<'a> {
-    /// Those whose busiest minutes are shown.
-    pub(crate) given: Vec<Recommendation>,
-    /// The GPUs of the others.
-    pub(crate) hidden: Vec<&'a Gpu>,
-}
-
-/// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest.
+/// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest. Returned with them
+/// are the GPUs of services whose busiest minutes are hidden.
 pub(crate) fn fewer<'a>(
     observed: &[&Gpu],
     units: &[Unit<'a>],
     window: &Window,
     settings: &Settings,
-) -> Fewer<'a> {
+) -> (Vec<Recommendation>, Vec<&'a Gpu>) {
     let is_observed = |gpu: &Gpu| observed.iter().any(|it| std::ptr::eq(*it, gpu));
     let applies = |gpu: &Gpu| {
         gpu.accounts.observed().seconds >= settings.min_size_seconds
@@ -59,7 +52,7 @@ pub(crate) fn fewer<'a>(
         let is_returned = unit.is_returnable() && unit.gpus.len() == 1;
         servers(unit, applies).into_iter().map(move |gpu| (gpu, is_returned))
     });
-    let mut found = Fewer { given: Vec::new(), hidden: Vec::new() };
+    let (mut given, mut hidden) = (Vec::new(), Vec::new());
     for group in groups(serving, |a, b| are_replicas(a.0, b.0) && a.1 == b.1) {
         let is_returned = group[0].1;
         let gpus: Vec<_> = group.into_iter().map(|(gpu, _)| gpu).collect();
@@ -67,18 +60,18 @@ pub(crate) fn fewer<'a>(
             continue;
         }
         let replicas = Replicas::new(gpus, window);
-        let now = replicas.count();
+        let now = replicas.gpus.len();
         // At most twice the load on each, and one to spare.
         let needed = replicas.needed(settings.serving_target);
         let kept = (needed + 1).clamp(now.div_ceil(2), now);
         let share = replicas.saved_by_hour(kept);
-        if share > 0.0 && !replicas.gpus().iter().all(|gpu| shows_peaks(gpu, window)) {
-            found.hidden.extend(replicas.gpus());
+        if share > 0.0 && !replicas.gpus.iter().all(|gpu| shows_peaks(gpu, window)) {
+            hidden.extend(replicas.gpus);
         } else if share > 0.0 {
-            found.given.push(remove(&replicas, kept, share, is_returned));
+            given.push(remove(&replicas, kept, share, is_returned));
         }
     }
-    found
+    (given, hidden)
 }
 
 /// The GPUs of a unit that serve, if each is a replica: GPUs of one server rise and fall together.
@@ -89,14 +82,14 @@ fn servers<'a>(unit: &Unit<'a>, applies: impl Fn(&Gpu) -> bool) -> Vec<&'a Gpu> 
 }
 
 fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -> Recommendation {
-    let (now, total) = (replicas.count(), replicas.total);
+    let (now, total) = (replicas.gpus.len(), replicas.total);
     let returned = now - kept;
     let used = if is_returned { [1.0; 3] } else { USED };
     let parts = std::array::from_fn(|at| share * RETURNED[at] * used[at]);
-    let booked = replicas.booked(returned, parts);
-    let (few, number) = (booked.gpus.len(), count(kept, "replica"));
+    let (gpus, target, saving) = replicas.booked(returned, parts);
+    let (few, number) = (gpus.len(), count(kept, "replica"));
     let (how, carried) = if few < now {
-        let theirs = percent(load_of(&booked.gpus));
+        let theirs = percent(load_of(&gpus));
         let carried = format!(
             "Together, {few} of {now} replicas carry {theirs} of one GPU, and all of them {}",
             percent(total)
@@ -108,8 +101,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
             format!("{now} replicas carry {} of one GPU together", percent(total)),
         )
     };
-    let is_named =
-        booked.gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
+    let is_named = gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
     let (then, doubt) = if is_returned {
         let doubt = if is_named { "" } else { ", if all serve the same model" };
         (format!(" and return {}", count(returned, "instance")), doubt)
@@ -124,7 +116,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
             "{carried}, at their busiest: {kept} carry that at {} each{doubt}.",
             percent(total / kept as f64),
         ),
-        saving: booked.saving,
+        saving,
         confidence: match is_returned {
             true if is_named => SURE,
             true => SURE_UNNAMED,
@@ -138,9 +130,9 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
         kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         ..Recommendation::new(
             if is_returned { "inference.replicas" } else { "inference.spare-replicas" },
-            booked.target,
+            target,
             "replicas",
-            booked.gpus,
+            gpus,
         )
     }
 }
@@ -168,7 +160,7 @@ mod tests {
     fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         let window = window(gpus);
         let observed: Vec<_> = window.gpus.iter().collect();
-        fewer(&observed, &units(&window), &window, &Settings::default()).given
+        fewer(&observed, &units(&window), &window, &Settings::default()).0
     }
 
     /// A load that varies by itself.

@@ -1,7 +1,7 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
 use phasemeter_diagnoses::{Allocation, Unit};
-use phasemeter_policy::{Gpu, Window, Workload};
+use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
 use crate::schedule::Schedule;
@@ -74,14 +74,13 @@ pub(crate) fn choose<'a>(
     let schedule = schedule.filter(|it| stops(it) && it.share >= SCHEDULED_SHARE * idle.share());
     let scheduled = schedule.as_ref().map(|it| STARTS.map(|start| it.saved(start)));
     // The hours of a week do not save more than is lost in this window.
-    let lost = unit.gpus.iter().map(|gpu| gpu.lost_idle()).sum::<f64>() / unit.gpus.len() as f64;
+    let lost = mean(&unit.gpus, |gpu| gpu.lost_idle());
     let expected = scheduled.map_or(0.0, |saved| saved[1].min(lost));
     let is_longer = schedule.as_ref().is_some_and(|it| it.is_longer(&idle));
     if f64::max(expected, released[1]) < settings.min_lost {
         return None;
     }
-    let job = matches!(workload, Workload::Training | Workload::Batch);
-    let is_prepared = when == When::Before && idle.is_held && job;
+    let is_prepared = when == When::Before && idle.is_held && workload.is_job();
     let is_standby = workload == Workload::Serving
         && when == When::Always
         && !is_longer

@@ -113,22 +113,19 @@ impl Recommender for Lifecycle {
         };
         let groups = groups(found, similar);
         let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
-        let requests = Need::new(
+        let requests = Need::if_any(
             "requests",
             "light load, below the bound of idle, in the same hours every day: whether these are requests that users wait for \
              decides whether instances can stop or do other work then",
-            light.iter().copied(),
+            light,
         );
         let (without, with): (Vec<&Gpu>, Vec<_>) =
             unknown.iter().partition(|gpu| gpu.memory.is_empty());
-        let needs = [
-            (Need::new("memory.used", HOLDER, without.iter().copied()), without.is_empty()),
-            (Need::new("memory.total", HOLDER, with.iter().copied()), with.is_empty()),
-            (requests, light.is_empty()),
-        ];
+        let used = Need::if_any("memory.used", HOLDER, without);
+        let total = Need::if_any("memory.total", HOLDER, with);
         Response {
             recommendations: given.chain(sessions).collect(),
-            needs: needs.into_iter().filter(|(_, is_empty)| !is_empty).map(|(it, _)| it).collect(),
+            needs: used.into_iter().chain(total).chain(requests).collect(),
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use phasemeter_diagnoses::Unit;
 use phasemeter_policy::format::{count, duration};
-use phasemeter_policy::{Effort, Recommendation, Saving, Target, Window, Workload, evidence};
+use phasemeter_policy::{
+    Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, mean,
+};
 
 use crate::idle::Idle;
-use crate::text::{after_idle, confidence};
+use crate::text::after_idle;
 use crate::{MIN_SESSION_SECONDS, Settings, idle_saving};
 
 /// Confidence in an instance for each use. An assumption.
@@ -42,6 +44,7 @@ pub(crate) fn recommend(
     if unit.is_committed || !idle.is_known || expected < settings.min_lost {
         return None;
     }
+    let gpus = || unit.gpus.iter().copied();
     let session = f64::max(after, MIN_SESSION_SECONDS);
     let saved = [0.0, expected, idle.all_saved(after)];
     let (title, action) = match unit.workload() {
@@ -74,7 +77,7 @@ pub(crate) fn recommend(
             duration(idle.longest()),
         ),
         saving: Saving::combined(idle_saving(unit, saved)),
-        confidence: SURE * confidence(unit.gpus.iter().copied()),
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("idle.time", idle.seconds(), "s"),
             ("idle.longest", idle.longest(), "s"),
@@ -82,11 +85,6 @@ pub(crate) fn recommend(
         effort: Effort::Medium,
         reversible: false,
         remediation: Some(after_idle("process.end", session)),
-        ..Recommendation::new(
-            "lifecycle.on-demand",
-            Target::Idle,
-            "autoscale",
-            unit.gpus.iter().copied(),
-        )
+        ..Recommendation::new("lifecycle.on-demand", Target::Idle, "autoscale", gpus())
     })
 }

@@ -3,7 +3,7 @@
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Saving, Target, Window, Workload,
-    evidence,
+    evidence, mean,
 };
 
 use phasemeter_diagnoses::Allocation;
@@ -33,18 +33,6 @@ const SURE_FILLED: f64 = 0.65;
 /// Shortest time for which it is worth writing that a process held GPUs, in seconds. An assumption.
 const MIN_HELD_SECONDS: f64 = 600.0;
 
-/// What differs between actions.
-struct Words {
-    code: &'static str,
-    lever: &'static str,
-    title: String,
-    action: String,
-    sure: f64,
-    effort: Effort,
-    reversible: bool,
-    remediation: Option<Remediation>,
-}
-
 /// The recommendation for instances with the same action.
 pub(crate) fn recommendation(
     group: &[Finding<'_>],
@@ -52,50 +40,37 @@ pub(crate) fn recommendation(
     window: &Window,
 ) -> Option<Recommendation> {
     let first = group.first()?;
-    let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
-        group.iter().map(value).sum::<f64>() / group.len() as f64
-    };
     let gpus = || group.iter().flat_map(|it| it.unit.gpus.iter().copied());
-    let idle = mean(&|it| it.idle.seconds());
-    let time = [duration(idle), duration(mean(&|it| it.idle.length))].join(" of ");
-    let words = words(first, &time, group.len(), settings, window);
-    let saving = group.iter().flat_map(|it| idle_saving(it.unit, it.saved));
-    let sure = words.sure;
-    Some(Recommendation {
-        title: words.title,
-        action: words.action,
+    let idle = mean(group, |it| it.idle.seconds());
+    let time = [duration(idle), duration(mean(group, |it| it.idle.length))].join(" of ");
+    let draft = Recommendation {
         rationale: why(group, window),
-        saving: Saving::combined(saving),
-        confidence: sure * confidence(gpus()),
+        saving: Saving::combined(group.iter().flat_map(|it| idle_saving(it.unit, it.saved))),
+        confidence: mean(gpus(), Gpu::confidence),
         evidence: evidence([
-            ("idle.time", mean(&|it| it.idle.seconds()), "s"),
-            ("idle.longest", mean(&|it| it.idle.longest()), "s"),
-            ("idle.share_of_time", mean(&|it| it.idle.share()), "1"),
+            ("idle.time", idle, "s"),
+            ("idle.longest", mean(group, |it| it.idle.longest()), "s"),
+            ("idle.share_of_time", mean(group, |it| it.idle.share()), "1"),
         ]),
         kind: match first.unit.is_returnable() {
             true => RecommendationKind::Saving,
             false => RecommendationKind::Capacity,
         },
-        effort: words.effort,
-        reversible: words.reversible,
-        remediation: words.remediation,
-        ..Recommendation::new(words.code, Target::Idle, words.lever, gpus())
-    })
+        ..Recommendation::new("lifecycle.release", Target::Idle, "autoscale", gpus())
+    };
+    Some(complete(draft, first, &time, group.len(), settings, window))
 }
 
 /// For how long they had no work, when, and what held them.
 fn why(group: &[Finding<'_>], window: &Window) -> String {
     let Some(first) = group.first() else { return String::new() };
-    let mean = |value: &dyn Fn(&Finding<'_>) -> f64| {
-        group.iter().map(value).sum::<f64>() / group.len() as f64
-    };
     let subject = match group.iter().filter(|it| it.unit.is_whole).count() {
         0 => subject(group.iter().map(|it| it.unit.gpus.len()).sum()).to_owned(),
         1 => "The instance".to_owned(),
         instances => format!("Each of {}", count(instances, "instance")),
     };
-    let (seconds, length) = (mean(&|it| it.idle.seconds()), mean(&|it| it.idle.length));
-    let held = mean(&|it| f64::min(it.idle.held_seconds, it.idle.seconds()));
+    let [seconds, length] = [mean(group, |it| it.idle.seconds()), mean(group, |it| it.idle.length)];
+    let held = mean(group, |it| f64::min(it.idle.held_seconds, it.idle.seconds()));
     let memory = group.iter().flat_map(|it| &it.unit.gpus).filter_map(|gpu| last(&gpu.memory));
     let since = match memory.reduce(f64::max) {
         Some(memory) if first.idle.is_held => [" with ", &gib(memory), " held"].concat(),
@@ -111,13 +86,11 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
         (When::Before, _) => ", before its first work".to_owned(),
         (When::After, _) => [", since its last work", &since].concat(),
         (When::Around, _) => ", before its first work and after its last".to_owned(),
-        (When::Between, _) => [
-            ", in ",
-            &count(first.idle.periods.len(), "period"),
-            " of up to ",
-            &duration(mean(&|it| it.idle.longest())),
-        ]
-        .concat(),
+        (When::Between, _) => format!(
+            ", in {} of up to {}",
+            count(first.idle.periods.len(), "period"),
+            duration(mean(group, |it| it.idle.longest())),
+        ),
     };
     if let Some(schedule) = first.schedule.as_ref().filter(|it| !it.is_quiet(&first.idle)) {
         return format!(
@@ -146,38 +119,36 @@ fn why(group: &[Finding<'_>], window: &Window) -> String {
         "{subject} had no work for {} of {} ({}){when}{held}.{paid}",
         duration(seconds),
         duration(length),
-        percent(mean(&|it| it.idle.share())),
+        percent(mean(group, |it| it.idle.share())),
     )
 }
 
-/// `time` is that without work, of all.
-fn words(
+/// Writes what to do. `time` is that without work, of all.
+fn complete(
+    draft: Recommendation,
     first: &Finding<'_>,
     time: &str,
     instances: usize,
     settings: &Settings,
     window: &Window,
-) -> Words {
+) -> Recommendation {
     let after = settings.release_after_seconds;
     let session = f64::max(after, MIN_SESSION_SECONDS);
-    let free = Words {
-        code: "lifecycle.release",
-        lever: "autoscale",
+    let likely = draft.confidence;
+    let free = Recommendation {
         title: ["Return the instance when it has no work: ", time].concat(),
-        action: String::new(),
-        sure: SURE,
-        effort: Effort::Low,
-        reversible: true,
+        confidence: SURE * likely,
         remediation: Some(after_idle("instance.release", after)),
+        ..draft
     };
     match first.action {
-        Action::Release if first.when == When::Before => Words {
+        Action::Release if first.when == When::Before => Recommendation {
             title: ["Start the instance with its work: none for ", time].concat(),
             action: "Prepare data and code elsewhere, and start the instance with the first step.".to_owned(),
-            sure: SURE_PREPARED,
+            confidence: SURE_PREPARED * likely,
             ..free
         },
-        Action::Release if first.when == When::Always => Words {
+        Action::Release if first.when == When::Always => Recommendation {
             title: "Return this instance: it never worked".to_owned(),
             action: "Return it, and start an instance with the next work.".to_owned(),
             ..free
@@ -188,7 +159,7 @@ fn words(
                 Workload::Serving => "the first request",
                 _ => "its job",
             };
-            Words {
+            Recommendation {
                 action: format!(
                     "Start the instance with {with}, and return it {} after its last work.",
                     duration(after)
@@ -207,30 +178,30 @@ fn words(
                     SURE_DOUBTED,
                 ),
             };
-            Words {
-                code: "lifecycle.schedule",
-                lever: "schedule",
+            Recommendation {
+                code: "lifecycle.schedule".to_owned(),
+                lever: "schedule".to_owned(),
                 title,
                 action: format!(
                     "Stop it {hours}, by a schedule. Start it in time for the next use.{doubt}"
                 ),
-                sure,
+                confidence: sure * likely,
                 effort: Effort::Medium,
                 remediation: first.schedule.as_ref().map(|it| it.remediation(window)),
                 ..free
             }
         }
-        Action::EndSession | Action::EndHeld => Words {
+        Action::EndSession | Action::EndHeld => Recommendation {
             title: match &first.allocation {
                 Some(_) => ["End the allocation with its work: none for ", time].concat(),
                 None => ["End what holds these GPUs: no work for ", time].concat(),
             },
-            code: if first.action == Action::EndHeld {
-                "lifecycle.end-held"
-            } else {
-                "lifecycle.end-session"
-            },
-            lever: "release_memory",
+            code: match first.action {
+                Action::EndHeld => "lifecycle.end-held",
+                _ => "lifecycle.end-session",
+            }
+            .to_owned(),
+            lever: "release_memory".to_owned(),
             action: if let Some(of) = &first.allocation {
                 release(of, session)
             } else {
@@ -244,23 +215,24 @@ fn words(
                     duration(session),
                 )
             },
-            sure: if first.action == Action::EndHeld { SURE_FILLED } else { SURE_HELD },
+            confidence: likely * if first.action == Action::EndHeld { SURE_FILLED } else { SURE_HELD },
             reversible: false,
             remediation: Some(after_idle("process.end", session)),
             ..free
         },
-        Action::Replica => Words {
-            code: "lifecycle.replica",
-            lever: "replicas",
+        Action::Replica => Recommendation {
+            code: "lifecycle.replica".to_owned(),
+            lever: "replicas".to_owned(),
             title: "Remove this replica".to_owned(),
             action: "Serve with one replica less and return its instance, unless it is a standby that is worth \
                      its price."
                 .to_owned(),
-            sure: if first.idle.is_held || !first.idle.is_known { SURE_HELD } else { SURE },
+            confidence: likely
+                * if first.idle.is_held || !first.idle.is_known { SURE_HELD } else { SURE },
             ..free
         },
-        Action::ScaleToZero => Words {
-            code: "lifecycle.scale-to-zero",
+        Action::ScaleToZero => Recommendation {
+            code: "lifecycle.scale-to-zero".to_owned(),
             title: ["Scale to zero without requests: no work for ", time].concat(),
             action: match first.when {
                 When::After => "If another version took over, stop this one and return its instance. Otherwise \
@@ -269,7 +241,7 @@ fn words(
                       for its start.",
             }
             .to_owned(),
-            sure: SURE_HELD,
+            confidence: SURE_HELD * likely,
             effort: Effort::Medium,
             remediation: Some(Remediation::new(
                 "k8s.autoscale",
@@ -277,21 +249,21 @@ fn words(
             )),
             ..free
         },
-        Action::Prepare => Words {
-            code: "lifecycle.prepare",
-            lever: "storage",
+        Action::Prepare => Recommendation {
+            code: "lifecycle.prepare".to_owned(),
+            lever: "storage".to_owned(),
             title: "Prepare the job before it takes GPUs".to_owned(),
             action: "Stage data and images, and compile, before the GPUs are rented, or keep them on storage \
                      beside them."
                 .to_owned(),
-            sure: SURE_PREPARED,
+            confidence: SURE_PREPARED * likely,
             effort: Effort::Medium,
             remediation: None,
             ..free
         },
-        Action::Fill => Words {
-            code: "lifecycle.fill",
-            lever: "bin_pack",
+        Action::Fill => Recommendation {
+            code: "lifecycle.fill".to_owned(),
+            lever: "bin_pack".to_owned(),
             title: match &first.schedule {
                 Some(schedule) if !schedule.is_quiet(&first.idle) => {
                     "Give hours with hardly any work to other jobs".to_owned()
@@ -302,7 +274,7 @@ fn words(
                 Some(of) if of.is_job() => release(of, session),
                 _ => fill(first, window),
             },
-            sure: SURE_FILLED,
+            confidence: SURE_FILLED * likely,
             remediation: None,
             ..free
         },
@@ -343,12 +315,6 @@ fn release(allocation: &Allocation, idle: f64) -> String {
 /// An action for automation after this time without work.
 pub(crate) fn after_idle(kind: &str, seconds: f64) -> Remediation {
     Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))])
-}
-
-pub(crate) fn confidence<'a>(gpus: impl Iterator<Item = &'a Gpu>) -> f64 {
-    let (sum, count) =
-        gpus.fold((0.0, 0.0), |(sum, count), gpu| (sum + gpu.confidence(), count + 1.0));
-    sum / f64::max(count, 1.0)
 }
 
 /// The last observed value of a column.

@@ -44,12 +44,8 @@ const OFTEN: u32 = 10;
 /// Length of a reading, in points of a column, from which each point is of one or two readings.
 const OWN_POINTS: f64 = 0.6;
 
-pub(crate) fn share_full(gpu: &Gpu) -> f64 {
-    gpu.share(|accounts| accounts.compute_bound)
-}
-
 pub(crate) fn is_full(gpu: &Gpu) -> bool {
-    share_full(gpu) >= FULL && !gpu.is_bouncing()
+    gpu.full_share() >= FULL && !gpu.is_bouncing()
 }
 
 /// Whether it is fully busy all the time.
@@ -64,7 +60,7 @@ fn has_pattern(gpu: &Gpu, kinds: &[PatternKind]) -> bool {
 
 pub(crate) fn is_steady_part_load(gpu: &Gpu, window: &Window) -> bool {
     let (level, bounds) = (gpu.accounts.observed().level(), window.thresholds());
-    has_pattern(gpu, &[PatternKind::Steady]) && (bounds.idle..bounds.productive).contains(&level)
+    gpu.is_steady() && (bounds.idle..bounds.productive).contains(&level)
 }
 
 /// Whether it works below full load, steadily or not, and much is lost by that.

@@ -3,14 +3,14 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Model, Unit, hangs, is_behind, is_impaired, is_lost, units, waits_in_collective,
+    Model, hangs, is_behind, is_impaired, is_lost, units, waits_in_collective,
 };
 use phasemeter_policy::{Gpu, Need, Window, Workload};
 
 use crate::Settings;
 use crate::load::{
     HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load,
-    is_undersampled, power_share, share_full,
+    is_undersampled, power_share,
 };
 
 /// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
@@ -102,7 +102,7 @@ const RULES: [Rule; 13] = [
         "requests",
         "requests per second, latency and the length of the queue show whether users wait, or traffic is missing",
         |gpu, _| {
-            let is_open = share_full(gpu) >= NO_RESERVE || gpu.is_bouncing();
+            let is_open = gpu.full_share() >= NO_RESERVE || gpu.is_bouncing();
             gpu.workload == Workload::Serving && is_open
         },
     ),
@@ -150,8 +150,7 @@ fn has_place(window: &Window) -> bool {
 
 pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let of = |missing, reason, lacks: &dyn Fn(&Gpu) -> bool| {
-        let gpus: Vec<_> = window.gpus.iter().filter(|gpu| lacks(gpu)).collect();
-        (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
+        Need::if_any(missing, reason, window.gpus.iter().filter(|gpu| lacks(gpu)))
     };
     let observed = |gpu: &Gpu| gpu.accounts.observed().seconds;
     let unobserved = |gpu: &Gpu| gpu.accounts.unobserved.seconds;
@@ -193,11 +192,10 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     );
     let units = units(window);
     let is_of_part = |gpu: &Gpu| {
-        let own = |unit: &&Unit<'_>| unit.gpus.iter().any(|own| std::ptr::eq(*own, gpu));
         let free = gpu.activity.ten_minutes_seconds;
         free > 0.0
             && free >= FREE * observed(gpu)
-            && units.iter().filter(|unit| !unit.is_whole).any(|it| own(&it))
+            && units.iter().any(|unit| !unit.is_whole && unit.holds(gpu))
     };
     let others = of(
         "other_gpus",

@@ -2,9 +2,7 @@
 
 use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed};
 use phasemeter_policy::format::{percent, subject, usd};
-use phasemeter_policy::{
-    Evidence, Gpu, Recommendation, Target, Window, Workload, evidence, groups,
-};
+use phasemeter_policy::{Gpu, Recommendation, Target, Window, Workload, evidence, groups, mean};
 
 use crate::Settings;
 use crate::load::{
@@ -68,24 +66,24 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
 }
 
 fn at_low_power(gpus: &[&Gpu], window: &Window) -> Option<Recommendation> {
-    let power = average(gpus, &|gpu| power_share(gpu, window).unwrap_or(0.0));
-    let rationale = [
+    let power = mean(gpus, |gpu| power_share(gpu, window).unwrap_or(0.0));
+    let rationale = format!(
+        "{} is fully busy at {} of its power limit: memory, communication or launches limit it, not arithmetic. \
+         Kernels named nccl for most of the time mean communication; long kernels without them, memory bandwidth, \
+         which fused kernels save; gaps between short kernels, launches, which CUDA graphs save, and in PyTorch \
+         torch.compile.",
         subject(gpus.len()),
-        " is fully busy at ",
-        &percent(power),
-        " of its power limit: memory, communication or launches limit it, not arithmetic. Kernels named nccl \
-         for most of the time mean communication; long kernels without them, memory bandwidth, which fused \
-         kernels save; gaps between short kernels, launches, which CUDA graphs save, and in PyTorch torch.compile.",
-    ];
-    let values = evidence([("power.share_of_limit", power, "1")]);
-    let title = "Profile a few steps";
-    let parts = (title, "measure.busy-at-low-power", Target::Throughput);
-    draft(gpus, parts, rationale.concat(), values, SURE_BUSY)
+        percent(power),
+    );
+    (!gpus.is_empty()).then(|| Recommendation {
+        evidence: evidence([("power.share_of_limit", power, "1")]),
+        ..profile("measure.busy-at-low-power", Target::Throughput, gpus, rationale, SURE_BUSY)
+    })
 }
 
 fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
     let first = *gpus.first()?;
-    let level = average(gpus, &|gpu| gpu.accounts.observed().level());
+    let level = mean(gpus, |gpu| gpu.accounts.observed().level());
     let lost = |gpu: &Gpu| gpu.waste.starvation.saturating_add(gpu.waste.underload);
     let lost: u64 = gpus.iter().map(|gpu| lost(gpu)).sum();
     let bill: u64 = gpus.iter().map(|gpu| gpu.bill()).sum();
@@ -104,41 +102,33 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
              time or CUDA graphs; code on the CPU, more processes."
         }
     };
-    let rationale = [
+    let rationale = format!(
+        "{} is {} busy: {dollars}what it waits for is not visible here.{outcomes}",
         subject(gpus.len()),
-        " is ",
-        &percent(level),
-        " busy: ",
-        &dollars,
-        "what it waits for is not visible here.",
-        outcomes,
-    ];
+        percent(level),
+    );
     let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };
-    let parts = ("Profile a few steps", "measure.part-load", target);
-    draft(gpus, parts, rationale.concat(), evidence([("utilization", level, "1")]), SURE_PART)
-}
-
-/// A profile of GPUs; `None` if there are none. `parts` are title, code and target.
-fn draft(
-    gpus: &[&Gpu],
-    parts: (&str, &str, Target),
-    rationale: String,
-    values: Vec<Evidence>,
-    confidence: f64,
-) -> Option<Recommendation> {
-    let (title, code, target) = parts;
-    (!gpus.is_empty()).then(|| Recommendation {
-        title: title.to_owned(),
-        action: PROFILE.to_owned(),
-        rationale,
-        confidence,
-        evidence: values,
-        ..Recommendation::new(code, target, "measure", gpus.iter().copied())
+    Some(Recommendation {
+        evidence: evidence([("utilization", level, "1")]),
+        ..profile("measure.part-load", target, gpus, rationale, SURE_PART)
     })
 }
 
-fn average(gpus: &[&Gpu], value: &dyn Fn(&Gpu) -> f64) -> f64 {
-    gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len().max(1) as f64
+/// A profile of GPUs, without evidence.
+fn profile(
+    code: &str,
+    target: Target,
+    gpus: &[&Gpu],
+    rationale: String,
+    confidence: f64,
+) -> Recommendation {
+    Recommendation {
+        title: "Profile a few steps".to_owned(),
+        action: PROFILE.to_owned(),
+        rationale,
+        confidence,
+        ..Recommendation::new(code, target, "measure", gpus.iter().copied())
+    }
 }
 
 #[cfg(test)]

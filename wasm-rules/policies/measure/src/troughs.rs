@@ -3,11 +3,11 @@
 use phasemeter_diagnoses::has_defect;
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
-    Gpu, PatternKind, Recommendation, Target, Window, Workload, evidence, groups,
+    Gpu, PatternKind, Recommendation, Target, Window, Workload, evidence, groups, mean,
 };
 
 use crate::Settings;
-use crate::load::{FULL, MATTERS, share_full};
+use crate::load::{FULL, MATTERS};
 
 /// Fewest phases that repeat. An assumption.
 const MIN_COUNT: usize = 4;
@@ -46,7 +46,7 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     let is_mixed = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Mixed);
     let is_candidate = gpu.workload == Workload::Training
         && is_mixed
-        && share_full(gpu) >= FULL
+        && gpu.full_share() >= FULL
         && gpu.lost_underload() >= MATTERS;
     if !is_candidate || has_defect(gpu, window) {
         return None;
@@ -63,7 +63,7 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     let low = [gpu.accounts.idle(), gpu.accounts.underutilized];
     let seconds: f64 = low.iter().map(|account| account.seconds).sum();
     let effective: f64 = low.iter().map(|account| account.effective_seconds).sum();
-    let period = distances.iter().sum::<f64>() / distances.len() as f64 * window.step_seconds;
+    let period = mean(&distances, |distance| *distance) * window.step_seconds;
     let length = seconds / gpu.accounts.observed().seconds * period;
     Some(Troughs { gpu, period, length, level: effective / seconds.max(1.0) })
 }
@@ -90,34 +90,24 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
         duration((seconds / SECONDS_PER_MINUTE + 0.5).floor().max(1.0) * SECONDS_PER_MINUTE)
     };
     let (every, length) = (minutes(first.period), minutes(first.length));
-    let rationale = [
-        &*dollars,
-        &length,
-        " of every ",
-        &every,
-        " at ",
-        &percent(first.level),
-        ", most likely evaluation or a checkpoint; it is full otherwise. A profile of that phase shows whether it \
-         waits for a loader, for storage, or computes in small steps.",
-    ];
+    let gpus = group.iter().map(|one| one.gpu);
     Some(Recommendation {
         title: ["Shorten the low load that repeats every ", &every].concat(),
         action: "Evaluate less often or with a larger batch, and write checkpoints in the background. To see what \
                  the phase waits for: nsys profile -t cuda,nvtx,osrt --delay SECONDS -d 60 -o phase COMMAND."
             .to_owned(),
-        rationale: rationale.concat(),
+        rationale: format!(
+            "{dollars}{length} of every {every} at {}, most likely evaluation or a checkpoint; it is full otherwise. A \
+             profile of that phase shows whether it waits for a loader, for storage, or computes in small steps.",
+            percent(first.level),
+        ),
         confidence: SURE,
         evidence: evidence([
             ("low.period", first.period, "s"),
             ("low.time", first.length, "s"),
             ("low.utilization", first.level, "1"),
         ]),
-        ..Recommendation::new(
-            "measure.low-phases",
-            Target::Underload,
-            "measure",
-            group.iter().map(|one| one.gpu),
-        )
+        ..Recommendation::new("measure.low-phases", Target::Underload, "measure", gpus)
     })
 }
 

@@ -5,8 +5,8 @@
 
 use phasemeter_policy::format::{gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Memory, PatternKind, Policy, Recommendation, Recommender, Response, Saving,
-    Target, Window, Workload, evidence, groups, target_loads,
+    Effort, Gpu, Memory, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
+    Workload, evidence, groups, mean, target_loads,
 };
 
 use phasemeter_diagnoses::FREE_MEMORY;
@@ -68,9 +68,8 @@ impl Recommender for MemoryPolicy {
             let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
             let limit =
                 if settings.profile == "right-sizing" { RIGHT_SIZING } else { OTHER_PROFILES };
-            let steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
             let applies = gpu.workload == Workload::Training
-                && steady
+                && gpu.is_steady()
                 && level < bounds.productive
                 && lost >= settings.min_lost
                 && share >= limit;
@@ -84,26 +83,23 @@ impl Recommender for MemoryPolicy {
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= SIMILAR
         };
-        let groups = groups(findings, similar);
-        groups.iter().filter_map(|group| recommend(group)).collect::<Vec<_>>().into()
+        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
     }
 }
 
 /// Recommends checkpointing for GPUs with similar loads.
 fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let mean =
-        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let share = group.iter().map(|f| f.share).fold(0.0, f64::max);
-    let peak = group.iter().filter_map(|f| f.gpu.memory_peak()).reduce(f64::max)?;
-    let level = mean(|f| f.gpu.accounts.busy().level());
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let share = group.iter().map(|finding| finding.share).fold(0.0, f64::max);
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max)?;
+    let level = mean(gpus(), |gpu| gpu.accounts.busy().level());
     Some(Recommendation {
         title: "Free memory, then use a larger batch".to_owned(),
-        action: [
-            "Turn on activation checkpointing for the largest layers, then double the batch if ",
-            &*percent(FREE_MEMORY),
-            " of the memory stays free, and compare samples per second.",
-        ]
-        .concat(),
+        action: format!(
+            "Turn on activation checkpointing for the largest layers, then double the batch if {} of the memory stays \
+             free, and compare samples per second.",
+            percent(FREE_MEMORY),
+        ),
         rationale: format!(
             "{} uses up to {} of memory ({}) and is {} busy: memory limits the batch while compute has \
              headroom. Checkpointing adds at most a third more arithmetic; the saving accounts for \
@@ -114,20 +110,15 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|f| (f.gpu, f.saving))),
-        confidence: SURE * mean(|f| f.gpu.confidence()),
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("memory.peak", peak, "By"),
             ("memory.peak_share", share, "1"),
             ("busy.utilization", level, "1"),
-            ("underload.share_of_bill", mean(|f| f.gpu.lost_underload()), "1"),
+            ("underload.share_of_bill", mean(gpus(), Gpu::lost_underload), "1"),
         ]),
         effort: Effort::Medium,
-        ..Recommendation::new(
-            "memory.checkpoint",
-            Target::Underload,
-            "checkpointing",
-            group.iter().map(|f| f.gpu),
-        )
+        ..Recommendation::new("memory.checkpoint", Target::Underload, "checkpointing", gpus())
     })
 }
 

@@ -11,12 +11,10 @@ use phasemeter_diagnoses::{
     Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, framework_need, has_failed_counters,
     kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
-use phasemeter_policy::column::mean;
 use phasemeter_policy::format::{decimal, percent, subject};
-use phasemeter_policy::log;
 use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
-    Saving, Target, Window, Workload, groups,
+    Saving, Target, Window, Workload, column, evidence, groups, log, mean,
 };
 
 phasemeter_policy::settings! {
@@ -99,7 +97,7 @@ impl Recommender for Precision {
         let mut lacking = Vec::new();
         let mut without_sign = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
-            let bound = gpu.share(|accounts| accounts.compute_bound) >= settings.min_compute_bound;
+            let bound = gpu.full_share() >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
             if !bound || gpu.is_bouncing() || has_failed_counters(gpu) {
                 continue;
@@ -118,13 +116,9 @@ impl Recommender for Precision {
                 continue;
             }
             let Some(model) = Model::of(&gpu.model) else {
-                log::info(
-                    &[
-                        &*gpu.name(),
-                        " is compute-bound, but its model is unknown: no precision recommended",
-                    ]
-                    .concat(),
-                );
+                let problem =
+                    " is compute-bound, but its model is unknown: no precision recommended";
+                log::info(&[&*gpu.name(), problem].concat());
                 continue;
             };
             let changes = changes(model, tensor, gpu.workload);
@@ -132,8 +126,12 @@ impl Recommender for Precision {
             if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
                 unclear.push(gpu);
             }
-            let changes = changes.into_iter();
-            findings.extend(changes.map(|change| Finding { gpu, model, tensor, change }));
+            findings.extend(changes.into_iter().map(|change| Finding {
+                gpu,
+                model,
+                tensor,
+                change,
+            }));
         }
         let similar = |a: &Finding<'_>, b: &Finding<'_>| {
             a.model == b.model && a.change == b.change && a.gpu.workload == b.gpu.workload
@@ -169,15 +167,10 @@ fn arithmetic_limits(gpu: &Gpu) -> bool {
     let is_used = tensor >= MIN_TENSOR_ACTIVITY;
     // Kernels that exchange keep SMs active.
     let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
-    let unmeasured = (is_used || tensor <= LITTLE_USED) && is_training(gpu.workload);
+    let unmeasured = (is_used || tensor <= LITTLE_USED) && gpu.workload.is_job();
     sms.map_or(unmeasured, |sms| sms >= ACTIVE_SMS)
         && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
         && (is_used || !exchanges())
-}
-
-/// Whether it may be trained, or evaluated, in another format.
-const fn is_training(workload: Workload) -> bool {
-    matches!(workload, Workload::Training | Workload::Batch)
 }
 
 /// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are little used,
@@ -197,7 +190,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
             to: "FP8",
             speedup,
         });
-        return to_fp8.filter(|_| is_training(workload)).into_iter().collect();
+        return to_fp8.filter(|_| workload.is_job()).into_iter().collect();
     }
     if tensor > LITTLE_USED || model.architecture < Architecture::Volta {
         return Vec::new();
@@ -241,19 +234,17 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
             }
         }
     });
-    to_tf32.into_iter().chain(to_half.filter(|_| is_training(workload))).collect()
+    to_tf32.into_iter().chain(to_half.filter(|_| workload.is_job())).collect()
 }
 
 /// Recommends a change for GPUs of the same model.
 fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     let Finding { change, model, tensor, .. } = group.first()?;
-    let average =
-        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
     let bound = |gpu: &Gpu| share_of_bill(gpu, gpu.accounts.compute_bound);
     // The part that runs on tensor cores already does not get faster.
     let done = if change.lever == "fp8" { 0.0 } else { tensor / EFFICIENT_TENSOR };
     let gain = MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
-    let sure = if is_training(group[0].gpu.workload) { SURE } else { SURE_UNKNOWN };
+    let sure = if group[0].gpu.workload.is_job() { SURE } else { SURE_UNKNOWN };
     let is_measured = group.iter().all(|f| has_limits(f.gpu));
     let sure = match change.lever {
         "fp8" => sure,
@@ -263,16 +254,17 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     };
     // A trial shows whether accuracy allows it.
     let gain = [0.0, gain[1], gain[2]];
-    let level = average(|f| f.gpu.accounts.compute_bound.level());
-    let time = average(|f| f.gpu.share(|accounts| accounts.compute_bound));
-    let mut evidence = vec![
-        Evidence::new("compute_bound.share_of_time", time, "1"),
-        Evidence::new("compute_bound.utilization", level, "1"),
-        Evidence::new("peak.speedup", change.speedup, "1"),
-    ];
-    let activity = average(|f| f.gpu.sensors.tensor_activity.unwrap_or(0.0));
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let level = mean(gpus(), |gpu| gpu.accounts.compute_bound.level());
+    let time = mean(gpus(), Gpu::full_share);
+    let mut values = evidence([
+        ("compute_bound.share_of_time", time, "1"),
+        ("compute_bound.utilization", level, "1"),
+        ("peak.speedup", change.speedup, "1"),
+    ]);
+    let activity = mean(gpus(), |gpu| gpu.sensors.tensor_activity.unwrap_or(0.0));
     let sms = group[0].gpu.sensors.sm_activity.map(|_| {
-        let sms = average(|f| f.gpu.sensors.sm_activity.unwrap_or(0.0));
+        let sms = mean(gpus(), |gpu| gpu.sensors.sm_activity.unwrap_or(0.0));
         [", and SMs ", &percent(sms)].concat()
     });
     let limit = if change.lever == "fp8" {
@@ -292,9 +284,9 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         change.to,
         change.from,
     );
-    let watts = group.iter().filter_map(|f| Some(mean(&f.gpu.power)? / f.gpu.power_limit_watts?));
+    let watts = gpus().filter_map(|gpu| Some(column::mean(&gpu.power)? / gpu.power_limit_watts?));
     if let Some(share) = watts.reduce(f64::min) {
-        evidence.push(Evidence::new("power.share_of_limit", share, "1"));
+        values.push(Evidence::new("power.share_of_limit", share, "1"));
         let meaning = if share >= COMPUTING_POWER {
             " of the limit, which confirms a compute-bound load."
         } else if is_measured {
@@ -304,14 +296,14 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         };
         rationale += &[" Power draw is ", &percent(share), meaning].concat();
     }
-    evidence.push(Evidence::new("tensor.activity", activity, "1"));
+    values.push(Evidence::new("tensor.activity", activity, "1"));
     Some(Recommendation {
         title: change.title.to_owned(),
         action: change.action.to_owned(),
         rationale,
-        saving: Saving::combined(group.iter().map(|f| (f.gpu, Saving::part(bound(f.gpu), gain)))),
-        confidence: average(|f| f.gpu.confidence()) * sure,
-        evidence,
+        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(bound(gpu), gain)))),
+        confidence: mean(gpus(), Gpu::confidence) * sure,
+        evidence: values,
         kind: kind_of_speedup(group[0].gpu.workload),
         effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
         // The other changes are in the code of the job.
@@ -319,12 +311,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             let name = ("name", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE".to_owned());
             Remediation::new("env.set", [name, ("value", "1".to_owned())])
         }),
-        ..Recommendation::new(
-            change.code,
-            Target::Throughput,
-            change.lever,
-            group.iter().map(|f| f.gpu),
-        )
+        ..Recommendation::new(change.code, Target::Throughput, change.lever, gpus())
     })
 }
 

@@ -10,8 +10,8 @@ mod place;
 
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender,
-    Remediation, Response, Saving, Target, Window, groups, same_model,
+    Effort, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender, Remediation,
+    Response, Saving, Target, Window, evidence, groups, mean, same_model,
 };
 
 use commitment::{Commitment, HOURS_PER_MONTH, Observed};
@@ -106,41 +106,21 @@ impl Recommender for Rate {
     }
 }
 
-/// The varying parts of a recommendation.
-struct Draft<'a> {
-    code: &'a str,
-    lever: &'a str,
-    title: String,
-    action: String,
-    rationale: String,
+/// A lower rate for these GPUs, without texts and evidence.
+fn draft(
+    group: &[Priced<'_>],
+    code: &str,
+    lever: &str,
     saving: [f64; 3],
-    confidence: f64,
-    evidence: Vec<(&'a str, f64, &'a str)>,
-    remediation: Remediation,
-}
-
-fn recommend(group: &[Priced<'_>], draft: Draft<'_>) -> Recommendation {
-    let confidence = group.iter().map(|priced| priced.gpu.confidence());
+    sure: f64,
+) -> Recommendation {
+    let gpus = || group.iter().map(|priced| priced.gpu);
     Recommendation {
-        title: draft.title,
-        action: draft.action,
-        rationale: draft.rationale,
-        saving: Saving::part(1.0, draft.saving),
-        confidence: draft.confidence * confidence.sum::<f64>() / group.len() as f64,
-        evidence: draft
-            .evidence
-            .into_iter()
-            .map(|(name, value, unit)| Evidence::new(name, value, unit))
-            .collect(),
+        saving: Saving::part(1.0, saving),
+        confidence: sure * mean(gpus(), Gpu::confidence),
         effort: Effort::High,
-        reversible: draft.lever == "spot",
-        remediation: Some(draft.remediation),
-        ..Recommendation::new(
-            draft.code,
-            Target::Rate,
-            draft.lever,
-            group.iter().map(|priced| priced.gpu),
-        )
+        reversible: lever == "spot",
+        ..Recommendation::new(code, Target::Rate, lever, gpus())
     }
 }
 
@@ -191,37 +171,30 @@ fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
         offers.iter().filter(|offer| offer.price.plan == Some(Plan::Spot) && is_here(offer, price));
     let spot = spot.min_by_key(|offer| hourly(offer))?;
     let paid = price.nano_usd_per_gpu_hour;
-    let rationale = format!(
-        "Spot capacity costs {} per GPU-hour at {}, {} less than the {} paid. {} rework is assumed.",
-        usd(hourly(spot)),
-        origin(spot),
-        percent(discount(hourly(spot), paid)),
-        usd(paid),
-        percent(REWORK[1]),
-    );
     let saving = REWORK
         .map(|rework| f64::max(1.0 - hourly(spot) as f64 * (1.0 + rework) / paid as f64, 0.0));
-    Some(recommend(
-        group,
-        Draft {
-            code: "rate.spot",
-            lever: "spot",
-            title: "Run interruptible work on spot capacity".to_owned(),
-            action: "Save state every few minutes and on the interruption notice, and restart \
-                     automatically. Keep interactive work on demand: spot capacity is reclaimed \
-                     within seconds to minutes, and may be unavailable."
-                .to_owned(),
-            rationale,
-            saving,
-            confidence: SURE_SPOT,
-            evidence: vec![
-                ("spot.price", dollars(hourly(spot)), "{USD}/h"),
-                ("spot.rework_share", REWORK[1], "1"),
-                ("current.price", dollars(paid), "{USD}/h"),
-            ],
-            remediation: buy("spot", spot),
-        },
-    ))
+    Some(Recommendation {
+        title: "Run interruptible work on spot capacity".to_owned(),
+        action: "Save state every few minutes and on the interruption notice, and restart automatically. Keep \
+                 interactive work on demand: spot capacity is reclaimed within seconds to minutes, and may be \
+                 unavailable."
+            .to_owned(),
+        rationale: format!(
+            "Spot capacity costs {} per GPU-hour at {}, {} less than the {} paid. {} rework is assumed.",
+            usd(hourly(spot)),
+            origin(spot),
+            percent(discount(hourly(spot), paid)),
+            usd(paid),
+            percent(REWORK[1]),
+        ),
+        evidence: evidence([
+            ("spot.price", dollars(hourly(spot)), "{USD}/h"),
+            ("spot.rework_share", REWORK[1], "1"),
+            ("current.price", dollars(paid), "{USD}/h"),
+        ]),
+        remediation: Some(buy("spot", spot)),
+        ..draft(group, "rate.spot", "spot", saving, SURE_SPOT)
+    })
 }
 
 /// The terms: code, lever, plan, and what they are called.
@@ -256,36 +229,32 @@ fn commitments(
         } else {
             ([0.0, commitment.expected_saving(), max], SURE_UNKNOWN_HOURS, "unknown hours".to_owned())
         };
-        let rationale = format!(
-            "A commitment is paid for every hour, used or not. It costs less than on demand from {} \
-             of 720 hours per month. It saves {} at {usage} of use and {} at full use. On demand \
-             costs {} per hour, a committed hour {} at {}. Remove avoidable idle time first.",
-            decimal(break_even, 0),
-            percent(saving[1]),
-            percent(max),
-            usd(rate),
-            usd(hourly(terms)),
-            origin(terms),
-        );
-        (saving[2] > 0.0).then(|| recommend(&eligible, Draft {
-            code,
-            lever,
+        (saving[2] > 0.0).then(|| Recommendation {
             title: ["Commit to GPUs in constant use for ", term].concat(),
             action: format!(
-                "Check the hours of use in the last months. Commit for {term} only to GPUs used at \
-                 least {} hours per month.",
+                "Check the hours of use in the last months. Commit for {term} only to GPUs used at least {} hours per \
+                 month.",
                 decimal(break_even, 0),
             ),
-            rationale,
-            saving,
-            confidence,
-            evidence: vec![
+            rationale: format!(
+                "A commitment is paid for every hour, used or not. It costs less than on demand from {} of 720 hours \
+                 per month. It saves {} at {usage} of use and {} at full use. On demand costs {} per hour, a committed \
+                 hour {} at {}. Remove avoidable idle time first.",
+                decimal(break_even, 0),
+                percent(saving[1]),
+                percent(max),
+                usd(rate),
+                usd(hourly(terms)),
+                origin(terms),
+            ),
+            evidence: evidence([
                 ("break_even", break_even, "h/mo"),
                 ("committed.price", dollars(hourly(terms)), "{USD}/h"),
                 ("current.price", dollars(rate), "{USD}/h"),
-            ],
-            remediation: buy(lever, terms),
-        }))
+            ]),
+            remediation: Some(buy(lever, terms)),
+            ..draft(&eligible, code, lever, saving, confidence)
+        })
     });
     recommendations.collect()
 }

@@ -1,9 +1,9 @@
 //! The same GPUs in another region or at another provider, by their list prices.
 
 use phasemeter_policy::format::{percent, usd};
-use phasemeter_policy::{Gpu, Offer, Price, Recommendation, Remediation, log};
+use phasemeter_policy::{Evidence, Gpu, Offer, Price, Recommendation, Remediation, evidence, log};
 
-use crate::{Draft, Priced, Settings, discount, dollars, hourly, is_on_demand, origin, recommend};
+use crate::{Priced, Settings, discount, dollars, draft, hourly, is_on_demand, origin};
 
 /// Confidence in another region. An assumption.
 const SURE_REGION: f64 = 0.4;
@@ -37,9 +37,7 @@ pub(crate) fn region(
     if discount < settings.min_discount {
         return None;
     }
-    let draft = Draft {
-        code: "rate.region",
-        lever: "region",
+    Some(Recommendation {
         title: ["Run in ", region].concat(),
         action: format!(
             "Run these jobs in {region} if their data may be stored there. Include the cost of data \
@@ -52,15 +50,10 @@ pub(crate) fn region(
             origin(other),
             percent(discount),
         ),
-        saving: REMAINING.map(|share| share * discount),
-        confidence: SURE_REGION,
-        evidence: vec![
-            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
-            ("current.price", dollars(now), "{USD}/h"),
-        ],
-        remediation: Remediation::to_place("instance.move", &other.price),
-    };
-    Some(recommend(group, draft))
+        evidence: prices(other, now),
+        remediation: Some(Remediation::to_place("instance.move", &other.price)),
+        ..draft(group, "rate.region", "region", REMAINING.map(|it| it * discount), SURE_REGION)
+    })
 }
 
 /// Recommends another provider. Compares its price with the price paid.
@@ -97,9 +90,7 @@ pub(crate) fn provider(
     }
     let [region, instance_type] =
         [region, instance_type].map(|part| part.as_deref().unwrap_or_default());
-    let draft = Draft {
-        code: "rate.provider",
-        lever: "provider",
+    Some(Recommendation {
         title: ["Request a quote from ", there].concat(),
         action: format!(
             "Request a quote from {there} for {instance_type} in {region}, and confirm capacity. Include \
@@ -113,15 +104,18 @@ pub(crate) fn provider(
             origin(other),
             percent(discount),
         ),
-        saving: REMAINING.map(|share| share * of_bill),
-        confidence: SURE_PROVIDER,
-        evidence: vec![
-            ("alternative.price", dollars(hourly(other)), "{USD}/h"),
-            ("current.price", dollars(now), "{USD}/h"),
-        ],
-        remediation: Remediation::to_place("quote.request", &other.price),
-    };
-    Some(recommend(group, draft))
+        evidence: prices(other, now),
+        remediation: Some(Remediation::to_place("quote.request", &other.price)),
+        ..draft(group, "rate.provider", "provider", REMAINING.map(|it| it * of_bill), SURE_PROVIDER)
+    })
+}
+
+/// The prices elsewhere and now.
+fn prices(other: &Offer, now: u64) -> Vec<Evidence> {
+    evidence([
+        ("alternative.price", dollars(hourly(other)), "{USD}/h"),
+        ("current.price", dollars(now), "{USD}/h"),
+    ])
 }
 
 /// Returns the model, for people.

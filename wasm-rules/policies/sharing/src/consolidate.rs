@@ -4,7 +4,7 @@ use phasemeter_diagnoses::{Unit, are_independent, busiest_minutes, needs_repair,
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Window, Workload, evidence,
-    same_model,
+    mean, same_model,
 };
 
 use crate::divide::{MAX_MEMORY, MAX_UTILIZATION, busiest_hour};
@@ -51,15 +51,13 @@ impl Pack<'_> {
     }
 
     pub(crate) fn recommendation(&self) -> Recommendation {
-        let mean = |value: &dyn Fn(&Gpu) -> f64| {
-            self.gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / self.gpus.len() as f64
-        };
-        let (quiet, observed) =
-            (mean(&|gpu| gpu.activity.quiet.seconds), mean(&|gpu| gpu.accounts.observed().seconds));
-        let level = mean(&|gpu| gpu.accounts.observed().level());
+        let gpus = || self.gpus.iter().copied();
+        let quiet = mean(gpus(), |gpu| gpu.activity.quiet.seconds);
+        let observed = mean(gpus(), |gpu| gpu.accounts.observed().seconds);
+        let level = mean(gpus(), |gpu| gpu.accounts.observed().level());
         let returned = self.instances - self.needed;
         let (instances, needed) = (count(self.instances, "instance"), self.needed);
-        let is_underload = mean(&Gpu::lost_underload) > mean(&Gpu::lost_idle);
+        let is_underload = mean(gpus(), Gpu::lost_underload) > mean(gpus(), Gpu::lost_idle);
         let target = if is_underload { Target::Underload } else { Target::Idle };
         let lost = |gpu: &Gpu| if is_underload { gpu.lost_underload() } else { gpu.lost_idle() };
         let each = |gpu: &Gpu| Saving::part(self.returned().min(lost(gpu)), RETURNED);
@@ -96,7 +94,6 @@ impl Pack<'_> {
             ("instances.needed", needed as f64, "{instance}"),
         ]);
         values.extend(self.doubled.map(|pair| Evidence::new("memory.peak", pair.1, "By")));
-        let confidence = mean(&|gpu| gpu.confidence());
         Recommendation {
             title: format!(
                 "Pack the jobs onto {}, and return {}",
@@ -105,8 +102,8 @@ impl Pack<'_> {
             ),
             action: action.to_owned(),
             rationale,
-            saving: Saving::combined(self.gpus.iter().map(|gpu| (*gpu, each(gpu)))),
-            confidence: sure * confidence,
+            saving: Saving::combined(gpus().map(|gpu| (gpu, each(gpu)))),
+            confidence: sure * mean(gpus(), Gpu::confidence),
             evidence: values,
             effort: Effort::Medium,
             remediation: Some(Remediation::new(
@@ -117,7 +114,7 @@ impl Pack<'_> {
                 if self.doubled.is_some() { "sharing.double" } else { "sharing.consolidate" },
                 target,
                 "consolidate",
-                self.gpus.iter().copied(),
+                gpus(),
             )
         }
     }

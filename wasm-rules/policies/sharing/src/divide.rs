@@ -1,8 +1,8 @@
 //! The smallest part of a GPU that fits its task: an instance of MIG where there is one, else a share.
 
 use phasemeter_diagnoses::Model;
-use phasemeter_policy::Gpu;
 use phasemeter_policy::column::mean;
+use phasemeter_policy::{Gpu, HOUR};
 
 /// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
 pub(crate) const SMALL_MEMORY: f64 = 0.5;
@@ -28,11 +28,8 @@ const SEVENTHS: [(f64, f64); 4] = [
 /// The same of GPUs with four slices (NVIDIA's MIG User Guide).
 const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
 
-/// Time over which the load of tasks that share a GPU adds up, in seconds: tasks that people use are busy in the
-/// same hours, and bursts that are shorter wait for one another. An assumption.
-const HOUR: f64 = 3_600.0;
-
-/// The utilization of the busiest hour.
+/// The utilization of the busiest hour, over which the load of tasks that share a GPU adds up: tasks that people use
+/// are busy in the same hours, and bursts that are shorter wait for one another. An assumption.
 pub(crate) fn busiest_hour(gpu: &Gpu, step_seconds: f64) -> f64 {
     let points = ((HOUR / step_seconds) as usize).clamp(1, gpu.utilization.len().max(1));
     let hours = gpu.utilization.chunks_exact(points).filter_map(mean);

@@ -2,11 +2,11 @@
 
 use phasemeter_diagnoses::{Unit, are_separate, hangs, needs_repair, shows_holder, work_together};
 use phasemeter_policy::{
-    Accounts, Gpu, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
+    Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
 
+use crate::Settings;
 use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
-use crate::{HOUR, Settings};
 
 /// The longest stretch without work, as a share of the time, from which a GPU is free. An
 /// assumption.
@@ -165,11 +165,11 @@ fn part<'a>(
         _ => return None,
     }
     let idle_share = gpu.share(Accounts::idle);
-    let patient = matches!(gpu.workload, Workload::Training | Workload::Batch);
+    let patient = gpu.workload.is_job();
     let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
     // A batch job that is never quiet may use engines that utilization does not cover.
     let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
-    let is_steady = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady);
+    let is_steady = gpu.is_steady();
     let is_small = is_steady
         && gpu.accounts.observed().level() <= SMALL_UTILIZATION
         && peak <= SMALL_MEMORY

@@ -16,7 +16,7 @@ mod untouched;
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
 use phasemeter_diagnoses::{QuietTime, Unit, is_credible, is_untouched, units};
-use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, groups};
+use phasemeter_policy::{Gpu, HOUR, Policy, Recommender, Response, Window, groups};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -32,9 +32,6 @@ const SIMILAR: f64 = 0.1;
 /// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
 /// instance itself is the matter.
 const LIFECYCLE: f64 = 0.1;
-
-/// Seconds of an hour.
-const HOUR: f64 = 3_600.0;
 
 struct Sharing;
 
@@ -76,8 +73,7 @@ impl Recommender for Sharing {
         let bounds = window.thresholds();
         let shared = groups.iter().filter_map(|group| text::recommendation(group, bounds));
         let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
-        let all = all.chain(untouched::recommend(window, settings));
-        all.collect::<Vec<_>>().into()
+        all.chain(untouched::recommend(window, settings)).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use phasemeter_diagnoses::is_credible;
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
-    Gpu, Recommendation, RecommendationKind, Target, Window, evidence, groups,
+    Gpu, Recommendation, RecommendationKind, Target, Window, evidence, groups, mean,
 };
 
 /// Attributes that name an owner, the first that is set.
@@ -39,7 +39,6 @@ fn charge(group: &[(&Gpu, &str)]) -> Option<Recommendation> {
     let seconds: f64 = gpus().map(|gpu| gpu.activity.quiet.held_seconds).sum();
     let observed: f64 = gpus().map(|gpu| gpu.accounts.observed().seconds).sum();
     let cost: u64 = gpus().map(|gpu| gpu.accounts.idle_held.cost).sum();
-    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     let price = if cost > 0 {
         [": ", &usd(cost), " of idle time that ", owner, " paid for"].concat()
     } else {
@@ -50,22 +49,14 @@ fn charge(group: &[(&Gpu, &str)]) -> Option<Recommendation> {
         action: "Put it into the team's report each week (phasemeter bill --by), or charge it. Showing a cost \
                  saves nothing by itself."
             .to_owned(),
-        rationale: [
-            &count(group.len(), "GPU"),
-            " held by ",
-            owner,
-            " did nothing for ",
-            &duration(seconds),
-            " of ",
-            &duration(observed),
-            " (",
-            &percent(seconds / observed.max(1.0)),
-            ")",
-            &price,
-            ".",
-        ]
-        .concat(),
-        confidence: SURE * confidence,
+        rationale: format!(
+            "{} held by {owner} did nothing for {} of {} ({}){price}.",
+            count(group.len(), "GPU"),
+            duration(seconds),
+            duration(observed),
+            percent(seconds / observed.max(1.0)),
+        ),
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("held.time", seconds, "s"),
             ("held.share_of_time", seconds / observed.max(1.0), "1"),

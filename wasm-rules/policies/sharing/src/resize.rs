@@ -7,7 +7,7 @@ use phasemeter_diagnoses::{Model, Unit, are_independent, work_together};
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
-    Workload, evidence, same_model,
+    Workload, evidence, mean, same_model,
 };
 
 use crate::find::NEARLY_IDLE;
@@ -111,9 +111,6 @@ impl<'a> Resize<'a> {
                 (Target::Idle, Saving::combined(self.gpus.iter().map(|gpu| (*gpu, of(gpu)))))
             }
         };
-        let mean = |value: &dyn Fn(&Gpu) -> f64| {
-            self.gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / self.gpus.len() as f64
-        };
         let gpus = self.instances * self.offer.gpus as usize;
         let is_same = self.gpus.iter().all(|gpu| same_model(&gpu.model, &self.offer.model));
         let such = match is_same {
@@ -132,9 +129,9 @@ impl<'a> Resize<'a> {
                 usd(now),
             ),
             saving,
-            confidence: words.sure * mean(&|gpu| gpu.confidence()),
+            confidence: words.sure * mean(self.gpus, |gpu| gpu.confidence()),
             evidence: evidence([
-                ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
+                ("idle.share_of_time", mean(self.gpus, |gpu| gpu.share(Accounts::idle)), "1"),
                 ("current.price", now as f64 / 1e9, "{USD}/h"),
                 ("other.price", then as f64 / 1e9, "{USD}/h"),
             ]),
@@ -147,11 +144,8 @@ impl<'a> Resize<'a> {
     /// What differs between work that leaves GPUs unused, and a session. `other` is the type of the smaller instance.
     fn words(&self, other: &str) -> Words {
         let (free, all) = (self.free.len(), self.gpus.len());
-        let mean = |gpus: &[&Gpu], value: &dyn Fn(&Gpu) -> f64| {
-            gpus.iter().map(|gpu| value(gpu)).sum::<f64>() / gpus.len() as f64
-        };
         if free == 0 {
-            let idle = percent(mean(self.gpus, &|gpu| gpu.share(Accounts::idle)));
+            let idle = percent(mean(self.gpus, |gpu| gpu.share(Accounts::idle)));
             return Words {
                 code: "sharing.debug",
                 title: format!("Rent {other} for this session: {all} GPUs were idle {idle}"),
@@ -190,8 +184,8 @@ impl<'a> Resize<'a> {
             action: format!("{start}, if {independent}CPUs and host memory suffice there."),
             why: format!(
                 "{free} of {all} GPUs had no work for {} of {}",
-                duration(mean(&self.free, &|gpu| gpu.activity.quiet.seconds)),
-                duration(mean(&self.free, &|gpu| gpu.accounts.observed().seconds)),
+                duration(mean(&self.free, |gpu| gpu.activity.quiet.seconds)),
+                duration(mean(&self.free, |gpu| gpu.accounts.observed().seconds)),
             ),
             place,
             saved: DIFFERENCE_SAVED,

@@ -2,12 +2,12 @@
 
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Accounts, Effort, Evidence, Gpu, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Thresholds, Workload, evidence,
+    Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
+    Target, Thresholds, Workload, evidence, mean,
 };
 
+use crate::SIMILAR;
 use crate::find::{Action, Capacity, Finding, Free};
-use crate::{HOUR, SIMILAR};
 
 /// Confidence in other jobs for free GPUs. An assumption.
 const SURE_FREE: f64 = 0.6;
@@ -19,8 +19,8 @@ const SURE_SHARED: f64 = 0.5;
 pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Option<Recommendation> {
     let first = group.first()?;
     let gpus = || group.iter().map(|finding| finding.gpu);
-    let mean = |value: &dyn Fn(&Gpu) -> f64| gpus().map(value).sum::<f64>() / group.len() as f64;
-    let lost = group.iter().map(|finding| finding.lost).sum::<f64>() / group.len() as f64;
+    let mean = |value: &dyn Fn(&Gpu) -> f64| mean(gpus(), value);
+    let lost = phasemeter_policy::mean(group, |finding| finding.lost);
     let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
     let observed = mean(&|gpu| gpu.accounts.observed().seconds);
     let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
@@ -31,9 +31,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
         ("quiet.time", quiet, "s"),
         ("lost.share_of_bill", lost, "1"),
     ]);
-    if let Some(peak) = peak {
-        values.push(Evidence::new("memory.peak", peak, "By"));
-    }
+    values.extend(peak.map(|peak| Evidence::new("memory.peak", peak, "By")));
     let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
     let confidence = mean(&|gpu| gpu.confidence());
     let kind = match first.why {
@@ -91,28 +89,25 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 }
                 _ => "Let the scheduler fill them.",
             };
-            let rationale = [
+            let rationale = format!(
+                "{} {} for {time}{on_average}{}{}.{part}",
                 subject(group.len()),
-                if held { " did nothing, held by a process, for " } else { " was free for " },
-                &time,
-                on_average,
+                if held { "did nothing, held by a process," } else { "was free" },
                 match when {
                     Free::Always => "",
                     Free::Before => ", before its first work",
                     Free::After => ", after its last work",
                     Free::Around => ", before its first work and after its last",
                 },
-                if first.why == Capacity::Unrecorded {
-                    "."
-                } else {
-                    ", while other GPUs of the instance work."
+                match first.why {
+                    Capacity::Unrecorded => "",
+                    _ => ", while other GPUs of the instance work",
                 },
-                part,
-            ];
+            );
             Recommendation {
                 title: [title, &time].concat(),
                 action: action.to_owned(),
-                rationale: rationale.concat(),
+                rationale,
                 saving,
                 confidence: SURE_FREE * confidence,
                 evidence: values,
@@ -134,13 +129,11 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
             let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
             let is_small = first.target == Target::Underload;
             let level = percent(mean(&|gpu| gpu.accounts.observed().level()));
-            let title = [
-                if group.len() == 1 { "Share this GPU: " } else { "Share each GPU: " },
-                &match is_small {
-                    true => [&level, " busy all the time"].concat(),
-                    false => ["idle ", &idle, " of the time"].concat(),
-                },
-            ];
+            let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
+            let title = match is_small {
+                true => format!("Share {which}: {level} busy all the time"),
+                false => format!("Share {which}: idle {idle} of the time"),
+            };
             let (code, load) = if is_small {
                 ("sharing.small", format!("runs a steady {level} all the time"))
             } else if longest < 1.0 {
@@ -156,7 +149,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 ("sharing.divide", load)
             };
             Recommendation {
-                title: title.concat(),
+                title,
                 action: format!(
                     "Divide {each} into {how} for {} of this size, if their owners agree. Work that comes in \
                      bursts then takes longer.",

@@ -3,11 +3,11 @@
 use phasemeter_diagnoses::{Allocation, is_credible, untouched};
 use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
-    Gpu, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups,
+    Gpu, HOUR, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups, mean,
 };
 
+use crate::Settings;
 use crate::find::REUSED;
-use crate::{HOUR, Settings};
 
 /// Confidence that an allocation that was not touched for an hour is not needed now. An assumption.
 const SURE: f64 = 0.7;
@@ -25,7 +25,7 @@ pub(crate) fn recommend(window: &Window, settings: &Settings) -> Vec<Recommendat
 fn release(group: &[(&Gpu, Allocation, f64)]) -> Option<Recommendation> {
     let (_, holder, _) = group.first()?;
     let gpus = || group.iter().map(|(gpu, ..)| *gpu);
-    let seconds = group.iter().map(|(.., seconds)| seconds).sum::<f64>() / group.len() as f64;
+    let seconds = mean(group, |(.., seconds)| *seconds);
     // Its part of the cost of idle time.
     let part = |gpu: &Gpu, seconds: f64| (seconds / gpu.accounts.idle().seconds).min(1.0);
     let cost = |(gpu, _, seconds): &(&Gpu, Allocation, f64)| {
@@ -33,35 +33,23 @@ fn release(group: &[(&Gpu, Allocation, f64)]) -> Option<Recommendation> {
     };
     let cost: u64 = group.iter().map(cost).sum();
     let dollars = if cost > 0 { [", ", &*usd(cost), " so far"].concat() } else { String::new() };
-    let (name, all) = (&holder.name, count(group.len(), "GPU"));
-    let title = ["Allocated and never touched: ", &*all, " for ", &duration(seconds), &dollars];
+    let (name, all, time) = (&holder.name, count(group.len(), "GPU"), duration(seconds));
     let saving = group.iter().map(|(gpu, _, seconds)| {
         (*gpu, Saving::part(gpu.lost_idle() * part(gpu, *seconds), REUSED))
     });
     Some(Recommendation {
-        title: title.concat(),
-        action: [
-            "Ask the owner of ",
-            name.as_str(),
-            " whether it needs ",
+        title: format!("Allocated and never touched: {all} for {time}{dollars}"),
+        action: format!(
+            "Ask the owner of {name} whether it needs {}. If not, {}; if it does, request them with the first work.",
             if group.len() == 1 { "this GPU" } else { "these GPUs" },
-            ". If not, ",
             holder.release(),
-            "; if it does, request them with the first work.",
-        ]
-        .concat(),
-        rationale: [
-            name.as_str(),
-            " has had ",
-            &all,
-            " for ",
-            &duration(seconds),
-            " without any work or memory in use. A scheduler places nothing else there, so this is not free: it \
-             becomes capacity once it is released.",
-        ]
-        .concat(),
+        ),
+        rationale: format!(
+            "{name} has had {all} for {time} without any work or memory in use. A scheduler places nothing else there, \
+             so this is not free: it becomes capacity once it is released.",
+        ),
         saving: Saving::combined(saving),
-        confidence: SURE * gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64,
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("untouched.time", seconds, "s"),
             ("untouched.gpus", group.len() as f64, "{GPU}"),

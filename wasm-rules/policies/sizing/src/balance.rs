@@ -5,8 +5,8 @@
 
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Need, PatternKind, Recommendation, Response, Saving, Target, Window, Workload,
-    evidence, groups,
+    Effort, Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence,
+    groups, mean,
 };
 
 use crate::Settings;
@@ -40,19 +40,19 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings)
         .filter(|gpu| busier(gpu, observed).next().is_some())
         .partition(|gpu| waits_for_others(gpu, observed, window));
     // With other memory or at other times it is more likely a job of its own.
-    let need = || {
-        Need::new(
-            "k8s.pod.name",
-            "other GPUs of the node are busier: the pod of each shows whether they have one job, whose stages wait \
-             for each other, or several",
-            unknown.iter().copied(),
-        )
-    };
-    let needs = (!unknown.is_empty()).then(need).into_iter().collect();
+    let need = Need::if_any(
+        "k8s.pod.name",
+        "other GPUs of the node are busier: the pod of each shows whether they have one job, whose stages wait for \
+         each other, or several",
+        unknown,
+    );
     // Those of one job, whatever their levels are.
     let groups =
         groups(of_job, |a, b| a.node() == b.node() && a.is_alike(b) && have_one_job(a, b, window));
-    Response { recommendations: groups.iter().filter_map(|group| balance(group)).collect(), needs }
+    Response {
+        recommendations: groups.iter().filter_map(|group| balance(group)).collect(),
+        needs: need.into_iter().collect(),
+    }
 }
 
 /// Whether a GPU waits for the slowest of its job.
@@ -67,7 +67,7 @@ fn busier<'a>(gpu: &Gpu, observed: &'a [&Gpu]) -> impl Iterator<Item = &'a Gpu> 
     observed.iter().copied().filter(move |other| {
         trains
             && other.accounts.busy().level() - level >= IMBALANCE
-            && other.pattern.is_some_and(|it| it.kind == PatternKind::Steady)
+            && other.is_steady()
             && other.is_alike(gpu)
             && other.node() == gpu.node()
     })
@@ -92,9 +92,6 @@ fn have_one_job(a: &Gpu, b: &Gpu, window: &Window) -> bool {
 }
 
 fn balance(group: &[&Gpu]) -> Option<Recommendation> {
-    let mean = |value: fn(&Gpu) -> f64| {
-        group.iter().map(|gpu| value(gpu)).sum::<f64>() / group.len() as f64
-    };
     let levels = || group.iter().map(|gpu| gpu.accounts.busy().level());
     let (least, most) = levels()
         .fold((1.0, 0.0), |(least, most), level| (f64::min(least, level), f64::max(most, level)));
@@ -103,30 +100,25 @@ fn balance(group: &[&Gpu]) -> Option<Recommendation> {
         Some(least) if *least != most[..most.len() - 1] => [least, "–", &*most].concat(),
         _ => most,
     };
-    let level = levels().sum::<f64>() / group.len() as f64;
-    let lost = mean(Gpu::lost_underload);
+    let lost = mean(group, |gpu| gpu.lost_underload());
     (!group.is_empty()).then(|| Recommendation {
         title: ["Balance the load of these GPUs: ", &*range, " beside busier ones"].concat(),
         action: "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
                  micro-batches."
             .to_owned(),
-        rationale: [
+        rationale: format!(
+            "{} runs at {range} while working, and busier GPUs of the node work at the same times: in one job, these \
+             most likely wait for the slowest. This wastes {} of the bill.",
             subject(group.len()),
-            " runs at ",
-            &*range,
-            " while working, and busier GPUs of the node work at the same times: in one job, these most likely wait \
-             for the slowest. This wastes ",
-            &percent(lost),
-            " of the bill.",
-        ]
-        .concat(),
+            percent(lost),
+        ),
         // Balanced stages are all at the mean, at most.
         saving: Saving::combined(
             group.iter().map(|gpu| (*gpu, Saving::part(gpu.lost_underload(), BALANCED))),
         ),
-        confidence: SURE * mean(Gpu::confidence),
+        confidence: SURE * mean(group, |gpu| gpu.confidence()),
         evidence: evidence([
-            ("busy.utilization", level, "1"),
+            ("busy.utilization", mean(levels(), |level| level), "1"),
             ("underload.share_of_bill", lost, "1"),
         ]),
         effort: Effort::High,

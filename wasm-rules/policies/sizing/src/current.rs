@@ -197,12 +197,11 @@ impl<'a, 'b> Current<'a, 'b> {
     /// Whether arithmetic or bandwidth limits the work, as far as activity or else power shows it.
     pub(crate) fn is_full(&self) -> bool {
         let limits = |gpu: &Gpu| {
-            let power = gpu.sensors.busy_power.zip(gpu.power_limit_watts);
-            let has_power = power.is_none_or(|(power, limit)| power.p50 >= LOW_POWER * limit);
+            let has_power = gpu.power_share().is_none_or(|share| share >= LOW_POWER);
             let has_active_sms = |activity| activity >= self.profile.full;
             has_full_bandwidth(gpu) || gpu.sensors.sm_activity.map_or(has_power, has_active_sms)
         };
-        let is_full = |gpu: &Gpu| gpu.share(|accounts| accounts.compute_bound) >= FULL_TIME;
+        let is_full = |gpu: &Gpu| gpu.full_share() >= FULL_TIME;
         self.gpus.iter().all(|gpu| is_full(gpu) && limits(gpu))
     }
 

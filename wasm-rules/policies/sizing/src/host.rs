@@ -7,7 +7,7 @@ use phasemeter_diagnoses::Unit;
 use phasemeter_policy::format::{subject, usd};
 use phasemeter_policy::{
     Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
-    groups, same_model,
+    groups, mean, same_model,
 };
 
 use crate::Settings;
@@ -94,7 +94,6 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
     let [own, other] =
         [paid, &offer.price].map(|it| it.instance_type.as_deref().unwrap_or_default());
     let [now, then] = [paid, &offer.price].map(|price| price.nano_usd_per_gpu_hour);
-    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     Some(Recommendation {
         title: ["Rent the same GPUs with a smaller host: ", other].concat(),
         action: format!(
@@ -110,7 +109,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             offer.price.source,
         ),
         saving: Saving::part(saved(paid, offer), DIFFERENCE_SAVED),
-        confidence: SURE * confidence,
+        confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("current.price", now as f64 / 1e9, "{USD}/h"),
             ("other.price", then as f64 / 1e9, "{USD}/h"),

@@ -10,7 +10,7 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups,
+    Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
 
 /// Compute-bound share of the time from which a GPU is full.
@@ -43,18 +43,11 @@ enum Limit {
     Launches,
 }
 
-/// Measured activity: of SMs, tensor cores and memory bandwidth.
-#[derive(Clone, Copy)]
-struct Activity {
-    sm: f64,
-    tensor: f64,
-    dram: f64,
-}
-
 struct Finding<'a> {
     gpu: &'a Gpu,
     limit: Limit,
-    activity: Activity,
+    /// Measured activity of SMs, tensor cores and memory bandwidth.
+    activity: [f64; 3],
 }
 
 /// Recommends other kernels, of models. Other programs have kernels of their own.
@@ -69,12 +62,8 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
     }
 }
 
-fn full(gpu: &Gpu) -> f64 {
-    gpu.share(|accounts| accounts.compute_bound)
-}
-
 fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
-    if full(gpu) < FULL || gpu.is_bouncing() || gpu.workload == Workload::Interactive {
+    if gpu.full_share() < FULL || gpu.is_bouncing() || gpu.workload == Workload::Interactive {
         return None;
     }
     let sensors = &gpu.sensors;
@@ -83,13 +72,12 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
     let limit = if !has_idle_tensor_cores(gpu) {
         return None;
     } else if has_full_bandwidth(gpu) {
-        let trains = matches!(gpu.workload, Workload::Training | Workload::Batch);
-        Some(Limit::Bandwidth).filter(|_| trains && !reads_weights(gpu, window))
+        Some(Limit::Bandwidth).filter(|_| gpu.workload.is_job() && !reads_weights(gpu, window))
     } else {
         let is_small = sm <= SMALL_KERNELS && dram <= FREE_BANDWIDTH;
         Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
     };
-    Some(Finding { gpu, limit: limit?, activity: Activity { sm, tensor, dram } })
+    Some(Finding { gpu, limit: limit?, activity: [sm, tensor, dram] })
 }
 
 /// Whether it does not wait for other GPUs: it is alone, or the links of all GPUs like it were measured and are
@@ -103,7 +91,7 @@ fn exchanges_little(gpu: &Gpu, window: &Window) -> bool {
 }
 
 fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let Finding { limit, activity: Activity { sm, tensor, dram }, .. } = group.first()?;
+    let Finding { limit, activity: [sm, tensor, dram], .. } = group.first()?;
     let trains = group.iter().all(|finding| finding.gpu.workload == Workload::Training);
     let fuse = if trains {
         "Compile the model (torch.compile), use fused optimizers and normalization, and FlashAttention where there \
@@ -134,25 +122,19 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
     };
     let gpus = || group.iter().map(|finding| finding.gpu);
-    let confidence = gpus().map(Gpu::confidence).sum::<f64>() / group.len() as f64;
     Some(Recommendation {
         kind: kind_of_speedup(group[0].gpu.workload),
         title: title.to_owned(),
         action: action.to_owned(),
-        rationale: [
+        rationale: format!(
+            "{} is full with {} of its SMs, {} of its tensor cores and {} of its memory bandwidth in use: {cause}",
             subject(group.len()),
-            " is full with ",
-            &percent(*sm),
-            " of its SMs, ",
-            &percent(*tensor),
-            " of its tensor cores and ",
-            &percent(*dram),
-            " of its memory bandwidth in use: ",
-            cause,
-        ]
-        .concat(),
-        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(full(gpu), saved)))),
-        confidence: sure * confidence,
+            percent(*sm),
+            percent(*tensor),
+            percent(*dram),
+        ),
+        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), saved)))),
+        confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("sm.activity", *sm, "1"),
             ("tensor.activity", *tensor, "1"),

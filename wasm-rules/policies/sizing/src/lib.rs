@@ -55,14 +55,10 @@ impl Recommender for Sizing {
         let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
         let mut response = balance::recommend(&observed, window, settings);
         response.recommendations.extend(load::recommend(&observed, window, settings));
-        let chosen = other_gpu_text::response(others, open);
-        response.recommendations.extend(chosen.recommendations);
-        response.needs.extend(chosen.needs);
+        response.extend(other_gpu_text::response(others, open));
         response.needs.extend(other_gpu_price::needs(&observed, &units, window, settings));
         response.recommendations.extend(hosts);
-        let kernels = kernels::recommend(&observed, window);
-        response.recommendations.extend(kernels.recommendations);
-        response.needs.extend(kernels.needs);
+        response.extend(kernels::recommend(&observed, window));
         response
     }
 }

@@ -3,7 +3,7 @@
 use phasemeter_policy::format::{decimal, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Memory, Recommendation, Saving, Target, Thresholds, Window,
-    Workload, evidence, groups,
+    Workload, evidence, groups, mean,
 };
 
 use phasemeter_diagnoses::FREE_MEMORY;
@@ -84,10 +84,7 @@ pub(crate) fn recommend(
     let findings = observed.iter().copied().filter_map(|gpu| {
         let applies = gpu.lost_underload() >= settings.min_lost && is_steady(gpu, window);
         let memory = applies.then(|| gpu.memory_use(window.step_seconds))?;
-        if memory.is_rising() {
-            return None;
-        }
-        if waits_for_others(gpu, observed, window) {
+        if memory.is_rising() || waits_for_others(gpu, observed, window) {
             return None;
         }
         raise_load(gpu, memory, bounds)
@@ -155,9 +152,8 @@ fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'
 /// Recommends an action for GPUs with similar loads.
 fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
-    let mean =
-        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let (level, lost) = (mean(|f| f.level), mean(|f| f.gpu.lost_underload()));
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let (level, lost) = (mean(group, |finding| finding.level), mean(gpus(), Gpu::lost_underload));
     let mut values =
         evidence([("busy.utilization", level, "1"), ("underload.share_of_bill", lost, "1")]);
     let mut rationale = format!(
@@ -166,7 +162,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         percent(level),
         percent(lost),
     );
-    let peaks = group.iter().filter_map(|finding| finding.gpu.memory_peak());
+    let peaks = gpus().filter_map(Gpu::memory_peak);
     if let Some((peak, share)) = peaks.reduce(f64::max).zip(first.gpu.memory_share()) {
         values.push(Evidence::new("memory.peak_share", share, "1"));
         rationale += &["Peak memory is ", &gib(peak), " (", &percent(share), "). "].concat();
@@ -184,20 +180,17 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             "batch",
             "Increase the batch size",
             if growth < DOUBLING {
-                [
-                    "Use a batch about ",
-                    &*decimal(growth, 1),
-                    " times as large, which memory allows, compare samples per second, and adjust the \
-                     learning rate.",
-                ]
-                .concat()
+                format!(
+                    "Use a batch about {} times as large, which memory allows, compare samples per second, and adjust \
+                     the learning rate.",
+                    decimal(growth, 1),
+                )
             } else {
-                [
-                    "Double the batch size and compare samples per second. Repeat while ",
-                    &*percent(FREE_MEMORY),
-                    " of the memory stays free, and adjust the learning rate.",
-                ]
-                .concat()
+                format!(
+                    "Double the batch size and compare samples per second. Repeat while {} of the memory stays free, \
+                     and adjust the learning rate.",
+                    percent(FREE_MEMORY),
+                )
             },
             match first.gpu.memory_share() {
                 None => "A steady part load most likely means small steps. Memory was not recorded, so a trial \
@@ -217,12 +210,12 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         action,
         rationale: rationale + &detail,
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: mean(|f| f.confidence),
+        confidence: mean(group, |f| f.confidence),
         evidence: values,
         effort: match first.action {
             Action::Batch(_) => Effort::Low,
             Action::Overlap => Effort::Medium,
         },
-        ..Recommendation::new(code, Target::Underload, lever, group.iter().map(|f| f.gpu))
+        ..Recommendation::new(code, Target::Underload, lever, gpus())
     })
 }

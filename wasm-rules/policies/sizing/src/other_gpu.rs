@@ -263,8 +263,7 @@ impl<'a> Current<'a, '_> {
 
     /// More bandwidth per dollar, if bandwidth limits a job, and no less of it: kernels reach a like share of the peak.
     fn with_more_bandwidth(&self) -> Option<Finding<'a>> {
-        let is_job = matches!(self.gpu.workload, Workload::Training | Workload::Batch);
-        if !is_job || !self.is_full() || !self.waits_for_bytes() {
+        if !self.gpu.workload.is_job() || !self.is_full() || !self.waits_for_bytes() {
             return None;
         }
         let offers = self.offers().filter_map(|(offer, price)| {

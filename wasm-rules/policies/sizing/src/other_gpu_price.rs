@@ -22,23 +22,21 @@ pub(crate) fn needs(
             && unit.price().is_none()
             && is_oversized(&unit.gpus, observed, window, settings)
     });
-    let of = |missing, reason, provider: bool| {
+    let with = |provider: bool| {
         let gpus = oversized.clone().flat_map(|unit| &unit.gpus).copied();
-        let gpus = gpus.filter(|gpu| is_on_demand(gpu) && has_provider(gpu) == provider);
-        let gpus: Vec<_> = gpus.collect();
-        (!gpus.is_empty()).then(|| Need::new(missing, reason, gpus))
+        gpus.filter(move |gpu| is_on_demand(gpu) && has_provider(gpu) == provider)
     };
-    let provider = of(
+    let provider = Need::if_any(
         "provider",
         "by its load and memory in use a smaller GPU most likely suffices: --provider and --region show which are \
          offered there, and at what price",
-        false,
+        with(false),
     );
-    let instance = of(
+    let instance = Need::if_any(
         "instance-type",
         "by its load and memory in use a smaller GPU most likely suffices: --instance-type, or the price paid, \
          shows what that saves",
-        true,
+        with(true),
     );
     provider.into_iter().chain(instance).collect()
 }

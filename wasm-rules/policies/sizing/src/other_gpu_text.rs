@@ -3,7 +3,7 @@
 use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving,
-    Target, evidence, groups,
+    Target, evidence, groups, mean,
 };
 
 use crate::current::lacks_bf16;
@@ -32,37 +32,24 @@ pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>)
 fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
     let Finding { gpu, paid, offer, reason, .. } = *first;
-    let mean =
-        |value: fn(&Finding<'_>) -> f64| group.iter().map(value).sum::<f64>() / group.len() as f64;
-    let level = mean(|it| it.gpu.accounts.busy().level());
+    let level = mean(group, |it| it.gpu.accounts.busy().level());
     let [now, then] = [paid.nano_usd_per_gpu_hour, offer.price.nano_usd_per_gpu_hour];
     let ratio = then as f64 / now.max(1) as f64;
-    let (code, lever, target, title) = match reason {
-        Reason::Smaller { .. } => {
-            ("sizing.smaller", "smaller_gpu", Target::Underload, "Use a smaller GPU")
-        }
-        Reason::Session => {
-            ("sizing.smaller-session", "smaller_gpu", Target::Rate, "Use a smaller GPU")
-        }
-        Reason::FewSms { .. } => {
-            ("sizing.smaller", "smaller_gpu", Target::Rate, "Use a smaller GPU")
-        }
-        Reason::MoreMemory => {
-            ("sizing.larger", "larger_gpu", Target::Underload, "A GPU with more memory")
-        }
-        Reason::Newer => ("sizing.newer", "larger_gpu", Target::Rate, "Use a newer GPU"),
-        Reason::Bandwidth { .. } => (
-            "sizing.bandwidth-price",
-            "larger_gpu",
-            Target::Throughput,
-            "A GPU with more bandwidth",
-        ),
-        Reason::Measured { .. } if then < now => {
-            ("sizing.measured", "smaller_gpu", Target::Throughput, "Use a smaller GPU")
-        }
-        Reason::Measured { .. } => {
-            ("sizing.measured", "larger_gpu", Target::Throughput, "Use a larger GPU")
-        }
+    let (code, target) = match reason {
+        Reason::Smaller { .. } => ("sizing.smaller", Target::Underload),
+        Reason::Session => ("sizing.smaller-session", Target::Rate),
+        Reason::FewSms { .. } => ("sizing.smaller", Target::Rate),
+        Reason::MoreMemory => ("sizing.larger", Target::Underload),
+        Reason::Newer => ("sizing.newer", Target::Rate),
+        Reason::Bandwidth { .. } => ("sizing.bandwidth-price", Target::Throughput),
+        Reason::Measured { .. } => ("sizing.measured", Target::Throughput),
+    };
+    let (lever, title) = match reason {
+        Reason::MoreMemory => ("larger_gpu", "A GPU with more memory"),
+        Reason::Newer => ("larger_gpu", "Use a newer GPU"),
+        Reason::Bandwidth { .. } => ("larger_gpu", "A GPU with more bandwidth"),
+        Reason::Measured { .. } if then >= now => ("larger_gpu", "Use a larger GPU"),
+        _ => ("smaller_gpu", "Use a smaller GPU"),
     };
     let size = offer.memory_bytes.map(|it| ["has ", &gib(it as f64), " and "].concat());
     let there = format!(
@@ -74,24 +61,22 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         usd(now),
     );
     let gpus = subject(group.len());
+    let peak =
+        |words: &str| gpu.memory_peak().map_or_else(String::new, |it| words.to_owned() + &gib(it));
     let why = match reason {
         Reason::Smaller { oversized } => format!(
             "{gpus} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it pays if it does \
              at least {} of the work per hour.",
             if oversized { "far too large" } else { "too large" },
             percent(level),
-            gpu.memory_peak()
-                .map(|peak| " with up to ".to_owned() + &gib(peak))
-                .unwrap_or_default(),
+            peak(" with up to "),
             percent(ratio),
         ),
         Reason::Session => format!(
             "{gpus} works {} of the time, at {}{}. {there}Its peaks do not exclude it, but what runs may take longer{}.",
-            percent(mean(|it| it.gpu.share(Accounts::busy))),
+            percent(mean(group, |it| it.gpu.share(Accounts::busy))),
             percent(level),
-            gpu.memory_peak()
-                .map(|peak| ", with up to ".to_owned() + &gib(peak))
-                .unwrap_or_default(),
+            peak(", with up to "),
             if lacks_bf16(gpu, offer) { ", and it has no BF16" } else { "" },
         ),
         Reason::FewSms { activity } => format!(
@@ -99,9 +84,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
              activity its peaks do not exclude it; it pays if it does at least {} of the work per hour.",
             percent(activity),
             percent(level),
-            gpu.memory_peak()
-                .map(|peak| ", and uses up to ".to_owned() + &gib(peak))
-                .unwrap_or_default(),
+            peak(", and uses up to "),
             percent(ratio),
         ),
         Reason::MoreMemory => format!(
@@ -119,7 +102,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Reason::Bandwidth { ratio: times } => format!(
             "{gpus} uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth \
              for {} times the price, and pays from {} times the work per hour.",
-            percent(mean(|it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
+            percent(mean(group, |it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
             decimal(times, 1),
             decimal(ratio, 2),
             decimal(ratio, 2),
@@ -139,21 +122,17 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
     ]);
     values.extend(gpu.memory_share().map(|it| Evidence::new("memory.peak_share", it, "1")));
     Some(Recommendation {
-        title: [
-            title,
-            ": ",
+        title: format!(
+            "{title}: {} at {}, now {}",
             offer.model.strip_prefix("NVIDIA ").unwrap_or(&offer.model),
-            " at ",
-            &usd(then),
-            ", now ",
-            &usd(now),
-        ]
-        .concat(),
+            usd(then),
+            usd(now),
+        ),
         action: format!(
             "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
              of its host.{}",
             name(offer),
-            work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
+            work_now(gpu),
             match reason {
                 Reason::Smaller { .. } | Reason::Session | Reason::FewSms { .. } => {
                     " Or keep this GPU and give it more work: sharing and moving are alternatives."
@@ -163,7 +142,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         ),
         rationale: why.trim_end().to_owned(),
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: mean(|it| it.confidence),
+        confidence: mean(group, |it| it.confidence),
         evidence: values,
         effort: Effort::Medium,
         remediation: offer
@@ -183,11 +162,12 @@ fn name(offer: &Offer) -> String {
     format!("{} ({instance_type}, {provider} {region})", offer.model)
 }
 
-/// What a million units of its work cost now, if the work is known.
-fn work_now(gpu: &Gpu) -> Option<String> {
-    let (unit, done) = gpu.work_done.iter().find(|(_, done)| *done > 0.0)?;
-    let million = gpu.bill() as f64 / done * 1e6;
-    Some(format!("{} per million {unit}", usd(million as u64)))
+/// What a million units of its work cost now; empty if the work is unknown.
+fn work_now(gpu: &Gpu) -> String {
+    let work = gpu.work_done.iter().find(|(_, done)| *done > 0.0);
+    work.map_or_else(String::new, |(unit, done)| {
+        format!(", now {} per million {unit}", usd((gpu.bill() as f64 / done * 1e6) as u64))
+    })
 }
 
 /// What decides: throughput, or activity.
@@ -198,31 +178,24 @@ fn need(group: &[Question<'_>]) -> Option<Need> {
     let (missing, reason) = match missing {
         Missing::Throughput => (
             "throughput",
-            [
-                "a trial on ",
-                &*name(offer),
-                " at ",
-                &usd(hourly),
-                " per GPU-hour: it pays from ",
-                &decimal(ratio, 2),
-                " times the work per hour here",
-                &work_now(gpu).map(|now| ", now ".to_owned() + &now).unwrap_or_default(),
-                if group.len() == 1 { "; this GPU is full" } else { "; these GPUs are full" },
-            ]
-            .concat(),
+            format!(
+                "a trial on {} at {} per GPU-hour: it pays from {} times the work per hour here{}; {} full",
+                name(offer),
+                usd(hourly),
+                decimal(ratio, 2),
+                work_now(gpu),
+                if group.len() == 1 { "this GPU is" } else { "these GPUs are" },
+            ),
         ),
         Missing::Activity => (
             "sm.activity",
-            [
-                &*name(offer),
-                " at ",
-                &usd(hourly),
-                " per hour instead of ",
-                &usd(paid.nano_usd_per_gpu_hour),
-                " has enough memory: activity of the SMs (GPM or DCGM) shows whether it carries the load, which \
-                 utilization overstates",
-            ]
-            .concat(),
+            format!(
+                "{} at {} per hour instead of {} has enough memory: activity of the SMs (GPM or DCGM) shows whether it \
+                 carries the load, which utilization overstates",
+                name(offer),
+                usd(hourly),
+                usd(paid.nano_usd_per_gpu_hour),
+            ),
         ),
     };
     // The contract allows 300 bytes.

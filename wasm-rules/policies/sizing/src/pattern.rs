@@ -1,7 +1,7 @@
 //! The pattern of a load.
 
 use phasemeter_policy::column::percentile;
-use phasemeter_policy::{Gpu, PatternKind, Window, Workload};
+use phasemeter_policy::{Gpu, Window, Workload};
 
 /// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
 const IN_STAGES: f64 = 0.9;
@@ -19,7 +19,7 @@ const MIN_POINTS: usize = 60;
 
 /// Whether the load is steady, as far as the GPU works.
 pub(crate) fn is_steady(gpu: &Gpu, window: &Window) -> bool {
-    gpu.pattern.is_some_and(|it| it.kind == PatternKind::Steady) || works_steadily(gpu, window)
+    gpu.is_steady() || works_steadily(gpu, window)
 }
 
 /// Whether a training job has a steady load while it works, with idle time before or after it.

@@ -2,6 +2,9 @@
 //!
 //! Uses integers only: `core`'s float formatting would double the size of a small policy.
 
+/// Seconds of an hour.
+pub const HOUR: f64 = 3_600.0;
+
 /// Formats a share as a percentage, with one decimal below 10%: `51%`, `2.5%`.
 #[must_use]
 pub fn percent(share: f64) -> String {

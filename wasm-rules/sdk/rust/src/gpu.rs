@@ -7,9 +7,6 @@ use crate::column::peak;
 use crate::format::{count, duration};
 use crate::{Account, Accounts, Gpu, PatternKind, Window, log};
 
-/// Interval between readings up to which a pause of some seconds is seen, in seconds. An assumption.
-const SEES_PAUSES: f64 = 5.0;
-
 /// Observed time from which confidence is not reduced: one hour.
 const FULL_CONFIDENCE_SECONDS: f64 = 3_600.0;
 
@@ -30,6 +27,12 @@ impl Accounts {
     #[must_use]
     pub fn observed(&self) -> Account {
         sum([self.idle(), self.busy()])
+    }
+
+    /// Returns the time of [`observed`](Self::observed): sums of all fields take several times as long.
+    fn observed_seconds(&self) -> f64 {
+        let idle = self.idle_held.seconds + self.idle_free.seconds + self.idle_unknown.seconds;
+        idle + (self.underutilized.seconds + self.productive.seconds + self.compute_bound.seconds)
     }
 }
 
@@ -80,13 +83,7 @@ impl Gpu {
     /// Returns the share of the observed time without work.
     #[must_use]
     pub fn quiet_share(&self) -> f64 {
-        ratio(self.activity.quiet.seconds, self.accounts.observed().seconds)
-    }
-
-    /// Returns whether readings follow one another fast enough to see a pause of some seconds.
-    #[must_use]
-    pub fn sees_seconds(&self) -> bool {
-        self.activity.interval_seconds.is_some_and(|interval| interval <= SEES_PAUSES)
+        ratio(self.activity.quiet.seconds, self.accounts.observed_seconds())
     }
 
     /// Returns whether both do the same kind of work on the same model, for the same service.
@@ -109,13 +106,13 @@ impl Gpu {
         if self.price.is_some() {
             self.bill() as f64
         } else {
-            self.accounts.observed().seconds + self.accounts.unobserved.seconds
+            self.accounts.observed_seconds() + self.accounts.unobserved.seconds
         }
     }
 
     /// Returns an account's share of the observed time.
     pub fn share(&self, account: impl Fn(&Accounts) -> Account) -> f64 {
-        ratio(account(&self.accounts).seconds, self.accounts.observed().seconds)
+        ratio(account(&self.accounts).seconds, self.accounts.observed_seconds())
     }
 
     /// Returns the share of the bill lost to starvation.
@@ -144,6 +141,25 @@ impl Gpu {
         })
     }
 
+    /// Returns the compute-bound share of the observed time, in which the GPU is full.
+    #[must_use]
+    pub fn full_share(&self) -> f64 {
+        self.share(|accounts| accounts.compute_bound)
+    }
+
+    /// Returns the median power while busy as a share of the power limit; `None` if either is unknown.
+    #[must_use]
+    pub fn power_share(&self) -> Option<f64> {
+        let limit = self.power_limit_watts.filter(|limit| *limit > 0.0)?;
+        Some(self.sensors.busy_power?.p50 / limit)
+    }
+
+    /// Returns whether the load is steady.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Steady)
+    }
+
     /// Returns whether the GPU bounces between idle and busy, that is, waits for input.
     #[must_use]
     pub fn is_bouncing(&self) -> bool {
@@ -169,7 +185,7 @@ impl Gpu {
     /// time, scaled down if less than an hour was observed.
     #[must_use]
     pub fn confidence(&self) -> f64 {
-        let observed = self.accounts.observed().seconds;
+        let observed = self.accounts.observed_seconds();
         let covered = ratio(observed, observed + self.accounts.unobserved.seconds);
         covered * (observed / FULL_CONFIDENCE_SECONDS).clamp(0.0, 1.0)
     }
@@ -200,7 +216,7 @@ impl Window {
         let observed = self
             .gpus
             .iter()
-            .filter(|gpu| gpu.pattern.is_some() && gpu.accounts.observed().seconds >= min_seconds);
+            .filter(|gpu| gpu.pattern.is_some() && gpu.accounts.observed_seconds() >= min_seconds);
         let observed: Vec<_> = observed.collect();
         let skipped = self.gpus.len() - observed.len();
         if skipped > 0 {
@@ -214,21 +230,6 @@ impl Window {
         }
         observed
     }
-}
-
-/// Groups similar items: each joins the first group whose first item is similar.
-pub fn groups<T>(
-    items: impl IntoIterator<Item = T>,
-    similar: impl Fn(&T, &T) -> bool,
-) -> Vec<Vec<T>> {
-    let mut groups: Vec<Vec<T>> = Vec::new();
-    for item in items {
-        match groups.iter_mut().find(|group| similar(&group[0], &item)) {
-            Some(group) => group.push(item),
-            None => groups.push(vec![item]),
-        }
-    }
-    groups
 }
 
 /// Returns whether two names denote the same model: case is ignored, and so is the prefix `NVIDIA `,
@@ -289,11 +290,5 @@ mod tests {
         for other in ["", "A100", "NVIDIA A100-SXM4-40GB", "NVIDIÄ A100-SXM4-80GB"] {
             assert!(!same_model("NVIDIA A100-SXM4-80GB", other), "{other}");
         }
-    }
-
-    #[test]
-    fn groups_collect_similar_items() {
-        let found = groups([1, 2, 11, 3, 12], |a, b| i32::abs(a - b) < 5);
-        assert_eq!(found, [vec![1, 2, 3], vec![11, 12]]);
     }
 }

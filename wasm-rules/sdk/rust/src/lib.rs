@@ -50,6 +50,7 @@
 pub mod bindings;
 mod export;
 mod gpu;
+mod group;
 #[cfg(any(target_arch = "wasm32", test))]
 mod heap;
 mod memory;
@@ -73,7 +74,9 @@ pub use bindings::recommender::exports::phasemeter::policy::recommender::{
     Workload, Xid,
 };
 pub use export::{ExportedPricer, ExportedRecommender};
-pub use gpu::{groups, same_model};
+pub use format::HOUR;
+pub use gpu::same_model;
+pub use group::{groups, mean};
 pub use memory::Memory;
 pub use recommendation::evidence;
 pub use saving::{MAX_HEADROOM, recovered, target_loads};

@@ -2,7 +2,7 @@
 
 use crate::{
     Effort, Evidence, Gpu, Need, Price, Recommendation, RecommendationKind, Remediation, Response,
-    Saving, Target,
+    Saving, Target, Workload,
 };
 
 impl Recommendation {
@@ -73,6 +73,39 @@ impl Need {
             reason: reason.to_owned(),
             gpus: gpus.into_iter().map(|gpu| gpu.id.clone()).collect(),
         }
+    }
+
+    /// Returns what is missing for these GPUs; `None` if there are none.
+    pub fn if_any<'a>(
+        missing: &str,
+        reason: &str,
+        gpus: impl IntoIterator<Item = &'a Gpu>,
+    ) -> Option<Self> {
+        let mut gpus = gpus.into_iter().peekable();
+        gpus.peek()?;
+        Some(Self::new(missing, reason, gpus))
+    }
+}
+
+impl Workload {
+    /// Returns whether the work is a job, which ends: training or batch.
+    #[must_use]
+    pub const fn is_job(self) -> bool {
+        matches!(self, Self::Training | Self::Batch)
+    }
+}
+
+impl Response {
+    /// Adds another response to this one.
+    pub fn extend(&mut self, more: Self) {
+        self.recommendations.extend(more.recommendations);
+        self.needs.extend(more.needs);
+    }
+}
+
+impl FromIterator<Recommendation> for Response {
+    fn from_iter<I: IntoIterator<Item = Recommendation>>(recommendations: I) -> Self {
+        Vec::from_iter(recommendations).into()
     }
 }
 
