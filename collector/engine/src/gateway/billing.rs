@@ -10,18 +10,18 @@ use phasemeter_otlp::encode::{EventKind, GpuEvent};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use tracing::{info, warn};
 
-use super::span_pricing::GpuNumbers;
+use super::span_pricing::GpuIndices;
 use crate::pipeline::{Pipeline, PipelineError};
 
 /// Meters released readings.
 #[derive(Debug, Default)]
 pub struct GatewayBilling {
-    /// The index in the pipeline of each GPU, by its index in the buffer.
-    indices: BTreeMap<usize, usize>,
+    /// By the index in the buffer.
+    pipeline_indices: BTreeMap<usize, usize>,
     /// The GPUs in the order of the pipeline.
     gpus: Vec<GpuIdentity>,
-    /// The index in the buffer of each.
-    sources: Vec<usize>,
+    /// In the order of the pipeline.
+    buffer_indices: Vec<usize>,
     /// The newest reading, and that at which unlisted GPUs were advanced.
     newest: Timestamp,
     advanced: Timestamp,
@@ -58,13 +58,13 @@ pub struct Pauses {
 }
 
 /// Spans are charged for the GPUs of the buffer, which are known before their first reading is metered.
-impl GpuNumbers for GatewayBilling {
-    fn number(&self, gpu: usize) -> Option<usize> {
-        self.source(gpu)
+impl GpuIndices for GatewayBilling {
+    fn buffer_index(&self, pipeline_index: usize) -> Option<usize> {
+        self.buffer_indices.get(pipeline_index).copied()
     }
 
-    fn metered(&self, gpu: usize) -> Option<usize> {
-        self.metered(gpu)
+    fn pipeline_index(&self, buffer_index: usize) -> Option<usize> {
+        self.pipeline_indices.get(&buffer_index).copied()
     }
 }
 
@@ -73,18 +73,6 @@ impl GatewayBilling {
     #[must_use]
     pub fn gpus(&self) -> &[GpuIdentity] {
         &self.gpus
-    }
-
-    /// The index in the buffer of a GPU of the pipeline.
-    #[must_use]
-    pub fn source(&self, gpu: usize) -> Option<usize> {
-        self.sources.get(gpu).copied()
-    }
-
-    /// The index in the pipeline of a GPU of the buffer, once it is metered.
-    #[must_use]
-    pub fn metered(&self, source: usize) -> Option<usize> {
-        self.indices.get(&source).copied()
     }
 
     /// What was not billed so far.
@@ -103,16 +91,18 @@ impl GatewayBilling {
         held: &HeldReading,
         identity: &GpuIdentity,
     ) -> Result<(), PipelineError> {
-        let HeldReading { gpu, reading, basis, stale_after, billed_elsewhere, pauses, .. } = held;
+        let HeldReading {
+            buffer_index, reading, basis, stale_after, billed_elsewhere, pauses, ..
+        } = held;
         let next = self.gpus.len();
-        let index = *self.indices.entry(*gpu).or_insert(next);
+        let index = *self.pipeline_indices.entry(*buffer_index).or_insert(next);
         if index == next {
             let model = identity.model.as_deref().unwrap_or("unknown model");
             let (name, by, stale) = (name(identity), basis.name(), stale_after.as_secs_f64());
             info!(gpu = identity.name, "{name}: metering {model} by {by}; stale after {stale} s");
             pipeline.add_reported(identity, reading.at, *basis, *stale_after);
             self.gpus.push(identity.clone());
-            self.sources.push(*gpu);
+            self.buffer_indices.push(*buffer_index);
             self.start(pipeline, index, reading.at)?;
         } else if let Some(known) = self.gpus.get_mut(index) {
             known.update(identity);
@@ -167,14 +157,14 @@ impl GatewayBilling {
         }
         self.advanced = self.newest;
         self.hand_over(pipeline, buffer);
-        let holds = |gpu: usize| self.source(gpu).is_some_and(|source| buffer.holds(source));
+        let holds = |gpu: usize| self.buffer_index(gpu).is_some_and(|index| buffer.holds(index));
         pipeline.advance_unlisted(&self.gpus, holds)
     }
 
     /// Ends the spans of GPUs that other meters have by now.
     pub fn hand_over(&self, pipeline: &mut Pipeline<'_>, buffer: &ReadingBuffer) {
-        for (gpu, source) in self.sources.iter().enumerate() {
-            pipeline.hand_over(gpu, buffer.handed_over(*source));
+        for (gpu, buffer_index) in self.buffer_indices.iter().enumerate() {
+            pipeline.hand_over(gpu, buffer.handed_over(*buffer_index));
         }
     }
 

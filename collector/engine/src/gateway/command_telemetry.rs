@@ -9,7 +9,7 @@ use phasemeter_process::ProcessTable;
 use phasemeter_sources::clock::wall_time;
 use phasemeter_work::held::WorkDone;
 
-use super::span_pricing::{GpuNumbers, SpanPricing};
+use super::span_pricing::{GpuIndices, SpanPricing};
 use super::{CounterIntake, Metered, SpanCosts, SpanSummary};
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::work::WorkIntake;
@@ -23,15 +23,15 @@ pub struct CommandTelemetry {
     has_host_pids: bool,
 }
 
-/// GPUs are found by the pipeline.
-struct SameNumbers;
+/// There is no buffer: GPUs are found by the pipeline.
+struct SameIndices;
 
-impl GpuNumbers for SameNumbers {
-    fn number(&self, gpu: usize) -> Option<usize> {
+impl GpuIndices for SameIndices {
+    fn buffer_index(&self, gpu: usize) -> Option<usize> {
         Some(gpu)
     }
 
-    fn metered(&self, gpu: usize) -> Option<usize> {
+    fn pipeline_index(&self, gpu: usize) -> Option<usize> {
         Some(gpu)
     }
 }
@@ -85,7 +85,7 @@ impl CommandTelemetry {
             }
         }
         match self.spans.as_mut().filter(|it| it.is_due()) {
-            Some(spans) => spans.advance(pipeline, &SameNumbers, now),
+            Some(spans) => spans.advance(pipeline, &SameIndices, now),
             None => Ok(()),
         }
     }
@@ -95,7 +95,7 @@ impl CommandTelemetry {
     /// # Errors
     /// Returns an error if a sink fails.
     pub fn finish(self, pipeline: &mut Pipeline<'_>) -> Result<Option<SpanSummary>, PipelineError> {
-        self.spans.map(|spans| spans.finish(pipeline, &SameNumbers)).transpose()
+        self.spans.map(|spans| spans.finish(pipeline, &SameIndices)).transpose()
     }
 
     fn take(

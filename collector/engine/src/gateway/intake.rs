@@ -219,7 +219,7 @@ impl Intake {
                 }
                 let pod =
                     pod.map(|PodLabels { uid, namespace, name }| Pod { uid, namespace, name });
-                let gpu = inserted.gpu.filter(|_| is_utilization);
+                let gpu = inserted.buffer_index.filter(|_| is_utilization);
                 pods.extend(gpu.map(|gpu| SeenPod { gpu, at, pod }));
             }
         });

@@ -44,7 +44,7 @@ pub use self::replicas::{Replicas, ReplicasError};
 pub use self::sender_counts::SenderCounts;
 pub use self::span_costs::{SpanCosts, Unplaced};
 pub use self::span_filter::{FilteredSpans, SpanFilter};
-pub use self::span_pricing::{GpuNumbers, SpanPricing};
+pub use self::span_pricing::{GpuIndices, SpanPricing};
 pub use self::span_summary::SpanSummary;
 pub use self::status::{DropCounts, DroppedBy, GatewayCounts, GatewayStatus};
 pub use self::work_intake::CounterIntake;

@@ -18,13 +18,13 @@ pub struct SpanPricing {
     due: Instant,
 }
 
-/// The GPUs that spans are charged for, whose numbers may differ from those of the pipeline.
-pub trait GpuNumbers {
-    /// The number of a GPU of the pipeline.
-    fn number(&self, gpu: usize) -> Option<usize>;
+/// The two indices of GPUs: spans are charged for those of the buffer, and the pipeline meters.
+pub trait GpuIndices {
+    /// The index in the buffer of a GPU of the pipeline.
+    fn buffer_index(&self, pipeline_index: usize) -> Option<usize>;
 
-    /// The number in the pipeline; `None` if it is not metered.
-    fn metered(&self, gpu: usize) -> Option<usize>;
+    /// The index in the pipeline of a GPU of the buffer; `None` if it is not metered.
+    fn pipeline_index(&self, buffer_index: usize) -> Option<usize>;
 }
 
 impl SpanPricing {
@@ -58,7 +58,7 @@ impl SpanPricing {
     pub fn advance(
         &mut self,
         pipeline: &mut Pipeline<'_>,
-        gpus: &impl GpuNumbers,
+        gpus: &impl GpuIndices,
         now: Timestamp,
     ) -> Result<(), PipelineError> {
         self.due = Instant::now() + INTERVAL;
@@ -78,7 +78,7 @@ impl SpanPricing {
     pub fn finish(
         mut self,
         pipeline: &mut Pipeline<'_>,
-        gpus: &impl GpuNumbers,
+        gpus: &impl GpuIndices,
     ) -> Result<SpanSummary, PipelineError> {
         self.charge(pipeline, gpus);
         let priced = self.priced(pipeline, gpus);
@@ -94,14 +94,14 @@ impl SpanPricing {
     }
 
     /// Whether each GPU has a price. One that is not metered yet prevents none.
-    fn priced(&self, pipeline: &Pipeline<'_>, gpus: &impl GpuNumbers) -> Vec<bool> {
-        let is_priced = |gpu| gpus.metered(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
+    fn priced(&self, pipeline: &Pipeline<'_>, gpus: &impl GpuIndices) -> Vec<bool> {
+        let is_priced = |gpu| gpus.pipeline_index(gpu).is_none_or(|gpu| pipeline.is_priced(gpu));
         (0..self.costs.gpus()).map(is_priced).collect()
     }
 
-    fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuNumbers) {
+    fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuIndices) {
         for GpuCharge { gpu, slice } in pipeline.take_charges() {
-            if let Some(gpu) = gpus.number(gpu) {
+            if let Some(gpu) = gpus.buffer_index(gpu) {
                 self.costs.charge(gpu, slice);
             }
         }

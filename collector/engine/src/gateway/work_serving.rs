@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_sources::mapping::ReadingBuffer;
 
-use super::{CounterIntake, GatewayBilling, SeenPod, ServedTime};
+use super::{CounterIntake, GatewayBilling, GpuIndices, SeenPod, ServedTime};
 use crate::pipeline::Pipeline;
 
 /// What has been found and not passed on, by GPU of the buffer.
@@ -32,7 +32,7 @@ impl WorkServing {
 
     /// Passes on what is known of a GPU, if it is metered. Before its first reading it costs nothing.
     pub fn pass(&mut self, gpu: usize, billing: &GatewayBilling, pipeline: &mut Pipeline<'_>) {
-        let Some(metered) = billing.metered(gpu) else { return };
+        let Some(metered) = billing.pipeline_index(gpu) else { return };
         for ServedTime { group, from, until, .. } in self.0.remove(&gpu).into_iter().flatten() {
             pipeline.serve(metered, group, from, until);
         }

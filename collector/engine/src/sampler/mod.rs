@@ -16,24 +16,24 @@ use phasemeter_meter::units::Nanos;
 mod backoff;
 #[cfg(test)]
 mod driver_tests;
+mod gpu_counters;
+mod gpu_sampler;
 mod queue;
 #[cfg(test)]
 mod simulation;
 mod stats;
 mod ticker;
 mod turns;
-mod worker;
-mod worker_stats;
 
+pub use gpu_counters::StatsHandle;
+use gpu_counters::{Call, GpuCounters};
+use gpu_sampler::GpuSampler;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::{Discovery, Driver, Event, Observation, Observed, OpenDriver};
 use queue::Queue;
 pub use stats::{GpuStats, MetricStats, Quantiles, SamplerStats};
 use ticker::Ticker;
 use turns::Turns;
-use worker::Worker;
-pub use worker_stats::StatsHandle;
-use worker_stats::{Call, WorkerStats};
 
 /// Observations are queued for this long before any is dropped: the allowed lateness, after which
 /// they would be rejected anyway.
@@ -91,7 +91,7 @@ pub struct Sampler {
 #[derive(Debug)]
 struct Sampled {
     queue: Arc<Queue>,
-    stats: Arc<WorkerStats>,
+    stats: Arc<GpuCounters>,
     /// The call that was reported as hung.
     hung: Option<Call>,
 }
@@ -148,8 +148,8 @@ impl Sampler {
     pub fn add(&mut self, uuid: String, open: Arc<dyn OpenDriver>) -> io::Result<()> {
         let SamplerConfig { tick, stale_after } = self.config;
         let queue = Arc::new(Queue::new(capacity(tick)));
-        let stats = Arc::new(WorkerStats::new());
-        let worker = Worker {
+        let stats = Arc::new(GpuCounters::new());
+        let gpu_sampler = GpuSampler {
             gpu: self.gpus.len(),
             uuid,
             driver: Arc::clone(&self.driver),
@@ -163,7 +163,7 @@ impl Sampler {
         };
         self.stats.add(Arc::clone(&stats));
         self.gpus.push(Sampled { queue, stats, hung: None });
-        self.turns.add(worker.sample_from(open));
+        self.turns.add(gpu_sampler.sample_from(open));
         self.turns.start_threads()
     }
 

@@ -173,8 +173,8 @@ impl GatewayMeter {
         let newest = released.iter().map(|held| held.reading.at).max();
         self.serving.find(&mut self.counters, newest);
         for held in released {
-            if let Some(identity) = self.buffer.identities().get(held.gpu) {
-                self.serving.pass(held.gpu, &self.billing, &mut self.pipeline);
+            if let Some(identity) = self.buffer.identities().get(held.buffer_index) {
+                self.serving.pass(held.buffer_index, &self.billing, &mut self.pipeline);
                 self.billing.meter(&mut self.pipeline, held, identity)?;
             }
         }

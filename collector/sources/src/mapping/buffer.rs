@@ -42,7 +42,7 @@ pub struct ReadingBuffer {
 #[derive(Debug, Default)]
 pub struct Inserted {
     /// The index of its GPU; `None` if it has none.
-    pub gpu: Option<usize>,
+    pub buffer_index: Option<usize>,
     /// That it contradicts another one of its instant; then neither counts.
     pub refusal: Option<RejectedPoint>,
     /// Whether it was dropped, since the readings of its time had been released.
@@ -175,7 +175,7 @@ impl ReadingBuffer {
                 return Inserted { over_limit, ..Inserted::default() };
             }
         };
-        let inserted = Inserted { gpu: Some(index), ..Inserted::default() };
+        let inserted = Inserted { buffer_index: Some(index), ..Inserted::default() };
         let Some(quantity) = quantity else { return inserted };
         let (Some(gpu), Some(identity)) =
             (self.gpus.get_mut(index), self.known.identity_mut(index))

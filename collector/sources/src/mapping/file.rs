@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error};
 
 use super::identity::Identity;
 use super::rule::Rule;
-use super::unit::Unit;
+use super::unit::MetricUnit;
 
 /// A parsed mapping file.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ struct MetricTable {
     name: String,
     #[serde(deserialize_with = "quantity")]
     is: Quantity,
-    unit: Unit,
+    unit: MetricUnit,
     basis: Option<String>,
     #[serde(default = "one")]
     scale: f64,
@@ -116,7 +116,7 @@ impl MappingFile {
                 quantity: None,
                 rank: 0,
                 is_of_any_hardware: false,
-                unit: Unit::Code,
+                unit: MetricUnit::Code,
                 basis: None,
                 scale: one(),
                 filter: LabelFilter::default(),

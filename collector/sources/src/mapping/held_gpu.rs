@@ -39,7 +39,7 @@ const ORDER: [Basis; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldReading {
     /// The index of its GPU in [`ReadingBuffer::identities`].
-    pub gpu: usize,
+    pub buffer_index: usize,
     /// The reading.
     pub reading: Reading,
     /// The source of its utilization, the same for all readings of a GPU as long as it has it.
@@ -141,7 +141,7 @@ impl HeldGpu {
     /// another sender, or billed elsewhere.
     pub(super) fn take_first(
         &mut self,
-        gpu: usize,
+        buffer_index: usize,
         identity: &mut GpuIdentity,
         preferred: Option<Basis>,
         coverage: &Coverage,
@@ -189,7 +189,7 @@ impl HeldGpu {
         });
         let xid = self.new_xid(reported);
         Some(HeldReading {
-            gpu,
+            buffer_index,
             reading,
             basis: self.basis.or(preferred).unwrap_or_else(|| usual_basis(identity.vendor())),
             stale_after,

@@ -49,6 +49,6 @@ pub use self::point::{PodLabels, Point};
 pub use self::rejected_point::RejectedPoint;
 pub use self::rule::GpuValue;
 pub use self::set::{Mapped, Mappings};
-pub use self::unit::Unit;
+pub use self::unit::MetricUnit;
 pub use self::unit_check::{UnitChecks, UnitNotice};
 pub use self::value::Value;

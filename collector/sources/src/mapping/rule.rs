@@ -8,7 +8,7 @@ use phasemeter_meter::units::Timestamp;
 use super::identity::{GpuLabels, Identity, SENDER};
 use super::meaning::{Meaning, meaning};
 use super::point::Point;
-use super::unit::Unit;
+use super::unit::MetricUnit;
 use super::unit_check::{Checked, UnitChecks, UnitNotice};
 use super::value::Value;
 
@@ -41,7 +41,7 @@ pub(super) struct Rule {
     pub(super) rank: i32,
     /// Whether points may be of hardware that is not a GPU.
     pub(super) is_of_any_hardware: bool,
-    pub(super) unit: Unit,
+    pub(super) unit: MetricUnit,
     /// The source of a utilization; `None` for other values.
     pub(super) basis: Option<Basis>,
     /// Factor from the sender's numbers to the unit.
@@ -129,9 +129,9 @@ impl Rule {
     ) -> (bool, Option<UnitNotice>) {
         let metric = point.metric;
         let (declared, other) = match self.unit {
-            Unit::Percent => (Unit::Percent, Unit::Ratio),
-            Unit::Ratio => (Unit::Ratio, Unit::Percent),
-            Unit::Ambiguous => {
+            MetricUnit::Percent => (MetricUnit::Percent, MetricUnit::Ratio),
+            MetricUnit::Ratio => (MetricUnit::Ratio, MetricUnit::Percent),
+            MetricUnit::Ambiguous => {
                 let notice = UnitNotice::Ambiguous { metric: metric.to_owned() };
                 return (false, units.is_first(metric).then_some(notice));
             }

@@ -14,7 +14,7 @@ use super::value::Value;
 
 /// The unit of a metric, in UCUM's notation if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Unit {
+pub enum MetricUnit {
     /// 0 to 100.
     #[serde(rename = "percent")]
     Percent,
@@ -52,7 +52,7 @@ pub enum Unit {
     Code,
 }
 
-impl Unit {
+impl MetricUnit {
     /// Whether numbers of this quantity can have the unit.
     pub(super) fn is_of(self, quantity: Quantity) -> bool {
         let (unit, _) = self.scale();

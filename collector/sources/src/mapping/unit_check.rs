@@ -12,7 +12,7 @@ use phasemeter_meter::instrument::Instrument;
 use phasemeter_meter::quantity::Quantity;
 
 use super::meaning::expected;
-use super::unit::Unit;
+use super::unit::MetricUnit;
 
 /// Numbers in a row that prove a unit.
 const PROOF: u8 = 10;
@@ -48,9 +48,9 @@ pub enum UnitNotice {
         /// The metric and its sender.
         subject: String,
         /// The declared unit.
-        declared: Unit,
+        declared: MetricUnit,
         /// The unit of the values.
-        other: Unit,
+        other: MetricUnit,
     },
     /// A sender uses the declared unit again.
     #[error("{subject}: 10 values in a row are {} again, as declared; its values count", .declared.name())]
@@ -58,7 +58,7 @@ pub enum UnitNotice {
         /// The metric and its sender.
         subject: String,
         /// The declared unit.
-        declared: Unit,
+        declared: MetricUnit,
     },
     /// The unit depends on the version of the sender.
     #[error(
@@ -106,7 +106,7 @@ impl UnitChecks {
     /// metric, `gpu` the GPU of these.
     pub(super) fn check<'a>(
         &mut self,
-        declared: Unit,
+        declared: MetricUnit,
         number: f64,
         sender: impl FnOnce() -> Vec<&'a str>,
         gpu: &str,
@@ -168,11 +168,11 @@ impl Evidence {
 
 /// The only unit that a number can have: drivers report whole percents. 0 and 1 can be of either, and numbers
 /// above 100 or below 0 of none.
-fn unit_of(number: f64) -> Option<Unit> {
+fn unit_of(number: f64) -> Option<MetricUnit> {
     if number > 0.0 && number < 1.0 {
-        Some(Unit::Ratio)
+        Some(MetricUnit::Ratio)
     } else if number > MAX_RATIO && number <= 100.0 {
-        Some(Unit::Percent)
+        Some(MetricUnit::Percent)
     } else {
         None
     }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn check(checks: &mut UnitChecks, sender: &str, gpu: &str, number: f64) -> Checked {
-        checks.check(Unit::Percent, number, || vec![sender], gpu)
+        checks.check(MetricUnit::Percent, number, || vec![sender], gpu)
     }
 
     /// A GPU sends ratios.
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn ratio_is_contradicted_by_percents() {
         let mut checks = UnitChecks::default();
-        let mut put = |number| checks.check(Unit::Ratio, number, || vec!["a"], "0");
+        let mut put = |number| checks.check(MetricUnit::Ratio, number, || vec!["a"], "0");
         for number in [0.0, 0.5, 1.0, 1.004] {
             assert!(put(number).is_readable, "{number}");
         }

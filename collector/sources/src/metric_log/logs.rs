@@ -205,8 +205,9 @@ impl MetricLogs {
         let dropped = self.buffer.dropped();
         let over_limit = self.buffer.over_limit().values();
         // Each GPU has a time of its own, so that a wrong one costs no other.
-        let Inserted { gpu, refusal, .. } = self.buffer.insert(value, Nanos(at.as_nanos()));
-        self.released.extend(gpu.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
+        let Inserted { buffer_index, refusal, .. } =
+            self.buffer.insert(value, Nanos(at.as_nanos()));
+        self.released.extend(buffer_index.into_iter().flat_map(|gpu| self.buffer.release_of(gpu)));
         let Some(log) = self.logs.get(index) else { return Ok(()) };
         if self.buffer.dropped() > dropped {
             self.rejected.record(log.name(), line, &LineError::Late);
@@ -223,8 +224,8 @@ impl MetricLogs {
 
     /// The index of the GPU of a reading, which is added if it is new.
     fn index(&mut self, held: &HeldReading) -> usize {
-        let index = *self.indices.entry(held.gpu).or_insert(self.gpus.len());
-        let Some(found) = self.buffer.identities().get(held.gpu) else { return index };
+        let index = *self.indices.entry(held.buffer_index).or_insert(self.gpus.len());
+        let Some(found) = self.buffer.identities().get(held.buffer_index) else { return index };
         if index == self.gpus.len() {
             self.gpus.push(self.identity(found));
             self.bases.push(held.basis);

@@ -23,7 +23,7 @@ proptest! {
         for (second, gpu) in (0..).zip(gpus) {
             let gpu = name(gpu);
             let value = utilization(&gpu, second, Basis::DcgmGpu, 50);
-            let Inserted { gpu: number, over_limit: named, .. } = buffer.insert(value, arrival(second));
+            let Inserted { buffer_index: number, over_limit: named, .. } = buffer.insert(value, arrival(second));
             if !read.contains(&gpu) && read.len() < max {
                 read.push(gpu.clone());
             }
@@ -52,7 +52,7 @@ fn gpus_of_one_sender_keep_none_of_others_out() {
         let insert = |buffer: &mut ReadingBuffer, gpu: String, host: &str| {
             let mut value = utilization(&gpu, 15, Basis::DcgmGpu, 50);
             value.gpu.host = Some(host.to_owned());
-            buffer.insert(value, arrival(15)).gpu.is_some()
+            buffer.insert(value, arrival(15)).buffer_index.is_some()
         };
         let mut next = 0;
         let mut fakes = |buffer: &mut ReadingBuffer, count: u32| {

@@ -254,7 +254,7 @@ fn late_or_excessive_values_are_dropped_and_counted() {
     for instant in 0..2_000 {
         buffer.insert(utilization("GPU-a", 1_000 + instant, Basis::DcgmGpu, 1), arrival(107));
     }
-    let of_first = buffer.release_all().iter().filter(|held| held.gpu == 0).count();
+    let of_first = buffer.release_all().iter().filter(|held| held.buffer_index == 0).count();
     assert_eq!(of_first, 1_024);
 }
 
@@ -413,6 +413,6 @@ fn id_without_uuid_is_one_gpu_per_host() {
     assert!(buffer.identities().iter().all(|gpu| gpu.uuid.is_none() && gpu.index == Some(0)));
     buffer.cover("node-2:0", at(0), at(100), "agent", Nanos::ZERO);
     let released = buffer.release_all();
-    let of = |gpu| released.iter().filter(|held| held.gpu == gpu).count();
+    let of = |gpu| released.iter().filter(|held| held.buffer_index == gpu).count();
     assert_eq!([0, 1, 2].map(of), [3, 0, 3]);
 }

@@ -69,7 +69,7 @@ fn metered(points: &[Sent]) -> (Vec<Row>, u64) {
         let percent = reading.utilization.map(|it| it.ppm() / 10_000);
         let watts = reading.power.map(|power| power.get() / 1_000);
         let mebibytes = reading.memory_used.map(|bytes| bytes.get() >> 20);
-        (gpus[held.gpu], reading.at.whole_second(), percent, watts, mebibytes)
+        (gpus[held.buffer_index], reading.at.whole_second(), percent, watts, mebibytes)
     };
     let mut rows: Vec<Row> = buffer.release_all().into_iter().map(row).collect();
     rows.sort_unstable();

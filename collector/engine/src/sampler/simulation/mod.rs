@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use self::checks::attribute;
 use self::plan::{Plan, START_MILLIS, ScriptedFault, UTILIZATION, WATTS, any_plan};
-use super::worker::VALUE_LIFETIME;
+use super::gpu_sampler::VALUE_LIFETIME;
 
 /// The clock is set back, forward, and from 1970 to the present, as when NTP synchronizes.
 #[test]

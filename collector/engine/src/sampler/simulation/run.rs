@@ -27,11 +27,11 @@ use crate::alert_rules::AlertRules;
 use crate::pipeline::{Pipeline, Settings};
 use crate::policies::{PolicyResults, Quotes};
 use crate::pricing::{PriceOptions, Pricing};
+use crate::sampler::gpu_counters::GpuCounters;
+use crate::sampler::gpu_sampler::GpuSampler;
 use crate::sampler::queue::Queue;
 use crate::sampler::ticker::Ticker;
 use crate::sampler::turns::Turns;
-use crate::sampler::worker::Worker;
-use crate::sampler::worker_stats::WorkerStats;
 
 /// The machine started a day before.
 const UPTIME: Nanos = Nanos::from_secs(86_400);
@@ -132,8 +132,8 @@ impl Plan {
             simulated(|simulation| simulation.control.set_time(Nanos::ZERO)).unwrap();
             stop.store(false, Ordering::Release);
             let clock = Clock::starting(SIMULATED);
-            let (start, stats) = (clock.awake(), Arc::new(WorkerStats::new()));
-            let worker = Worker {
+            let (start, stats) = (clock.awake(), Arc::new(GpuCounters::new()));
+            let gpu_sampler = GpuSampler {
                 gpu,
                 uuid: identity.uuid.clone().unwrap(),
                 driver: Arc::clone(&driver),
@@ -146,7 +146,7 @@ impl Plan {
                 stop: Arc::clone(&stop),
             };
             let turns = Turns::new(Ticker::new(start, self.tick), clock, Arc::clone(&stop));
-            turns.add(worker.sample_from(Arc::clone(&open)));
+            turns.add(gpu_sampler.sample_from(Arc::clone(&open)));
             Arc::new(turns).lead();
             simulated(Simulation::receive);
             assert_eq!(stats.dropped.load(Ordering::Relaxed), 0);

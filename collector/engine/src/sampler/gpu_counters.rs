@@ -1,4 +1,4 @@
-//! Statistics of a sampling worker: written by its thread, read by any.
+//! Statistics of the sampling of one GPU: written by its thread, read by any.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,9 +39,9 @@ fn purpose(number: u64) -> Option<DriverCall> {
     }
 }
 
-/// Statistics of one GPU's worker.
+/// Counters of the sampling of one GPU.
 #[derive(Debug)]
-pub(crate) struct WorkerStats {
+pub(crate) struct GpuCounters {
     ticks: AtomicU64,
     missed: AtomicU64,
     pub(crate) dropped: AtomicU64,
@@ -58,9 +58,9 @@ struct MetricCounters {
     period: AtomicU64,
 }
 
-/// A handle on the statistics of all workers of a sampler, during sampling and after.
+/// A handle on the statistics of all GPUs of a sampler, during sampling and after.
 #[derive(Clone, Debug, Default)]
-pub struct StatsHandle(Arc<Mutex<Vec<Arc<WorkerStats>>>>);
+pub struct StatsHandle(Arc<Mutex<Vec<Arc<GpuCounters>>>>);
 
 /// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) struct Call {
     began: u64,
 }
 
-impl WorkerStats {
+impl GpuCounters {
     pub(crate) fn new() -> Self {
         Self {
             ticks: AtomicU64::new(0),
@@ -151,35 +151,35 @@ const fn micros(nanos: Nanos) -> u64 {
 }
 
 impl StatsHandle {
-    pub(super) fn add(&self, worker: Arc<WorkerStats>) {
-        self.workers().push(worker);
+    pub(super) fn add(&self, counters: Arc<GpuCounters>) {
+        self.gpus().push(counters);
     }
 
-    fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerStats>>> {
+    fn gpus(&self) -> MutexGuard<'_, Vec<Arc<GpuCounters>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The punctuality and cost of sampling.
     #[must_use]
     pub fn stats(&self) -> SamplerStats {
-        let workers = self.workers();
+        let gpus = self.gpus();
         SamplerStats {
-            lateness: quantiles(workers.iter().map(|stats| &stats.lateness)),
-            gpus: workers.iter().map(|stats| stats.stats()).collect(),
+            lateness: quantiles(gpus.iter().map(|stats| &stats.lateness)),
+            gpus: gpus.iter().map(|stats| stats.stats()).collect(),
         }
     }
 
     /// Lateness of ticks, over all GPUs.
     #[must_use]
     pub fn lateness(&self) -> Counts {
-        Counts::of(self.workers().iter().map(|stats| &stats.lateness))
+        Counts::of(self.gpus().iter().map(|stats| &stats.lateness))
     }
 
     /// Durations of a metric's calls, over all GPUs.
     #[must_use]
     pub fn calls(&self, metric: Metric) -> Counts {
-        let workers = self.workers();
-        let metrics = workers.iter().filter_map(|stats| stats.metrics.get(metric as usize));
+        let gpus = self.gpus();
+        let metrics = gpus.iter().filter_map(|stats| stats.metrics.get(metric as usize));
         Counts::of(metrics.map(|stats| &stats.calls))
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn call_is_visible_while_in_progress() {
         let start = Nanos::from_secs(1_000);
-        let stats = WorkerStats::new();
+        let stats = GpuCounters::new();
         assert_eq!(stats.call(start), None);
         let queries = Metric::ALL.map(DriverCall::Query);
         for purpose in [DriverCall::Search, DriverCall::Close].into_iter().chain(queries) {

@@ -12,10 +12,10 @@ use phasemeter_sources::live::{
 };
 
 use super::backoff::{MAX_PERIOD, PeriodLimits, PollBackoff};
+use super::gpu_counters::GpuCounters;
 use super::queue::Queue;
 use super::ticker::Ticker;
 use super::turns::Sampling;
-use super::worker_stats::WorkerStats;
 
 /// The first retry after the loss of a GPU; the delay doubles each time.
 const RETRY_FIRST: Nanos = Nanos::SECOND;
@@ -40,7 +40,7 @@ const UNANSWERED_TICKS: u32 = 3;
 
 /// The parameters of a GPU's sampling.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct GpuSampler {
     pub(super) gpu: usize,
     pub(super) uuid: String,
     pub(super) driver: Arc<dyn Driver>,
@@ -50,7 +50,7 @@ pub(super) struct Worker {
     pub(super) start: Nanos,
     pub(super) clock: Clock,
     pub(super) queue: Arc<Queue>,
-    pub(super) stats: Arc<WorkerStats>,
+    pub(super) stats: Arc<GpuCounters>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -77,7 +77,7 @@ struct MetricState {
     unsupported: Option<UnsupportedReason>,
 }
 
-impl Worker {
+impl GpuSampler {
     /// Samples until stopped, one tick at each poll. `open` is the initialized driver; after a loss it is reopened.
     pub(super) fn sample_from(self, open: Arc<dyn OpenDriver>) -> Sampling {
         Box::pin(async move { self.run(open).await })
@@ -332,15 +332,15 @@ impl Worker {
 }
 
 impl State {
-    fn new(worker: &Worker) -> Self {
-        let polled_at = worker.clock.now();
+    fn new(sampler: &GpuSampler) -> Self {
+        let polled_at = sampler.clock.now();
         let metrics = Metric::ALL.map(|metric| MetricState {
             metric,
-            backoff: PollBackoff::new(worker.stagger(metric)),
+            backoff: PollBackoff::new(sampler.stagger(metric)),
             polled_at,
             unsupported: None,
         });
-        let ticker = Ticker::new(worker.start, worker.tick);
+        let ticker = Ticker::new(sampler.start, sampler.tick);
         Self {
             ticker,
             values: Reading::at(polled_at),
@@ -352,13 +352,13 @@ impl State {
     }
 
     /// Clears all values after a loss, so that every metric is polled immediately after recovery.
-    fn reset(&mut self, worker: &Worker) {
+    fn reset(&mut self, sampler: &GpuSampler) {
         self.values =
             Reading { utilization: Err(MissingReason::Lost), ..Reading::at(self.values.at) };
         self.losses = 0;
         self.unanswered = 0;
         for metric in &mut self.metrics {
-            metric.backoff.restart(worker.stagger(metric.metric));
+            metric.backoff.restart(sampler.stagger(metric.metric));
         }
     }
 }
