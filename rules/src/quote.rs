@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct QuoteRequest {
     pub instance_type: Option<String>,
     /// The requested plan.
     #[serde(default, with = "optional")]
-    pub plan: Option<Plan>,
+    pub plan: Option<PaymentPlan>,
     /// When the GPUs are used.
     #[serde(rename = "time_unix_nanos", with = "scalar")]
     pub time: Timestamp,
@@ -62,7 +62,7 @@ pub struct Quote {
     pub rate: Rate,
     /// How the GPU is paid for.
     #[serde(with = "scalar")]
-    pub plan: Plan,
+    pub plan: PaymentPlan,
     /// Source of the price, for display: one line of 1–200 bytes.
     pub source: String,
     /// The date on which the price was valid.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation;
 pub use phasemeter_meter::savings::recommendation::{Saving, Target};
@@ -161,7 +161,7 @@ impl Response {
     /// is expected, stays one.
     pub(crate) fn for_plans_of(mut self, window: &Window) -> Self {
         let is_committed = |gpu: &Gpu| {
-            gpu.price.as_ref().and_then(|price| price.plan).is_some_and(Plan::is_committed)
+            gpu.price.as_ref().and_then(|price| price.plan).is_some_and(PaymentPlan::is_committed)
         };
         let committed: BTreeSet<_> =
             window.gpus.iter().filter(|gpu| is_committed(gpu)).map(|gpu| gpu.id.as_str()).collect();

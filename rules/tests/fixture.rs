@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteCategory;
@@ -93,7 +93,7 @@ fn example_response() -> Response {
 fn example_quote() -> Quote {
     Quote {
         rate: Rate::parse("5.16").unwrap(),
-        plan: Plan::Reserved1y,
+        plan: PaymentPlan::Reserved1y,
         source: "order 4711".to_owned(),
         as_of: "2026-01-01".parse().unwrap(),
         valid_from: Timestamp::from_nanos(1_767_225_600_000_000_000),

@@ -31,6 +31,7 @@ pub mod units;
 pub mod vendor;
 pub mod wall_time;
 pub mod work_group;
+pub mod work_unit;
 
 // The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;

@@ -9,7 +9,7 @@ use phasemeter_meter::histogram::{Histogram, Readings};
 use phasemeter_meter::median::{self, DurationMedian};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::{Percent, percents};
-use phasemeter_meter::price::{Plan, PriceBook, Query};
+use phasemeter_meter::price::{PaymentPlan, PriceBook, Query};
 use phasemeter_meter::projection::{HOURS_PER_MONTH, HOURS_PER_YEAR, UnitCost};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_meter::update_period::UpdatePeriod;
@@ -198,7 +198,7 @@ fn unpriced_error_names_provider_and_region() {
         model: Some("NVIDIA A10G"),
         provider: Some("aws"),
         region: Some("us-east-1"),
-        plan: Some(Plan::Spot),
+        plan: Some(PaymentPlan::Spot),
         ..Query::default()
     };
     let error = PriceBook::built_in().price(&query).unwrap_err().to_string();

@@ -8,7 +8,7 @@
 )]
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_plan::batching::Batcher;
 use phasemeter_plan::capacity::gpus_for;
@@ -51,7 +51,7 @@ proptest! {
         upfront in 0..10_000_000_000_000_i128,
     ) {
         let committed = Commitment {
-            plan: Plan::Reserved3y,
+            plan: PaymentPlan::Reserved3y,
             rate: rate(reserved),
             upfront: NanoUsd(upfront),
         };
@@ -74,7 +74,7 @@ proptest! {
         reserved in 1..20_000_000_000_u64,
     ) {
         let committed =
-            Commitment { plan: Plan::Reserved1y, rate: rate(reserved), upfront: NanoUsd::ZERO };
+            Commitment { plan: PaymentPlan::Reserved1y, rate: rate(reserved), upfront: NanoUsd::ZERO };
         let at = |hours| comparison(rate(3_060_000_000), committed, Nanos(hours * NANOS_PER_HOUR));
         let (less, more) = (at(less), at(more));
         prop_assert_eq!(less.plans[1].monthly, more.plans[1].monthly);
@@ -91,7 +91,7 @@ proptest! {
         prop_assume!(by_hour.iter().any(|&gpus| gpus > 0));
         let on_demand = rate(3_000_000_000);
         let committed =
-            Commitment { plan: Plan::Reserved1y, rate: rate(reserved), upfront: NanoUsd::ZERO };
+            Commitment { plan: PaymentPlan::Reserved1y, rate: rate(reserved), upfront: NanoUsd::ZERO };
         let request = commitment::Request {
             gpus: 1,
             hours: None,

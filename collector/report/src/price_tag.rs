@@ -2,7 +2,7 @@
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use serde::{Serialize, Serializer};
 
 use super::value::{Usd, Utc};
@@ -55,7 +55,7 @@ impl PriceOrigin {
     #[must_use]
     pub fn of(price: &Price, used: Option<Date>) -> Self {
         Self {
-            plan: price.plan.map(Plan::as_str),
+            plan: price.plan.map(PaymentPlan::as_str),
             provider: price.provider.clone(),
             region: price.region.clone(),
             instance_type: price.instance_type.clone(),

@@ -7,7 +7,7 @@ use phasemeter_engine::policies::PolicyResults;
 use phasemeter_engine::pricing::EarlierPrices;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price, PriceRange, Unpriced};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use unicode_width::UnicodeWidthStr;
@@ -141,7 +141,7 @@ pub(super) fn estimated() -> Result<Price, Unpriced> {
     let rate = |dollars| Rate::parse(dollars).unwrap();
     Ok(Price {
         rate: rate("6.88"),
-        plan: Some(Plan::OnDemand),
+        plan: Some(PaymentPlan::OnDemand),
         provider: Some("aws".to_owned()),
         region: Some("us-east-1".to_owned()),
         instance_type: None,

@@ -64,7 +64,6 @@ pub use policy::{
 pub use prices::{
     AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
-pub use work::WorkUnit;
 #[cfg(feature = "full")]
 pub use workload::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 

@@ -6,7 +6,7 @@ use phasemeter_meter::units::Timestamp;
 
 use crate::counter::{Cumulative, CumulativePoint, Delta, DeltaPoint};
 use crate::mapping::{MappedCounter, Reporter};
-use crate::unit::Unit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 /// Maximum number of streams. Attributes come from anywhere, and each stream takes memory for good.
 const MAX_STREAMS: usize = 16_384;
@@ -41,7 +41,7 @@ pub struct WorkCounters {
     streams: HashMap<StreamId, Stream>,
     nested: HashMap<StreamId, Nested>,
     /// What servers report. What clients report of it is not counted.
-    of_servers: BTreeSet<Unit>,
+    of_servers: BTreeSet<WorkUnit>,
     dropped: u64,
     falls: u64,
 }
@@ -160,7 +160,7 @@ impl WorkCounters {
 mod tests {
     use super::*;
 
-    fn counter(unit: Unit, reported_by: Reporter) -> MappedCounter {
+    fn counter(unit: WorkUnit, reported_by: Reporter) -> MappedCounter {
         MappedCounter { unit, is_histogram: false, reported_by }
     }
 
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn work_of_servers_counts_in_place_of_that_of_their_clients() {
         let mut counters = WorkCounters::new(Timestamp::EPOCH);
-        let client = counter(Unit::Tokens, Reporter::Client);
-        let server = counter(Unit::Tokens, Reporter::Server);
+        let client = counter(WorkUnit::Tokens, Reporter::Client);
+        let server = counter(WorkUnit::Tokens, Reporter::Server);
         assert_eq!(counters.add(client, [1; 16], None, point(0, 0.0)), 0);
         assert_eq!(counters.add(client, [1; 16], None, point(10, 50.0)), 50);
         assert_eq!(counters.add(server, [2; 16], None, point(20, 1_000.0)), 0, "before the run");
         assert_eq!(counters.add(client, [1; 16], None, point(20, 90.0)), 0);
         assert_eq!(counters.add(server, [2; 16], None, point(30, 1_040.0)), 40);
-        let requests = counter(Unit::Requests, Reporter::Client);
+        let requests = counter(WorkUnit::Requests, Reporter::Client);
         assert_eq!(counters.add(requests, [3; 16], None, point(20, 0.0)), 0);
         assert_eq!(
             counters.add(requests, [3; 16], None, point(30, 7.0)),
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn number_of_streams_is_limited() {
         let mut counters = WorkCounters::new(Timestamp::EPOCH);
-        let server = counter(Unit::Tokens, Reporter::Server);
+        let server = counter(WorkUnit::Tokens, Reporter::Server);
         for n in 0..=MAX_STREAMS as u128 {
             counters.add(server, n.to_le_bytes(), None, point(0, 0.0));
         }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn models_of_an_ensemble_count_once_and_models_on_gpus_add_up() {
         let mut counters = WorkCounters::new(Timestamp::EPOCH);
-        let requests = counter(Unit::Requests, Reporter::Server);
+        let requests = counter(WorkUnit::Requests, Reporter::Server);
         let mut add = |server: u8, id: u8, part: &str, is_apart: bool, seconds: u64, value: f64| {
             let nested = NestedStream { streams: [server; 16], part, is_apart };
             counters.add(requests, [id; 16], Some(nested), point(seconds, value))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::work_group::WorkGroup;
 
-use crate::unit::Unit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 /// Seconds of work of a group that are held; beyond it the oldest leave early.
 const MAX_HELD: usize = 16_384;
@@ -16,7 +16,7 @@ pub struct WorkDone {
     /// The start of its second.
     pub at: Timestamp,
     /// The unit.
-    pub unit: Unit,
+    pub unit: WorkUnit,
     /// The group that it is of.
     pub group: WorkGroup,
     /// Its number.
@@ -28,7 +28,7 @@ pub struct WorkDone {
 pub struct HeldWork {
     hold: Nanos,
     /// With the first arrival.
-    held: BTreeMap<(Timestamp, Unit, WorkGroup), (Nanos, u64)>,
+    held: BTreeMap<(Timestamp, WorkUnit, WorkGroup), (Nanos, u64)>,
 }
 
 impl HeldWork {
@@ -65,7 +65,7 @@ impl HeldWork {
 }
 
 fn work_done(
-    ((at, unit, group), (_, count)): ((Timestamp, Unit, WorkGroup), (Nanos, u64)),
+    ((at, unit, group), (_, count)): ((Timestamp, WorkUnit, WorkGroup), (Nanos, u64)),
 ) -> WorkDone {
     WorkDone { at, unit, group, count }
 }
@@ -78,26 +78,26 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    fn work(millis: u64, unit: Unit, count: u64) -> WorkDone {
+    fn work(millis: u64, unit: WorkUnit, count: u64) -> WorkDone {
         WorkDone { at: at(millis), unit, group: WorkGroup::default(), count }
     }
 
     #[test]
     fn work_is_held_by_second_and_unit() {
         let mut held = HeldWork::new(Nanos::from_secs(90));
-        held.add(work(5_200, Unit::Tokens, 3), Nanos::from_secs(10));
-        held.add(work(5_900, Unit::Tokens, 4), Nanos::from_secs(11));
-        held.add(work(4_000, Unit::Steps, 1), Nanos::from_secs(12));
+        held.add(work(5_200, WorkUnit::Tokens, 3), Nanos::from_secs(10));
+        held.add(work(5_900, WorkUnit::Tokens, 4), Nanos::from_secs(11));
+        held.add(work(4_000, WorkUnit::Steps, 1), Nanos::from_secs(12));
         assert_eq!(held.release(Nanos::from_secs(99)), []);
-        assert_eq!(held.release(Nanos::from_secs(100)), [work(5_000, Unit::Tokens, 7)]);
-        assert_eq!(held.release_all(), [work(4_000, Unit::Steps, 1)]);
+        assert_eq!(held.release(Nanos::from_secs(100)), [work(5_000, WorkUnit::Tokens, 7)]);
+        assert_eq!(held.release_all(), [work(4_000, WorkUnit::Steps, 1)]);
     }
 
     #[test]
     fn oldest_work_leaves_early_if_there_is_too_much() {
         let mut held = HeldWork::new(Nanos::from_secs(90));
         for second in 0..20_000 {
-            held.add(work(second * 1_000, Unit::Steps, 1), Nanos::ZERO);
+            held.add(work(second * 1_000, WorkUnit::Steps, 1), Nanos::ZERO);
         }
         let released = held.release(Nanos::ZERO);
         assert_eq!((released.len(), released[0].at), (20_000 - MAX_HELD, at(0)));

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use phasemeter_meter::instant::hour_of;
 use phasemeter_meter::units::Timestamp;
 
-use crate::unit::Unit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 /// Counts by unit.
-pub type Work = BTreeMap<Unit, u64>;
+pub type Work = BTreeMap<WorkUnit, u64>;
 
 /// Hours that are kept apart; earlier ones are in the totals only.
 const MAX_HOURS: usize = 10 * 366 * 24;
@@ -24,14 +24,14 @@ pub struct WorkLedger {
     unsaved: Work,
     checkpoint: Option<Timestamp>,
     /// Not yet counted before a boundary, in order of arrival.
-    waiting: VecDeque<(Timestamp, Unit, u64)>,
+    waiting: VecDeque<(Timestamp, WorkUnit, u64)>,
     /// What precedes the last boundary.
     before: Work,
 }
 
 impl WorkLedger {
     /// Adds work that was done at this instant.
-    pub fn add(&mut self, at: Timestamp, unit: Unit, count: u64) {
+    pub fn add(&mut self, at: Timestamp, unit: WorkUnit, count: u64) {
         if count == 0 {
             return;
         }
@@ -99,7 +99,7 @@ impl WorkLedger {
     }
 }
 
-fn increase(work: &mut Work, unit: Unit, count: u64) {
+fn increase(work: &mut Work, unit: WorkUnit, count: u64) {
     let sum = work.entry(unit).or_default();
     *sum = sum.saturating_add(count);
 }
@@ -117,14 +117,14 @@ mod tests {
     #[test]
     fn work_is_counted_in_all_by_hour_and_since_checkpoint() {
         let mut ledger = WorkLedger::default();
-        ledger.add(at(10), Unit::Samples, 5);
-        ledger.add(at(20), Unit::Steps, 0);
+        ledger.add(at(10), WorkUnit::Samples, 5);
+        ledger.add(at(20), WorkUnit::Steps, 0);
         ledger.checkpoint(at(30));
-        ledger.add(at(3_700), Unit::Samples, 7);
-        assert_eq!(*ledger.total(), Work::from([(Unit::Samples, 12)]));
-        assert_eq!(*ledger.unsaved(), Work::from([(Unit::Samples, 7)]));
-        assert_eq!(ledger.by_hour()[&at(0)], Work::from([(Unit::Samples, 5)]));
-        assert_eq!(ledger.by_hour()[&at(3_600)], Work::from([(Unit::Samples, 7)]));
+        ledger.add(at(3_700), WorkUnit::Samples, 7);
+        assert_eq!(*ledger.total(), Work::from([(WorkUnit::Samples, 12)]));
+        assert_eq!(*ledger.unsaved(), Work::from([(WorkUnit::Samples, 7)]));
+        assert_eq!(ledger.by_hour()[&at(0)], Work::from([(WorkUnit::Samples, 5)]));
+        assert_eq!(ledger.by_hour()[&at(3_600)], Work::from([(WorkUnit::Samples, 7)]));
         assert_eq!(ledger.last_checkpoint(), Some(at(30)));
     }
 
@@ -132,11 +132,11 @@ mod tests {
     fn boundary_has_the_work_before_it_only() {
         let mut ledger = WorkLedger::default();
         for second in 0..10_000 {
-            ledger.add(at(second), Unit::Steps, 1);
+            ledger.add(at(second), WorkUnit::Steps, 1);
         }
-        assert_eq!(ledger.until(at(9_990))[&Unit::Steps], 9_990);
-        ledger.add(at(9_985), Unit::Steps, 1);
-        assert_eq!(ledger.until(at(9_991))[&Unit::Steps], 9_992);
-        assert_eq!(ledger.until(at(20_000))[&Unit::Steps], 10_001);
+        assert_eq!(ledger.until(at(9_990))[&WorkUnit::Steps], 9_990);
+        ledger.add(at(9_985), WorkUnit::Steps, 1);
+        assert_eq!(ledger.until(at(9_991))[&WorkUnit::Steps], 9_992);
+        assert_eq!(ledger.until(at(20_000))[&WorkUnit::Steps], 10_001);
     }
 }

@@ -19,4 +19,3 @@ pub mod interruption;
 pub mod ledger;
 pub mod mapping;
 pub mod message;
-pub mod unit;

@@ -7,7 +7,7 @@ use phasemeter_meter::instrument::{Instrument, Temporality};
 use phasemeter_meter::label_filter::LabelFilter;
 use serde::Deserialize;
 
-use crate::unit::Unit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 /// The mappings of Phasemeter.
 const BUILT_IN: [&str; 5] = [
@@ -28,7 +28,7 @@ const TOTAL: &str = "_total";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedCounter {
     /// The unit of work.
-    pub unit: Unit,
+    pub unit: WorkUnit,
     /// Whether it is a histogram, whose sum counts.
     pub is_histogram: bool,
     /// Which side reports it.
@@ -177,7 +177,7 @@ impl WorkMappings {
         let by: Arc<[String]> = by.into();
         let mut mappings = Self::default();
         for CounterTable { name, unit, instrument, required, without, nesting } in counter {
-            let Some(unit) = Unit::from_name(&unit) else {
+            let Some(unit) = WorkUnit::from_name(&unit) else {
                 return Err(WorkMappingError::Unit { counter: name });
             };
             let is_histogram = instrument == InstrumentName::Histogram;
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn instrument_is_counted_or_refused() {
         let counter = |is_histogram| MappedCounter {
-            unit: Unit::Tokens,
+            unit: WorkUnit::Tokens,
             is_histogram,
             reported_by: Reporter::Server,
         };
@@ -244,13 +244,13 @@ mod tests {
     fn known_counters_have_units() {
         let mappings = WorkMappings::built_in().unwrap();
         for (name, unit, reported_by) in [
-            ("vllm:generation_tokens_total", Unit::Tokens, Reporter::Server),
-            ("vllm:generation_tokens", Unit::Tokens, Reporter::Server),
-            ("sglang:num_requests_total", Unit::Requests, Reporter::Server),
-            ("nv_inference_request_success", Unit::Requests, Reporter::Server),
-            ("nv_inference_count", Unit::Samples, Reporter::Server),
-            ("gen_ai.client.token.usage", Unit::Tokens, Reporter::Client),
-            ("gen_ai.client.inference.usage.input_tokens", Unit::Tokens, Reporter::Client),
+            ("vllm:generation_tokens_total", WorkUnit::Tokens, Reporter::Server),
+            ("vllm:generation_tokens", WorkUnit::Tokens, Reporter::Server),
+            ("sglang:num_requests_total", WorkUnit::Requests, Reporter::Server),
+            ("nv_inference_request_success", WorkUnit::Requests, Reporter::Server),
+            ("nv_inference_count", WorkUnit::Samples, Reporter::Server),
+            ("gen_ai.client.token.usage", WorkUnit::Tokens, Reporter::Client),
+            ("gen_ai.client.inference.usage.input_tokens", WorkUnit::Tokens, Reporter::Client),
         ] {
             let found = find(&mappings, name).unwrap();
             assert_eq!((found.unit, found.reported_by), (unit, reported_by), "{name}");
@@ -266,8 +266,14 @@ mod tests {
         let own = "reported_by = \"server\"\n[[counter]]\nname = \"vllm:prompt_tokens_total\"\n\
                    unit = \"samples\"\n";
         mappings.replace(WorkMappings::parse(own).unwrap());
-        assert_eq!(find(&mappings, "vllm:prompt_tokens").map(|it| it.unit), Some(Unit::Samples));
-        assert_eq!(find(&mappings, "vllm:generation_tokens").map(|it| it.unit), Some(Unit::Tokens));
+        assert_eq!(
+            find(&mappings, "vllm:prompt_tokens").map(|it| it.unit),
+            Some(WorkUnit::Samples)
+        );
+        assert_eq!(
+            find(&mappings, "vllm:generation_tokens").map(|it| it.unit),
+            Some(WorkUnit::Tokens)
+        );
     }
 
     #[test]
@@ -285,8 +291,8 @@ mod tests {
         let unit = |kind: Option<&'static str>| {
             mappings.find("done", move |_| kind).map(|rule| rule.counter.unit)
         };
-        assert_eq!(unit(Some("train")), Some(Unit::Steps));
-        assert_eq!(unit(None), Some(Unit::Samples));
+        assert_eq!(unit(Some("train")), Some(WorkUnit::Steps));
+        assert_eq!(unit(None), Some(WorkUnit::Samples));
         assert_eq!(unit(Some("eval")), None);
         assert!(mappings.has("done_total") && !mappings.has("other"));
     }

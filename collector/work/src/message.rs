@@ -12,7 +12,7 @@
 
 use std::str::FromStr;
 
-use crate::unit::Unit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 /// Maximum length of a line in bytes, without its end.
 pub const MAX_LINE: usize = 1_024;
@@ -23,7 +23,7 @@ pub enum Message {
     /// Work was done.
     Work {
         /// Its unit.
-        unit: Unit,
+        unit: WorkUnit,
         /// How much.
         count: u64,
     },
@@ -83,11 +83,11 @@ impl FromStr for Message {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["work", unit, count] => Ok(Self::Work {
-                unit: Unit::from_name(unit).ok_or(MessageError::Unit)?,
+                unit: WorkUnit::from_name(unit).ok_or(MessageError::Unit)?,
                 count: count.parse().map_err(|_| MessageError::Count)?,
             }),
-            ["step"] => Ok(Self::Work { unit: Unit::Steps, count: 1 }),
-            ["epoch"] => Ok(Self::Work { unit: Unit::Epochs, count: 1 }),
+            ["step"] => Ok(Self::Work { unit: WorkUnit::Steps, count: 1 }),
+            ["epoch"] => Ok(Self::Work { unit: WorkUnit::Epochs, count: 1 }),
             ["checkpoint"] => Ok(Self::Checkpoint),
             ["begin", id] => Ok(Self::Begin { id: id.to_owned(), traceparent: None }),
             ["begin", id, parent] => {
@@ -174,9 +174,9 @@ mod tests {
         assert_eq!(
             found,
             [
-                work(Unit::Samples, 512),
-                work(Unit::Steps, 1),
-                work(Unit::Epochs, 1),
+                work(WorkUnit::Samples, 512),
+                work(WorkUnit::Steps, 1),
+                work(WorkUnit::Epochs, 1),
                 Message::Checkpoint,
                 begin,
                 tag,

@@ -5,7 +5,7 @@ use phasemeter_meter::activity::{Activity, Pauses, Quiet, STRETCHES};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Plan, Price, PriceRange};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation::Saving;
 use phasemeter_meter::units::Nanos;
@@ -20,7 +20,7 @@ struct PriceFields {
     #[serde(rename = "nano_usd_per_gpu_hour", with = "scalar")]
     rate: Rate,
     #[serde(default, with = "optional")]
-    plan: Option<Plan>,
+    plan: Option<PaymentPlan>,
     #[serde(default)]
     provider: Option<String>,
     #[serde(default)]

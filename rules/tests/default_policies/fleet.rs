@@ -3,7 +3,7 @@
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_rules::window::{Gpu, Window};
@@ -80,7 +80,7 @@ fn gpu(index: usize, meter: &GpuMeter, grid: &Grid) -> Gpu {
         accounts: (&summary.accounts).into(),
         waste: summary.waste,
         pattern: summary.pattern,
-        price: Some(Price::given(rate(), Some(Plan::OnDemand), "test")),
+        price: Some(Price::given(rate(), Some(PaymentPlan::OnDemand), "test")),
         utilization,
         power,
         memory,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Plan, Price, PriceRange};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::limits::Limits;
@@ -138,7 +138,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
     let price = Price {
         provider: Some("aws".to_owned()),
         as_of: "2026-07-20".parse().ok(),
-        ..Price::given(Rate::parse("3.6").unwrap(), Some(Plan::OnDemand), "the price book")
+        ..Price::given(Rate::parse("3.6").unwrap(), Some(PaymentPlan::OnDemand), "the price book")
     };
     let gpu = |index: usize| Gpu {
         id: format!("GPU-{index}"),
@@ -225,7 +225,7 @@ fn offer() -> Offer {
             region: Some("us-east-1".to_owned()),
             instance_type: Some("g6.xlarge".to_owned()),
             as_of: "2026-07-20".parse().ok(),
-            ..Price::given(rate, Some(Plan::OnDemand), "the price book")
+            ..Price::given(rate, Some(PaymentPlan::OnDemand), "the price book")
         },
     }
 }
@@ -265,13 +265,13 @@ pub(crate) fn request() -> QuoteRequest {
         provider: Some("aws".to_owned()),
         region: Some("us-east-1".to_owned()),
         instance_type: Some("p5.48xlarge".to_owned()),
-        plan: Some(Plan::Spot),
+        plan: Some(PaymentPlan::Spot),
         time: Timestamp::from_nanos(1_785_110_400_000_000_000).unwrap(),
         gpus: NonZeroU32::new(8).unwrap(),
         priced: 4,
         listed: Some(Price {
             rate: Rate::parse("6.88").unwrap(),
-            plan: Some(Plan::Spot),
+            plan: Some(PaymentPlan::Spot),
             provider: Some("aws".to_owned()),
             region: Some("us-east-1".to_owned()),
             instance_type: Some("p5.48xlarge".to_owned()),

@@ -6,7 +6,7 @@ use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Plan, Price, PriceRange};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
@@ -76,7 +76,7 @@ prop_compose! {
 
 prop_compose! {
     fn price()(
-        rate in rate(), plan in of(select(Plan::ALL.to_vec())), provider in of(text()),
+        rate in rate(), plan in of(select(PaymentPlan::ALL.to_vec())), provider in of(text()),
         region in of(text()), instance_type in of(text()), source in text(),
         as_of in of(instant().prop_map(Date::of)),
         estimate in of((any::<usize>(), rate(), rate(), any::<bool>())),
@@ -269,7 +269,7 @@ prop_compose! {
 prop_compose! {
     pub(crate) fn request()(
         model in "[ -~]{1,12}", provider in of(text()), region in of(text()),
-        instance_type in of(text()), plan in of(select(Plan::ALL.to_vec())), time in instant(),
+        instance_type in of(text()), plan in of(select(PaymentPlan::ALL.to_vec())), time in instant(),
         listed in of(price()), gpus: NonZeroU32, priced: u32,
         attributes in btree_map(text(), text(), 0..3), is_offer: bool,
     ) -> QuoteRequest {
@@ -282,7 +282,7 @@ prop_compose! {
 
 prop_compose! {
     pub(crate) fn quote()(
-        rate in rate(), plan in select(Plan::ALL.to_vec()), source in text(),
+        rate in rate(), plan in select(PaymentPlan::ALL.to_vec()), source in text(),
         as_of in instant().prop_map(Date::of), valid_from in of(instant()),
         valid_until in of(instant()), gpus: Option<NonZeroU32>,
     ) -> Quote {

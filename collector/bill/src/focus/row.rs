@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos, Timestamp};
 
 use self::Getter::{Cost, Hours, Map, Range, Text, Time};
@@ -38,7 +38,7 @@ struct Context<'a> {
     report: &'a Report,
     gpu: &'a Gpu,
     period: &'a Period,
-    plan: Plan,
+    plan: PaymentPlan,
     cost: NanoUsd,
     tags: &'a BTreeMap<String, String>,
 }
@@ -133,7 +133,7 @@ pub(super) fn values<'a>(
     tags: &'a BTreeMap<String, String>,
 ) -> [Value<'a>; COLUMNS.len()] {
     let plan = gpu.price.as_ref().and_then(|price| price.plan.as_deref()?.parse().ok());
-    let plan = plan.unwrap_or(Plan::OnDemand);
+    let plan = plan.unwrap_or(PaymentPlan::OnDemand);
     let cost = period.accounts.cost_of(&Account::ALL);
     let context = Context { report, gpu, period, plan, cost, tags };
     COLUMNS.map(|(_, column)| column.value(&context))
@@ -191,24 +191,24 @@ impl Context<'_> {
 
     const fn plan_name(&self) -> &'static str {
         match self.plan {
-            Plan::OnDemand => "on demand",
-            Plan::Spot => "spot",
-            Plan::Reserved1y | Plan::Reserved3y => "reserved",
-            Plan::Owned => "owned",
+            PaymentPlan::OnDemand => "on demand",
+            PaymentPlan::Spot => "spot",
+            PaymentPlan::Reserved1y | PaymentPlan::Reserved3y => "reserved",
+            PaymentPlan::Owned => "owned",
         }
     }
 
     const fn pricing_category(&self) -> &'static str {
         match self.plan {
-            Plan::OnDemand => "Standard",
-            Plan::Spot => "Dynamic",
-            Plan::Reserved1y | Plan::Reserved3y => "Committed",
-            Plan::Owned => "Other",
+            PaymentPlan::OnDemand => "Standard",
+            PaymentPlan::Spot => "Dynamic",
+            PaymentPlan::Reserved1y | PaymentPlan::Reserved3y => "Committed",
+            PaymentPlan::Owned => "Other",
         }
     }
 
     const fn is_reserved(&self) -> bool {
-        matches!(self.plan, Plan::Reserved1y | Plan::Reserved3y)
+        matches!(self.plan, PaymentPlan::Reserved1y | PaymentPlan::Reserved3y)
     }
 
     fn if_reserved(&self, value: impl Fn(&Self) -> String) -> String {

@@ -20,7 +20,7 @@ use std::num::NonZeroU32;
 
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price, PriceBook, Query, Unpriced};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceBook, Query, Unpriced};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_rules::quote::QuoteRequest;
@@ -43,7 +43,7 @@ pub struct PriceOptions {
     /// list it.
     pub default_location: Location,
     /// The plan to look up, or that of the given price.
-    pub plan: Option<Plan>,
+    pub plan: Option<PaymentPlan>,
     /// Attributes of the experiment, for pricers.
     pub attributes: BTreeMap<String, String>,
 }

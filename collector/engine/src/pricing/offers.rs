@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::gpu_specs::GpuSpecs;
-use phasemeter_meter::price::{Listing, Plan, Price, PriceBook};
+use phasemeter_meter::price::{Listing, PaymentPlan, Price, PriceBook};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{MAX_OFFERS, Offer};
@@ -58,7 +58,7 @@ impl Pricing {
         let (started, mut fuel) = (Instant::now(), 0);
         for listing in listings(&self.book, &places, &paid) {
             let mut price = None;
-            if queries && listing.price.plan == Some(Plan::OnDemand) {
+            if queries && listing.price.plan == Some(PaymentPlan::OnDemand) {
                 let quoted = self.quotes.offer(&request(&listing, &self.options, time));
                 fuel += quoted.fuel;
                 queries = !quoted.failed && fuel < MAX_FUEL && started.elapsed() < MAX_TIME;
@@ -154,11 +154,11 @@ mod tests {
             all.iter().partition(|offer| offer.price.region.as_deref() == Some("us-east-1"));
         assert!(here.len() > 40, "{}", here.len());
         let h100 = here.iter().find(|one| one.model == H100).unwrap();
-        assert!(h100.memory.is_some() && h100.price.plan == Some(Plan::OnDemand));
+        assert!(h100.memory.is_some() && h100.price.plan == Some(PaymentPlan::OnDemand));
         assert!(elsewhere.iter().all(|one| one.model == H100));
         let all = offers(&[paid("gcp", None), paid("aws", None), paid("azure", None)]);
         assert_eq!(all.len(), MAX_OFFERS);
-        assert!(all.iter().any(|one| one.price.plan == Some(Plan::Spot)));
+        assert!(all.iter().any(|one| one.price.plan == Some(PaymentPlan::Spot)));
     }
 
     #[test]
@@ -174,8 +174,8 @@ mod tests {
         };
         let first: Vec<_> = all.iter().take(2).map(|one| (named(one), one.price.plan)).collect();
         let own = ["gcp", "a3-highgpu-1g"].map(str::to_owned);
-        assert!(first.contains(&(own.clone(), Some(Plan::OnDemand))), "{first:?}");
-        assert!(first.contains(&(own, Some(Plan::Spot))), "{first:?}");
+        assert!(first.contains(&(own.clone(), Some(PaymentPlan::OnDemand))), "{first:?}");
+        assert!(first.contains(&(own, Some(PaymentPlan::Spot))), "{first:?}");
         let next =
             all.iter().skip(2).take_while(|one| one.price.region.as_deref() != Some("us-central1"));
         let next: Vec<_> = next.map(|one| (named(one)[0].clone(), one.model.clone())).collect();

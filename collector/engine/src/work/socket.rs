@@ -16,10 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::work_unit::WorkUnit;
 use phasemeter_otlp::unix_socket::listen_privately;
 use phasemeter_sources::clock::Clock;
 use phasemeter_work::message::{LineBuffer, Message, MessageError};
-use phasemeter_work::unit::Unit;
 use tracing::warn;
 
 /// The variable that names the socket to the command.
@@ -84,7 +84,7 @@ impl Reports {
     }
 
     /// Adds work to the last report of its unit, if no other kind of report has followed.
-    fn join(&mut self, at: Timestamp, unit: Unit, count: u64) -> bool {
+    fn join(&mut self, at: Timestamp, unit: WorkUnit, count: u64) -> bool {
         let is_work = |it: &&mut Report| matches!(it.message, Message::Work { .. });
         let recent = self.messages.iter_mut().rev().take_while(is_work);
         for Report { at: last, message, .. } in recent {
@@ -332,7 +332,7 @@ mod tests {
             });
             counts.sum::<u64>()
         };
-        assert_eq!((of(Unit::Steps), of(Unit::Samples)), (100_000, 3_200_000));
+        assert_eq!((of(WorkUnit::Steps), of(WorkUnit::Samples)), (100_000, 3_200_000));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::Plan;
+use super::plan::PaymentPlan;
 use super::priced::{Price, PriceRange};
 use super::row::{BookRow, ListedPrice};
 use super::suggest::suggest;
@@ -44,7 +44,7 @@ pub struct Query<'a> {
     /// Such as `p5.48xlarge`; takes precedence over the model, unless it has another GPU.
     pub instance_type: Option<&'a str>,
     /// On demand if `None`.
-    pub plan: Option<Plan>,
+    pub plan: Option<PaymentPlan>,
 }
 
 impl PriceBook {
@@ -104,7 +104,7 @@ impl PriceBook {
             }
             _ => *query,
         };
-        let plan = query.plan.unwrap_or(Plan::OnDemand);
+        let plan = query.plan.unwrap_or(PaymentPlan::OnDemand);
         if !self.rows.iter().any(|row| row.listed(plan).is_some()) {
             return Err(Unpriced::PlanNotListed(plan));
         }
@@ -211,7 +211,7 @@ impl Query<'_> {
         matches(self.provider, &row.provider) && matches(self.region, &row.region)
     }
 
-    fn not_listed(&self, plan: Plan) -> Unpriced {
+    fn not_listed(&self, plan: PaymentPlan) -> Unpriced {
         Unpriced::NotListed {
             what: self.instance_type.or(self.model).unwrap_or_default().to_owned(),
             plan,
@@ -286,7 +286,7 @@ mod tests {
         for row in &book.rows {
             assert!(GpuSpecs::of(&row.model).is_some(), "{row:?}");
             assert!(
-                row.listed(Plan::OnDemand).is_some_and(|price| price.rate > Rate::ZERO),
+                row.listed(PaymentPlan::OnDemand).is_some_and(|price| price.rate > Rate::ZERO),
                 "{row:?}"
             );
         }
@@ -297,7 +297,7 @@ mod tests {
         let price =
             price_of(Query { instance_type: Some("P5.48XLARGE"), ..Query::default() }).unwrap();
         assert_eq!(price.rate, usd("6.88"), "$55.04 for 8 GPUs");
-        assert_eq!(price.plan, Some(Plan::OnDemand));
+        assert_eq!(price.plan, Some(PaymentPlan::OnDemand));
         assert_eq!(price.provider.as_deref(), Some("aws"));
         assert_eq!(price.region.as_deref(), Some("us-east-1"));
         assert_eq!(price.instance_type.as_deref(), Some("p5.48xlarge"));
@@ -346,10 +346,11 @@ mod tests {
 
     #[test]
     fn spot_query_uses_spot_prices_only() {
-        let query = Query { model: Some("NVIDIA L4"), plan: Some(Plan::Spot), ..Query::default() };
+        let query =
+            Query { model: Some("NVIDIA L4"), plan: Some(PaymentPlan::Spot), ..Query::default() };
         let spot = price_of(query).unwrap();
         assert_eq!(spot.provider.as_deref(), Some("gcp"), "aws lists no spot prices here");
-        assert_eq!(spot.plan, Some(Plan::Spot));
+        assert_eq!(spot.plan, Some(PaymentPlan::Spot));
         assert!(spot.rate < price_of(Query { plan: None, ..query }).unwrap().rate);
     }
 
@@ -391,22 +392,25 @@ mod tests {
             plan: Some(plan),
             ..Query::default()
         };
-        let reserved = book.price(&query(Plan::Reserved1y)).unwrap();
+        let reserved = book.price(&query(PaymentPlan::Reserved1y)).unwrap();
         assert_eq!((reserved.rate, reserved.source.as_str()), (usd("5"), "ours"));
         assert_eq!(reserved.as_of.unwrap().to_string(), "2026-11-01");
-        let on_demand = book.price(&query(Plan::OnDemand)).unwrap();
+        let on_demand = book.price(&query(PaymentPlan::OnDemand)).unwrap();
         assert_eq!(
             (on_demand.rate, on_demand.source.as_str()),
             (usd("6.88"), "aws/karpenter-provider-aws")
         );
         let new = of("own,basement,box,NVIDIA L4,2,2026-11-01,,1,\n");
-        let price = new.price(&Query { provider: Some("own"), ..query(Plan::Spot) });
+        let price = new.price(&Query { provider: Some("own"), ..query(PaymentPlan::Spot) });
         assert!(price.is_err(), "another instance type");
         let of_box =
-            Query { instance_type: Some("box"), plan: Some(Plan::Spot), ..Query::default() };
+            Query { instance_type: Some("box"), plan: Some(PaymentPlan::Spot), ..Query::default() };
         assert_eq!(new.price(&of_box).unwrap().rate, usd("0.5"));
         let other = of("aws,us-east-1,p5.48xlarge,NVIDIA H100 80GB HBM3,4,2026-11-01,,8,\n");
-        assert!(other.price(&query(Plan::OnDemand)).is_err(), "its number of GPUs was wrong");
+        assert!(
+            other.price(&query(PaymentPlan::OnDemand)).is_err(),
+            "its number of GPUs was wrong"
+        );
     }
 
     #[test]
@@ -443,12 +447,12 @@ mod tests {
                 "unknown region 'us-east1' of aws; did you mean us-east-1?",
             ),
             (
-                Query { model: Some("NVIDIA A10G"), plan: Some(Plan::Spot), ..any },
+                Query { model: Some("NVIDIA A10G"), plan: Some(PaymentPlan::Spot), ..any },
                 "no spot list price for 'NVIDIA A10G'; try another plan, provider or \
                  region",
             ),
             (
-                Query { model: Some("NVIDIA L4"), plan: Some(Plan::Reserved1y), ..any },
+                Query { model: Some("NVIDIA L4"), plan: Some(PaymentPlan::Reserved1y), ..any },
                 "no list prices for plan reserved_1y, only for on_demand and spot; specify the \
                  price",
             ),

@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use super::book::PriceBook;
-use super::plan::Plan;
+use super::plan::PaymentPlan;
 use super::priced::Price;
 use super::row::{BookRow, LISTED_PLANS, ListedPrice};
 use crate::gpu_specs::same_model;
@@ -70,7 +70,7 @@ impl PriceBook {
             self.rows().iter().filter(|row| row.gpus <= size && same_model(&row.model, model));
         let mut found: Vec<(&BookRow, &ListedPrice)> = Vec::new();
         for row in rows {
-            let Some(price) = row.listed(Plan::OnDemand) else { continue };
+            let Some(price) = row.listed(PaymentPlan::OnDemand) else { continue };
             let is_other_region = paid.region.is_some()
                 && !is(&paid.region, &row.region)
                 && is(&paid.instance_type, &row.instance_type);
@@ -84,11 +84,11 @@ impl PriceBook {
             }
         }
         found.sort_by_key(|(_, price)| price.rate);
-        found.into_iter().map(|(row, price)| listing(row, Plan::OnDemand, price)).collect()
+        found.into_iter().map(|(row, price)| listing(row, PaymentPlan::OnDemand, price)).collect()
     }
 }
 
-fn listing(row: &BookRow, plan: Plan, listed: &ListedPrice) -> Listing {
+fn listing(row: &BookRow, plan: PaymentPlan, listed: &ListedPrice) -> Listing {
     Listing {
         model: row.model.to_string(),
         gpus: row.gpus,
@@ -143,7 +143,7 @@ mod tests {
             })
         };
         assert_eq!(a2.len(), 2);
-        assert!(least(Plan::OnDemand) && least(Plan::Spot));
+        assert!(least(PaymentPlan::OnDemand) && least(PaymentPlan::Spot));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub mod user_book;
 
 pub use book::{PriceBook, Query};
 pub use listing::Listing;
-pub use plan::{ParsePlanError, Plan};
+pub use plan::{ParsePlanError, PaymentPlan};
 pub use priced::{Price, PriceRange, STALE_AFTER_DAYS};
 pub use row::{BookRow, LISTED_PLANS, ListedPrice};
 pub use unpriced::Unpriced;

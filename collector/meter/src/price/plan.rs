@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// How a GPU is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Plan {
+pub enum PaymentPlan {
     /// Hourly, at the list price.
     OnDemand,
     /// Hourly, interruptible.
@@ -18,7 +18,7 @@ pub enum Plan {
     Owned,
 }
 
-impl Plan {
+impl PaymentPlan {
     /// All plans, most common first.
     pub const ALL: [Self; 5] =
         [Self::OnDemand, Self::Spot, Self::Reserved1y, Self::Reserved3y, Self::Owned];
@@ -42,13 +42,13 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for PaymentPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Plan {
+impl FromStr for PaymentPlan {
     type Err = ParsePlanError;
 
     fn from_str(text: &str) -> Result<Self, ParsePlanError> {
@@ -59,7 +59,7 @@ impl FromStr for Plan {
     }
 }
 
-/// The text is not the name of a [`Plan`].
+/// The text is not the name of a [`PaymentPlan`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid plan '{0}': expected on_demand, spot, reserved_1y, reserved_3y or owned")]
 pub struct ParsePlanError(String);
@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn plan_parses_as_displayed() {
-        for plan in Plan::ALL {
+        for plan in PaymentPlan::ALL {
             assert_eq!(plan.to_string().parse(), Ok(plan));
         }
     }
 
     #[test]
     fn parse_error_lists_every_plan() {
-        let error = "on-demand".parse::<Plan>().unwrap_err().to_string();
-        assert!(Plan::ALL.iter().all(|plan| error.contains(plan.as_str())), "{error}");
+        let error = "on-demand".parse::<PaymentPlan>().unwrap_err().to_string();
+        assert!(PaymentPlan::ALL.iter().all(|plan| error.contains(plan.as_str())), "{error}");
     }
 }

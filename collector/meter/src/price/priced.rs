@@ -1,6 +1,6 @@
 //! Prices: a rate with its provenance.
 
-use super::plan::Plan;
+use super::plan::PaymentPlan;
 use crate::date::Date;
 use crate::money::Rate;
 
@@ -14,7 +14,7 @@ pub struct Price {
     /// The rate charged.
     pub rate: Rate,
     /// The payment plan, if known.
-    pub plan: Option<Plan>,
+    pub plan: Option<PaymentPlan>,
     /// The provider, such as `aws`; `None` if unknown, or if an estimate spans several (likewise
     /// below).
     pub provider: Option<String>,
@@ -33,7 +33,7 @@ pub struct Price {
 impl Price {
     /// A price given by the user. It has no date and never becomes stale.
     #[must_use]
-    pub fn given(rate: Rate, plan: Option<Plan>, source: impl Into<String>) -> Self {
+    pub fn given(rate: Rate, plan: Option<PaymentPlan>, source: impl Into<String>) -> Self {
         Self {
             rate,
             plan,

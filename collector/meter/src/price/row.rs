@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::plan::Plan;
+use super::plan::PaymentPlan;
 use crate::date::Date;
 use crate::money::Rate;
 
 /// The plans that a book can list, in the order of its columns.
-pub const LISTED_PLANS: [Plan; 4] =
-    [Plan::OnDemand, Plan::Spot, Plan::Reserved1y, Plan::Reserved3y];
+pub const LISTED_PLANS: [PaymentPlan; 4] =
+    [PaymentPlan::OnDemand, PaymentPlan::Spot, PaymentPlan::Reserved1y, PaymentPlan::Reserved3y];
 
 /// One instance type in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct ListedPrice {
 impl BookRow {
     /// The price of a plan; `None` if it is not listed.
     #[must_use]
-    pub fn listed(&self, plan: Plan) -> Option<&ListedPrice> {
+    pub fn listed(&self, plan: PaymentPlan) -> Option<&ListedPrice> {
         let at = LISTED_PLANS.iter().position(|listed| *listed == plan)?;
         self.prices.get(at)?.as_ref()
     }

@@ -1,6 +1,6 @@
 //! Why the price book has no price: one-line errors with a fix.
 
-use super::plan::Plan;
+use super::plan::PaymentPlan;
 
 /// Why the price book has no price. Unpriced time is reported as such, never as $0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ pub enum Unpriced {
     },
     /// The book has no prices of this plan.
     #[error("no list prices for plan {0}, only for on_demand and spot; specify the price")]
-    PlanNotListed(Plan),
+    PlanNotListed(PaymentPlan),
     /// The book has the instance type or model, but not with this plan in this location.
     #[error(
         "no {plan} list price for '{what}'{}{}; try another plan, provider or region",
@@ -73,7 +73,7 @@ pub enum Unpriced {
         /// The queried instance type or model.
         what: String,
         /// The queried plan; on demand by default.
-        plan: Plan,
+        plan: PaymentPlan,
         /// The queried provider.
         provider: Option<String>,
         /// The queried region.

@@ -181,7 +181,7 @@ impl fmt::Display for BookRow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Plan;
+    use super::super::plan::PaymentPlan;
     use super::*;
 
     const BOOK: &str = "instance_type,provider,region,gpu_model,gpu_count,as_of,\
@@ -190,13 +190,13 @@ mod tests {
     #[test]
     fn columns_are_found_by_name_and_price_is_divided_by_gpus() {
         let rows = parse(BOOK, "contract.csv").unwrap();
-        let price = rows[0].listed(Plan::Reserved1y).unwrap();
+        let price = rows[0].listed(PaymentPlan::Reserved1y).unwrap();
         assert_eq!(price.rate, Rate::parse("5").unwrap());
         assert_eq!(
             (price.as_of.to_string().as_str(), &*price.source),
             ("2026-11-01", "contract.csv")
         );
-        assert_eq!(rows[0].listed(Plan::OnDemand), None);
+        assert_eq!(rows[0].listed(PaymentPlan::OnDemand), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::estimate::Estimate;
 use super::fraction::Fraction;
 use super::recommendation::{Recommendation, Saving, Target};
 use crate::money::{NanoUsd, Rate};
-use crate::price::{Plan, Price};
+use crate::price::{PaymentPlan, Price};
 use crate::projection::Projection;
 use crate::summary::Summary;
 use crate::units::Nanos;
@@ -60,7 +60,7 @@ impl<'a> PricedGpu<'a> {
             lowest_bill: lowest.map_or(bill, |lowest| lowest.min(Fraction::ONE).part_of(bill)),
             waste,
             tensor_measured,
-            committed: price.plan.is_some_and(Plan::is_committed),
+            committed: price.plan.is_some_and(PaymentPlan::is_committed),
             is_day_observed: summary.accounts.observed().time >= MONTH_AFTER,
         })
     }

@@ -2,7 +2,7 @@
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
@@ -31,7 +31,7 @@ pub(crate) struct TestGpu {
 
 impl TestGpu {
     pub(crate) fn new(index: u32, price: &str, readings: Vec<Reading>) -> Self {
-        let plan = Some(Plan::OnDemand);
+        let plan = Some(PaymentPlan::OnDemand);
         Self {
             identity: GpuIdentity {
                 name: format!("made.csv {index}"),

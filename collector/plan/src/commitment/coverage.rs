@@ -1,7 +1,7 @@
 //! Mixed coverage: commit to the GPUs that are used most, and rent the others by the hour.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 
 use crate::error::PlanError;
 use crate::format::{gpus, usd};
@@ -16,7 +16,7 @@ const MAX_GPUS: u64 = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// The committed plan.
-    pub plan: Plan,
+    pub plan: PaymentPlan,
     /// GPUs to commit to.
     pub base: u64,
     /// The most GPUs in use at once.

@@ -8,7 +8,7 @@ mod term;
 mod usage;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 
 use crate::error::PlanError;
@@ -87,10 +87,10 @@ impl Request {
             let fix = "give the hours that each GPU is used";
             return Err(PlanError::invalid("hours", hours.0 / NANOS_PER_HOUR, problem, fix));
         }
-        let on_demand = self.hourly(Plan::OnDemand, self.on_demand, hours, None)?;
+        let on_demand = self.hourly(PaymentPlan::OnDemand, self.on_demand, hours, None)?;
         let mut plans = vec![on_demand];
         if let Some(spot) = self.cheaper_spot() {
-            plans.push(self.hourly(Plan::Spot, spot, hours, Some(on_demand))?);
+            plans.push(self.hourly(PaymentPlan::Spot, spot, hours, Some(on_demand))?);
         }
         for commitment in &self.committed {
             let yearly = commitment.yearly(self.month_hours).times(self.gpus);
@@ -122,7 +122,7 @@ impl Request {
 
     fn hourly(
         &self,
-        plan: Plan,
+        plan: PaymentPlan,
         rate: Rate,
         hours: Nanos,
         on_demand: Option<PlanCost>,
@@ -156,11 +156,11 @@ impl Comparison {
     /// The cheapest plan that cannot be interrupted, per month; the first of equals.
     #[must_use]
     pub fn cheapest(&self) -> Option<&PlanCost> {
-        self.plans.iter().filter(|it| it.plan != Plan::Spot).min_by_key(|it| it.monthly)
+        self.plans.iter().filter(|it| it.plan != PaymentPlan::Spot).min_by_key(|it| it.monthly)
     }
 
     /// The cost per month of each plan if GPUs are used for this many tenths of the month.
-    fn at_tenths(&self, tenths: u64) -> Vec<(Plan, NanoUsd)> {
+    fn at_tenths(&self, tenths: u64) -> Vec<(PaymentPlan, NanoUsd)> {
         let Request { gpus, month_hours, .. } = self.request;
         let committed = |plan: &PlanCost| {
             let it = self.request.committed.iter().find(|it| it.plan == plan.plan);
@@ -215,10 +215,10 @@ impl Comparison {
                 grouped(u128::from(hours * MONTHS))
             ),
         });
-        if self.plans.iter().any(|it| it.plan == Plan::Owned) {
+        if self.plans.iter().any(|it| it.plan == PaymentPlan::Owned) {
             sheet.assume("the owned rate is already amortized; `plan own` computes it");
         }
-        if self.plans.iter().any(|it| it.plan == Plan::Spot) {
+        if self.plans.iter().any(|it| it.plan == PaymentPlan::Spot) {
             sheet.note("spot is without the work that interruptions repeat; see `plan spot`");
         }
         if let (Some(spot), None) = (self.request.spot, self.request.cheaper_spot()) {
@@ -257,7 +257,7 @@ impl Comparison {
                 (Some(_), None) => Quantity::Missing(never),
                 (None, None) => Quantity::Missing("an hourly plan is paid for hours of use only"),
             };
-            let term = commitment.filter(|it| it.plan != Plan::Owned).map(|it| {
+            let term = commitment.filter(|it| it.plan != PaymentPlan::Owned).map(|it| {
                 let hourly = it.rate.hourly().times(month_hours * MONTHS * it.years());
                 Quantity::Usd((hourly + it.upfront).times(n))
             });
@@ -343,7 +343,7 @@ impl Comparison {
         let rows = (1..=TENTHS).filter_map(|tenths| {
             let costs = self.at_tenths(tenths);
             let on_demand = costs.first()?.1;
-            let steady = costs.iter().filter(|(plan, _)| *plan != Plan::Spot);
+            let steady = costs.iter().filter(|(plan, _)| *plan != PaymentPlan::Spot);
             let (plan, cost) = steady.min_by_key(|(_, cost)| *cost)?;
             Some(vec![
                 Quantity::Fraction(tenths as f64 / TENTHS as f64),

@@ -1,7 +1,7 @@
 //! Prices of plans: committed ones are paid in every hour of a term, hourly ones in hours of use.
 
 use phasemeter_meter::money::{NanoUsd, Rate, div_half_even};
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 
 use crate::error::PlanError;
@@ -13,7 +13,7 @@ pub const MONTHS: u64 = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commitment {
     /// Reserved for one or three years, or owned.
-    pub plan: Plan,
+    pub plan: PaymentPlan,
     /// Price per hour of the term, used or not.
     pub rate: Rate,
     /// Paid once per GPU and term.
@@ -24,7 +24,7 @@ pub struct Commitment {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanCost {
     /// The plan.
-    pub plan: Plan,
+    pub plan: PaymentPlan,
     /// Its price per GPU-hour.
     pub rate: Rate,
     /// Cost of all GPUs per month.
@@ -49,7 +49,7 @@ impl Commitment {
     /// Years of the term. Owned GPUs have none: their rate is already amortized.
     #[must_use]
     pub const fn years(&self) -> u64 {
-        if matches!(self.plan, Plan::Reserved3y) { 3 } else { 1 }
+        if matches!(self.plan, PaymentPlan::Reserved3y) { 3 } else { 1 }
     }
 
     /// The cost of one GPU for a month, used or not: to the nano-dollar, rounded half to even.

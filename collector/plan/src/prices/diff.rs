@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, Plan, PriceBook};
+use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, PriceBook};
 
 use crate::format::grouped;
 use crate::worksheet::{Quantity, Worksheet};
 
-type Prices<'a> = BTreeMap<([String; 3], Plan), (&'a BookRow, &'a ListedPrice)>;
+type Prices<'a> = BTreeMap<([String; 3], PaymentPlan), (&'a BookRow, &'a ListedPrice)>;
 
 /// Changed prices, largest change first, and the number of those that one book lacks: a book may have
 /// one region only, so none is taken for removed.

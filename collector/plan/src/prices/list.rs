@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::gpu_specs::same_model;
-use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, Plan, PriceBook};
+use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, PriceBook};
 
 use crate::error::PlanError;
 use crate::format::grouped;
@@ -62,7 +62,7 @@ pub fn list(book: &PriceBook, filter: &Filter, today: Date) -> Result<Worksheet,
     let mut groups: BTreeMap<(&str, &str), Vec<&ListedPrice>> = BTreeMap::new();
     for row in rows {
         let group = groups.entry((&row.model, &row.provider)).or_default();
-        group.extend(row.listed(Plan::OnDemand));
+        group.extend(row.listed(PaymentPlan::OnDemand));
     }
     let columns = [
         ("gpu_model", "GPU"),

@@ -7,9 +7,10 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::presence::MissingTime;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
+use phasemeter_meter::work_unit::WorkUnit;
 use phasemeter_otlp::encode::MetricSelection;
 use phasemeter_otlp::experiment::TraceParent;
 
@@ -17,7 +18,7 @@ use phasemeter_otlp::experiment::TraceParent;
 use super::alerts::AlertArgs;
 use super::policies::PolicyArgs;
 use super::value::{plan, seconds, thresholds, traceparent};
-use super::work::{WorkUnit, work};
+use super::work::work;
 
 /// Options of every metering command.
 #[derive(Clone, Debug, Args)]
@@ -118,7 +119,7 @@ pub struct PriceArgs {
     /// Purchase plan: on_demand, spot, reserved_1y, reserved_3y or owned [default for the price book:
     /// on_demand].
     #[arg(long, value_name = "PLAN", value_parser = plan)]
-    pub plan: Option<Plan>,
+    pub plan: Option<PaymentPlan>,
 }
 
 /// The experiment.

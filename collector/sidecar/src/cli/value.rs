@@ -1,7 +1,7 @@
 //! Parsers of command-line values. Errors state what was expected; clap adds flag and value.
 
 use phasemeter_meter::phase::Thresholds;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{Nanos, Utilization};
 use phasemeter_otlp::experiment::{TraceParent, TraceParentError};
 
@@ -30,8 +30,10 @@ pub(super) fn thresholds(text: &str) -> Result<Thresholds, String> {
     }
 }
 
-pub(super) fn plan(text: &str) -> Result<Plan, String> {
-    text.parse().map_err(|_| format!("expected one of {}", Plan::ALL.map(Plan::as_str).join(", ")))
+pub(super) fn plan(text: &str) -> Result<PaymentPlan, String> {
+    text.parse().map_err(|_| {
+        format!("expected one of {}", PaymentPlan::ALL.map(PaymentPlan::as_str).join(", "))
+    })
 }
 
 pub(super) fn traceparent(text: &str) -> Result<TraceParent, String> {
@@ -59,7 +61,7 @@ mod tests {
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");
         }
-        assert_eq!(plan("reserved_1y"), Ok(Plan::Reserved1y));
+        assert_eq!(plan("reserved_1y"), Ok(PaymentPlan::Reserved1y));
     }
 
     /// Guarantee: no error repeats the value, which clap prints itself.

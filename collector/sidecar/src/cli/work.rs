@@ -1,40 +1,12 @@
 //! Work done: a unit and a count.
 
-use clap::ValueEnum;
-
-/// A unit of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WorkUnit {
-    /// Training samples.
-    Samples,
-    /// Requests that a service has answered.
-    Requests,
-    /// Tokens.
-    Tokens,
-    /// Epochs.
-    Epochs,
-    /// Optimizer steps.
-    Steps,
-}
-
-impl WorkUnit {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Samples => "samples",
-            Self::Requests => "requests",
-            Self::Tokens => "tokens",
-            Self::Epochs => "epochs",
-            Self::Steps => "steps",
-        }
-    }
-}
+use phasemeter_meter::work_unit::WorkUnit;
 
 pub(super) fn work(text: &str) -> Result<(WorkUnit, u64), String> {
     let expected = "expected a unit (samples, requests, tokens, epochs or steps) and a count above 0, \
                     like samples=200000";
     let (unit, count) = text.split_once('=').ok_or(expected)?;
-    let unit = WorkUnit::from_str(unit, true).map_err(|_| expected)?;
+    let unit = WorkUnit::from_any_case(unit).ok_or(expected)?;
     match count.parse() {
         Ok(count) if count > 0 => Ok((unit, count)),
         _ => Err(expected.to_owned()),

@@ -8,12 +8,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use phasemeter_engine::work::WorkByHour;
 use phasemeter_meter::instant::{Instant, hour_of};
 use phasemeter_meter::units::{Nanos, Timestamp};
-
-use crate::cli::WorkUnit;
+use phasemeter_meter::work_unit::WorkUnit;
 
 const HEADER: &str = "time,unit,count";
 
@@ -159,11 +157,11 @@ impl WorkLog {
 
 /// The total of each unit.
 pub(super) fn totals(hours: &WorkByHour) -> Vec<(WorkUnit, u64)> {
-    let of = |unit: &WorkUnit| {
+    let of = |unit: WorkUnit| {
         let counts = hours.values().filter_map(|work| work.get(unit.name()));
         counts.fold(0_u64, |sum, count| sum.saturating_add(*count))
     };
-    let totals = WorkUnit::value_variants().iter().map(|unit| (*unit, of(unit)));
+    let totals = WorkUnit::ALL.into_iter().map(|unit| (unit, of(unit)));
     totals.filter(|(_, total)| *total > 0).collect()
 }
 
@@ -202,10 +200,10 @@ impl Rows {
             return Err(format!("{} cells, not 3; expected {HEADER}", cells.len()));
         };
         let Instant(at) = time.parse().map_err(|error| format!("time {time:?}: {error}"))?;
-        let units =
-            || WorkUnit::value_variants().iter().map(|unit| unit.name()).collect::<Vec<_>>();
-        let unit = WorkUnit::from_str(unit, true)
-            .map_err(|_| format!("unit {unit:?}: expected one of {}", units().join(", ")))?;
+        let unit = WorkUnit::from_any_case(unit).ok_or_else(|| {
+            let units = WorkUnit::ALL.map(WorkUnit::name).join(", ");
+            format!("unit {unit:?}: expected one of {units}")
+        })?;
         let count: u64 = count
             .parse()
             .map_err(|_| format!("count {count:?}: expected a whole number of 0 or more"))?;

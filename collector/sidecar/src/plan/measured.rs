@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_plan::profile::{self, Hour, MeasuredUse, Period};
 use serde_json::Value;
@@ -262,7 +262,7 @@ fn price(cost: &Value) -> Option<Price> {
     let rate = Rate::parse(cost.get("rate_usd_per_gpu_hour")?.as_str()?).ok()?;
     let tag = cost.get("price")?;
     let text = |key: &str| Some(tag.get(key)?.as_str()?.to_owned());
-    let plan: Option<Plan> = text("plan").and_then(|plan| plan.parse().ok());
+    let plan: Option<PaymentPlan> = text("plan").and_then(|plan| plan.parse().ok());
     let source = text("source").map_or("a report".to_owned(), |it| format!("a report: {it}"));
     Some(Price {
         provider: text("provider"),

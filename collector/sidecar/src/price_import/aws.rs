@@ -7,7 +7,7 @@ use std::io::{BufRead, Read};
 use phasemeter_meter::csv::quoted_cells;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 
 use super::{ImportError, Imported, Offer};
 
@@ -112,9 +112,9 @@ pub(super) fn row(
         return Ok(());
     }
     let plan = match (term, length, option, class) {
-        ("OnDemand", ..) => Plan::OnDemand,
-        ("Reserved", "1yr", "No Upfront", "standard") => Plan::Reserved1y,
-        ("Reserved", "3yr", "No Upfront", "standard") => Plan::Reserved3y,
+        ("OnDemand", ..) => PaymentPlan::OnDemand,
+        ("Reserved", "1yr", "No Upfront", "standard") => PaymentPlan::Reserved1y,
+        ("Reserved", "3yr", "No Upfront", "standard") => PaymentPlan::Reserved3y,
         _ => return Ok(()),
     };
     let price = price.trim_end_matches('0').trim_end_matches('.');

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::projection::HOURS_PER_YEAR;
 use serde_json::Value;
 
@@ -40,15 +40,15 @@ fn item(item: &Value, as_of: Date, imported: &mut Imported<'_>) {
     let name = text("skuName");
     let plan = match (text("type"), text("reservationTerm")) {
         ("Consumption", _) if name.contains("Low Priority") => return,
-        ("Consumption", _) if name.contains("Spot") => Plan::Spot,
-        ("Consumption", _) => Plan::OnDemand,
-        ("Reservation", "1 Year") => Plan::Reserved1y,
-        ("Reservation", "3 Years") => Plan::Reserved3y,
+        ("Consumption", _) if name.contains("Spot") => PaymentPlan::Spot,
+        ("Consumption", _) => PaymentPlan::OnDemand,
+        ("Reservation", "1 Year") => PaymentPlan::Reserved1y,
+        ("Reservation", "3 Years") => PaymentPlan::Reserved3y,
         _ => return,
     };
     let hours = match plan {
-        Plan::Reserved1y => HOURS_PER_YEAR,
-        Plan::Reserved3y => 3 * HOURS_PER_YEAR,
+        PaymentPlan::Reserved1y => HOURS_PER_YEAR,
+        PaymentPlan::Reserved3y => 3 * HOURS_PER_YEAR,
         _ => 1,
     };
     let Some(price) = item.get("retailPrice").and_then(|price| hourly(price, hours)) else {

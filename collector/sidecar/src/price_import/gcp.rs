@@ -8,7 +8,7 @@ use std::io::Read;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use serde::Deserialize;
 
 use super::pages::items;
@@ -118,7 +118,7 @@ struct Money {
 }
 
 /// Nano-dollars per hour by family, region, plan and part.
-type Parts = BTreeMap<(&'static str, String, Plan, Part), u64>;
+type Parts = BTreeMap<(&'static str, String, PaymentPlan, Part), u64>;
 
 /// Reads all pages.
 ///
@@ -176,23 +176,23 @@ fn add(sku: &Sku, parts: &mut Parts) {
 }
 
 /// The family, plan and part that a description names.
-fn part_of(sku: &Sku) -> Option<(&'static str, Plan, Part)> {
+fn part_of(sku: &Sku) -> Option<(&'static str, PaymentPlan, Part)> {
     let plan = match sku.category.usage_type.as_str() {
-        "OnDemand" => Plan::OnDemand,
-        "Preemptible" => Plan::Spot,
-        "Commit1Yr" => Plan::Reserved1y,
-        "Commit3Yr" => Plan::Reserved3y,
+        "OnDemand" => PaymentPlan::OnDemand,
+        "Preemptible" => PaymentPlan::Spot,
+        "Commit1Yr" => PaymentPlan::Reserved1y,
+        "Commit3Yr" => PaymentPlan::Reserved3y,
         _ => return None,
     };
     for Family { name, gpu } in [A2, G2] {
         let names: [(Part, String); 4] = match plan {
-            Plan::OnDemand => [
+            PaymentPlan::OnDemand => [
                 (Part::Core, format!("{name} Instance Core running in ")),
                 (Part::Memory, format!("{name} Instance Ram running in ")),
                 (Part::Gpu, format!("{gpu} GPU running in ")),
                 (Part::Gpu, format!("{gpu} GPU attached to VMs running in ")),
             ],
-            Plan::Spot => [
+            PaymentPlan::Spot => [
                 (Part::Core, format!("Spot Preemptible {name} Instance Core running in ")),
                 (Part::Memory, format!("Spot Preemptible {name} Instance Ram running in ")),
                 (Part::Gpu, format!("{gpu} GPU attached to Spot Preemptible VMs running in ")),

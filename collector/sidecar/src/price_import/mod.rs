@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, Plan, PriceBook};
+use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, PriceBook};
 
 pub use aws::read as read_aws;
 pub use aws_json::read as read_aws_json;
@@ -48,7 +48,7 @@ pub enum ImportError {
 pub(crate) struct Offer<'a> {
     pub(crate) region: &'a str,
     pub(crate) instance_type: &'a str,
-    pub(crate) plan: Plan,
+    pub(crate) plan: PaymentPlan,
     /// Of the instance per hour.
     pub(crate) price: Rate,
     pub(crate) as_of: Date,

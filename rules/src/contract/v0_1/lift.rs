@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::waste::WasteCategory;
 use phasemeter_terminal::escape::sanitize;
@@ -249,7 +249,7 @@ impl From<wit::recommender::Effort> for Effort {
     }
 }
 
-impl From<types::Plan> for Plan {
+impl From<types::Plan> for PaymentPlan {
     fn from(plan: types::Plan) -> Self {
         match plan {
             types::Plan::OnDemand => Self::OnDemand,
@@ -565,6 +565,9 @@ mod tests {
         assert!(until(999).is_err());
         assert!(until(1_000).is_err());
         let quote = until(1_001).unwrap();
-        assert_eq!((quote.plan, quote.valid_until), (Plan::Owned, Timestamp::from_nanos(1_001)));
+        assert_eq!(
+            (quote.plan, quote.valid_until),
+            (PaymentPlan::Owned, Timestamp::from_nanos(1_001))
+        );
     }
 }

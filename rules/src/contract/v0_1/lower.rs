@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::{Pattern, PatternKind};
-use phasemeter_meter::price::{Plan, Price};
+use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM};
 
 use super::generated::exports::phasemeter::policy as wit;
@@ -286,14 +286,14 @@ impl From<Workload> for wit::recommender::Workload {
     }
 }
 
-impl From<Plan> for types::Plan {
-    fn from(plan: Plan) -> Self {
+impl From<PaymentPlan> for types::Plan {
+    fn from(plan: PaymentPlan) -> Self {
         match plan {
-            Plan::OnDemand => Self::OnDemand,
-            Plan::Spot => Self::Spot,
-            Plan::Reserved1y => Self::ReservedOneYear,
-            Plan::Reserved3y => Self::ReservedThreeYears,
-            Plan::Owned => Self::Owned,
+            PaymentPlan::OnDemand => Self::OnDemand,
+            PaymentPlan::Spot => Self::Spot,
+            PaymentPlan::Reserved1y => Self::ReservedOneYear,
+            PaymentPlan::Reserved3y => Self::ReservedThreeYears,
+            PaymentPlan::Owned => Self::Owned,
         }
     }
 }

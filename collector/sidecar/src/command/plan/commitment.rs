@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_plan::commitment::{Commitment, Request};
 use phasemeter_plan::error::PlanError;
 
@@ -41,11 +41,11 @@ pub(super) fn request(
     if let Some(price) = &quoted {
         prices.note("quoted price", price);
     }
-    let quoted = |plan: Plan| {
-        let of_plan = quoted.as_ref().filter(|it| it.plan.unwrap_or(Plan::OnDemand) == plan);
+    let quoted = |plan: PaymentPlan| {
+        let of_plan = quoted.as_ref().filter(|it| it.plan.unwrap_or(PaymentPlan::OnDemand) == plan);
         of_plan.map(|price| price.rate)
     };
-    let on_demand = match quoted(Plan::OnDemand) {
+    let on_demand = match quoted(PaymentPlan::OnDemand) {
         Some(rate) => Some(rate),
         None => prices.unquoted(&args.price, model, report.as_ref())?,
     };
@@ -58,10 +58,10 @@ pub(super) fn request(
     // Other prices are those of the same place: what another provider charges is not for these instances.
     let place = placed_as(&args.price, report.as_ref());
     let given = [
-        (Plan::Spot, args.spot_price),
-        (Plan::Reserved1y, args.reserved_1y_price),
-        (Plan::Reserved3y, args.reserved_3y_price),
-        (Plan::Owned, args.owned_price),
+        (PaymentPlan::Spot, args.spot_price),
+        (PaymentPlan::Reserved1y, args.reserved_1y_price),
+        (PaymentPlan::Reserved3y, args.reserved_3y_price),
+        (PaymentPlan::Owned, args.owned_price),
     ];
     let mut rates = Vec::new();
     for (plan, given) in given {
@@ -73,13 +73,13 @@ pub(super) fn request(
         };
         rates.extend(rate.map(|rate| (plan, rate)));
     }
-    let spot = rates.iter().find(|(plan, _)| *plan == Plan::Spot).map(|(_, rate)| *rate);
+    let spot = rates.iter().find(|(plan, _)| *plan == PaymentPlan::Spot).map(|(_, rate)| *rate);
     let upfront = |plan| match plan {
-        Plan::Reserved1y => args.reserved_1y_upfront.unwrap_or_default(),
-        Plan::Reserved3y => args.reserved_3y_upfront.unwrap_or_default(),
+        PaymentPlan::Reserved1y => args.reserved_1y_upfront.unwrap_or_default(),
+        PaymentPlan::Reserved3y => args.reserved_3y_upfront.unwrap_or_default(),
         _ => NanoUsd::ZERO,
     };
-    let committed = rates.into_iter().filter(|(plan, _)| *plan != Plan::Spot);
+    let committed = rates.into_iter().filter(|(plan, _)| *plan != PaymentPlan::Spot);
     let committed = committed.map(|(plan, rate)| Commitment { plan, rate, upfront: upfront(plan) });
     Ok(Request {
         gpus,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use phasemeter_engine::pricing::{GpuOfModel, book_file};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::price::{Plan, Price, PriceBook, Query};
+use phasemeter_meter::price::{PaymentPlan, Price, PriceBook, Query};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_plan::error::PlanError;
 use tracing::warn;
@@ -114,7 +114,8 @@ impl PriceLookup {
             return Ok(Some(rate));
         }
         let of_report = measured.and_then(|it| it.price.as_ref());
-        let of_report = of_report.filter(|it| it.plan.is_none_or(|plan| plan == Plan::OnDemand));
+        let of_report =
+            of_report.filter(|it| it.plan.is_none_or(|plan| plan == PaymentPlan::OnDemand));
         if let Some(price) = of_report
             && args.instance_type.is_none()
         {
@@ -122,7 +123,7 @@ impl PriceLookup {
             return Ok(Some(price.rate));
         }
         let model = model.or_else(|| measured?.model());
-        let price = self.listed(args, model, Plan::OnDemand, "--price")?;
+        let price = self.listed(args, model, PaymentPlan::OnDemand, "--price")?;
         Ok(price.map(|price| {
             self.note("price on demand", &price);
             price.rate
@@ -134,7 +135,7 @@ impl PriceLookup {
         &self,
         args: &PlanPriceArgs,
         model: Option<&str>,
-        plan: Plan,
+        plan: PaymentPlan,
         option: &'static str,
     ) -> Result<Option<Price>, CommandError> {
         if model.is_none() && args.instance_type.is_none() {
@@ -155,7 +156,7 @@ impl PriceLookup {
         &mut self,
         place: &PlanPriceArgs,
         model: Option<&str>,
-        plan: Plan,
+        plan: PaymentPlan,
     ) -> Option<Rate> {
         let is_known = place.provider.is_some() || place.instance_type.is_some();
         let price = self.listed(place, model, plan, "").ok().flatten().filter(|_| is_known)?;

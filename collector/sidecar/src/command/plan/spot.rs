@@ -1,6 +1,6 @@
 //! The question of `phasemeter plan spot`.
 
-use phasemeter_meter::price::Plan;
+use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_plan::error::PlanError;
 use phasemeter_plan::spot::{Interruptions, Request, Spot};
@@ -28,8 +28,12 @@ pub(super) fn request(args: &SpotArgs, prices: &mut PriceLookup) -> Result<Reque
         (Some(discount), _) => Spot::Discount(discount),
         (None, Some(price)) => Spot::Price(price),
         (None, None) => {
-            let listed =
-                prices.listed(&args.price, model, Plan::Spot, "--discount or --spot-price")?;
+            let listed = prices.listed(
+                &args.price,
+                model,
+                PaymentPlan::Spot,
+                "--discount or --spot-price",
+            )?;
             let listed = listed.ok_or(PlanError::missing(
                 "discount",
                 "the saving depends on the price of spot",

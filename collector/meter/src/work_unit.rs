@@ -2,7 +2,7 @@
 
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
+pub enum WorkUnit {
     /// Training samples.
     Samples,
     /// Requests that a service has answered.
@@ -15,7 +15,7 @@ pub enum Unit {
     Steps,
 }
 
-impl Unit {
+impl WorkUnit {
     /// All units.
     pub const ALL: [Self; 5] =
         [Self::Samples, Self::Requests, Self::Tokens, Self::Epochs, Self::Steps];
@@ -36,5 +36,11 @@ impl Unit {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.name() == name)
+    }
+
+    /// The unit with this name, in uppercase or lowercase.
+    #[must_use]
+    pub fn from_any_case(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
     }
 }
