@@ -74,7 +74,7 @@ fn alerts_open_and_close_at_the_minute_of_the_window() {
     assert_eq!(alerts["rules"][0]["evaluated_minutes"], 2 * 106);
     let skipped: Vec<_> =
         alerts["skipped"].as_array().unwrap().iter().map(|rule| &rule["id"]).collect();
-    assert_eq!(skipped, ["optimization.power_near_limit", "optimization.low_occupancy"]);
+    assert_eq!(skipped, ["optimization.power_near_limit"]);
 }
 
 #[test]
@@ -119,7 +119,6 @@ fn text_lists_alerts_and_rules_that_were_not_evaluated() {
         "optimization.saturated on GPU 1 since 27 Jul 2026 01:03:00 UTC, open at the end · mean 100%",
         "Not checked optimization.high_memory: for has no default; set --alert-set \
          optimization.high_memory.for=10m",
-        "optimization.low_occupancy: no source measures SM occupancy",
     ] {
         assert!(page.contains(expected), "no {expected:?} in {page}");
     }

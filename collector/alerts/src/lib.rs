@@ -16,7 +16,7 @@ mod selection;
 mod setting;
 mod value;
 
-pub use self::definition::{RuleDefinition, RuleMetric};
+pub use self::definition::RuleDefinition;
 pub use self::profiles::{MAX_FILE_BYTES, MAX_RULES, ProfileError, Profiles};
 pub use self::selection::{ActiveRule, Selection, SkippedRule};
 pub use self::setting::{Setting, SettingError};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::alert::{MAX_HOLD, MAX_WINDOW, short_time};
+use phasemeter_meter::alert::{MAX_HOLD, MAX_WINDOW, Metric, short_time};
 use phasemeter_meter::units::Nanos;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::definition::{RuleDefinition, RuleMetric};
+use crate::definition::RuleDefinition;
 use crate::value::{EXPECTED_TIME, expected_threshold, threshold, time};
 
 /// Largest file.
@@ -57,19 +57,12 @@ struct Table {
     name: Spanned<String>,
     brief: String,
     metric: Spanned<String>,
-    below: Option<Spanned<Number>>,
-    above: Option<Spanned<Number>>,
+    below: Option<Spanned<f64>>,
+    above: Option<Spanned<f64>>,
     window: Spanned<String>,
     #[serde(rename = "for")]
     hold: Option<Spanned<String>>,
     enabled: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number {
-    Value(f64),
-    Text(String),
 }
 
 /// The byte at which a problem is, and what it is.
@@ -152,9 +145,9 @@ impl Table {
             let problem = format!("unknown profile {:?}; add it to [profile]", profile.get_ref());
             return Err((profile.span().start, problem));
         }
-        let metric = RuleMetric::all().find(|metric| metric.name() == self.metric.get_ref());
+        let metric = Metric::all().find(|metric| metric.name() == self.metric.get_ref());
         let metric = metric.ok_or_else(|| {
-            let names: Vec<_> = RuleMetric::all().map(RuleMetric::name).collect();
+            let names: Vec<_> = Metric::all().map(Metric::name).collect();
             let (given, names) = (self.metric.get_ref(), names.join(", "));
             (self.metric.span().start, format!("invalid metric {given:?}: expected one of {names}"))
         })?;
@@ -188,14 +181,9 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(is_valid)
 }
 
-fn defined(level: &Spanned<Number>, is_share: bool) -> Result<Option<u32>, Problem> {
-    let value = match level.get_ref() {
-        Number::Text(text) if text == REQUIRED => return Ok(None),
-        Number::Text(_) => None,
-        Number::Value(value) => threshold(*value, is_share),
-    };
+fn defined(level: &Spanned<f64>, is_share: bool) -> Result<u32, Problem> {
     let problem = || format!("invalid threshold: {}", expected_threshold(is_share));
-    value.map(Some).ok_or_else(|| (level.span().start, problem()))
+    threshold(*level.get_ref(), is_share).ok_or_else(|| (level.span().start, problem()))
 }
 
 fn limited(

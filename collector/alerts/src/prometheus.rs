@@ -9,7 +9,7 @@ use phasemeter_meter::alert::short_time;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Nanos;
 
-use crate::definition::{RuleDefinition, RuleMetric};
+use crate::definition::RuleDefinition;
 use crate::profiles::Profiles;
 
 const HEADER: &str = "\
@@ -18,7 +18,7 @@ const HEADER: &str = "\
 #   rule_files: [prometheus-rules.yaml]
 #
 # A rule requires samples for half of its window at the default export interval of 60 s. Rules that
-# are disabled, need a value of yours or are about what no source measures are left out.
+# are disabled or need a value of yours are left out.
 groups:
 ";
 
@@ -38,15 +38,10 @@ pub fn rules(profiles: &Profiles) -> String {
 
 /// One rule; `None` if it is not complete.
 fn rule(rule: &RuleDefinition) -> Option<String> {
-    let RuleMetric::Measured(metric) = rule.metric else { return None };
-    let (Some(threshold), Some(hold)) = (rule.threshold, rule.hold) else {
-        return None;
-    };
-    if !rule.enabled {
-        return None;
-    }
+    let hold = rule.hold.filter(|_| rule.enabled)?;
+    let metric = rule.metric;
     let sign = if rule.is_below { "<" } else { ">" };
-    let threshold = f64::from(threshold) / 1_000_000.0;
+    let threshold = f64::from(rule.threshold) / 1_000_000.0;
     let window = short_time(rule.window);
     let samples = (rule.window.0 / Nanos::from_secs(60).0).div_ceil(2);
     let series = metric.series();

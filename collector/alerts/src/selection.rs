@@ -1,11 +1,10 @@
 //! The rules that are evaluated: definitions with their settings.
 //!
-//! A rule that lacks a required value, is disabled, or is about what no source measures is skipped
-//! with the reason: no value is invented.
+//! A rule that lacks a required value or is disabled is skipped with the reason: no value is invented.
 
 use phasemeter_meter::alert::{Condition, Rule};
 
-use crate::definition::{RuleDefinition, RuleMetric};
+use crate::definition::RuleDefinition;
 use crate::setting::{Setting, SettingError, SettingValue};
 use crate::value::{expected_threshold, threshold};
 
@@ -65,35 +64,22 @@ impl Selection {
 
     fn add(&mut self, definition: &RuleDefinition) -> Result<(), SettingError> {
         let id = definition.id();
-        let missing = |key: &str, like: &str| {
-            format!("{key} has no default; set --alert-set {id}.{key}={like}")
+        if !definition.enabled {
+            let reason = format!("disabled; set --alert-set {id}.enabled=true");
+            self.skipped.push(SkippedRule { id, reason });
+            return Ok(());
+        }
+        let Some(hold) = definition.hold else {
+            let reason = format!("for has no default; set --alert-set {id}.for=10m");
+            self.skipped.push(SkippedRule { id, reason });
+            return Ok(());
         };
-        let reason = match (definition.metric, definition.threshold, definition.hold) {
-            (RuleMetric::SmOccupancy, ..) => "no source measures SM occupancy".to_owned(),
-            (RuleMetric::CommunicationStall, ..) => {
-                "no source measures stalls of communication".to_owned()
-            }
-            _ if !definition.enabled => {
-                format!("disabled; set --alert-set {id}.enabled=true")
-            }
-            (_, None, _) => missing("threshold", "50"),
-            (.., None) => missing("for", "10m"),
-            (RuleMetric::Measured(metric), Some(value), Some(hold)) => {
-                let condition = if definition.is_below {
-                    Condition::Below(value)
-                } else {
-                    Condition::Above(value)
-                };
-                let rule = Rule::new(id.clone(), metric, condition, definition.window, hold);
-                let rule = rule.map_err(|error| SettingError::Value {
-                    setting: id,
-                    problem: error.to_string(),
-                })?;
-                self.active.push(ActiveRule { rule, brief: definition.brief.clone() });
-                return Ok(());
-            }
-        };
-        self.skipped.push(SkippedRule { id, reason });
+        let comparison = if definition.is_below { Condition::Below } else { Condition::Above };
+        let condition = comparison(definition.threshold);
+        let rule = Rule::new(id.clone(), definition.metric, condition, definition.window, hold);
+        let rule =
+            rule.map_err(|error| SettingError::Value { setting: id, problem: error.to_string() })?;
+        self.active.push(ActiveRule { rule, brief: definition.brief.clone() });
         Ok(())
     }
 }
@@ -102,9 +88,8 @@ impl Selection {
 fn is_about(setting: &Setting, rule: &RuleDefinition) -> bool {
     match (&setting.rule, setting.value) {
         (Some(name), _) => *name == rule.name || *name == rule.id(),
-        (None, SettingValue::Threshold(_)) => rule.threshold.is_none(),
         (None, SettingValue::Hold(_)) => rule.hold.is_none(),
-        (None, SettingValue::Window(_) | SettingValue::Enabled(_)) => false,
+        (None, _) => false,
     }
 }
 
@@ -116,7 +101,7 @@ fn apply(setting: &Setting, rule: &mut RuleDefinition) -> Result<(), SettingErro
                 setting: setting.text.clone(),
                 problem: expected_threshold(is_share).to_owned(),
             })?;
-            rule.threshold = Some(threshold);
+            rule.threshold = threshold;
         }
         SettingValue::Window(window) => rule.window = window,
         SettingValue::Hold(hold) => rule.hold = Some(hold),

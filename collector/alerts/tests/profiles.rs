@@ -46,7 +46,7 @@ fn profiles_have_the_thresholds_of_the_guides() {
     );
     assert_eq!(
         skipped(&optimization),
-        ["optimization.high_memory", "optimization.power_near_limit", "optimization.low_occupancy"]
+        ["optimization.high_memory", "optimization.power_near_limit"]
     );
 }
 
@@ -62,7 +62,7 @@ fn required_values_are_set_and_disabled_rules_enabled() {
     ] {
         assert!(all.iter().any(|it| it == expected), "{all:#?}");
     }
-    assert_eq!(skipped(&selection), ["optimization.low_occupancy"]);
+    assert_eq!(skipped(&selection), [""; 0]);
 }
 
 #[test]
@@ -74,7 +74,6 @@ fn skipped_rules_state_what_to_set() {
         [
             "for has no default; set --alert-set optimization.high_memory.for=10m",
             "disabled; set --alert-set optimization.power_near_limit.enabled=true",
-            "no source measures SM occupancy",
         ]
     );
 }
@@ -129,11 +128,11 @@ fn problems_name_file_line_and_what_to_do() {
         (
             "metric = \"heat\"",
             "own.toml:4: invalid metric \"heat\": expected one of utilization, memory, power, \
-             temperature, sm_activity, tensor_activity, dram_activity, sm_occupancy, communication_stall"
+             temperature, sm_activity, tensor_activity, dram_activity"
                 .to_owned(),
         ),
         ("below = 101", "own.toml:5: invalid threshold: expected a percentage".to_owned()),
-        ("below = \"some\"", "own.toml:5: invalid threshold: expected a percentage".to_owned()),
+        ("below = \"some\"", "own.toml:5: invalid rules: invalid type".to_owned()),
         (
             "window = \"90s\"",
             "own.toml:6: invalid window \"90s\": expected whole minutes, hours or days, like 30m, \
