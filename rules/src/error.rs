@@ -249,6 +249,7 @@ impl PolicyError {
 
 impl LoadError {
     /// What WebAssembly reports of a component that is not a policy.
+    #[expect(clippy::needless_pass_by_value, reason = "an argument of `map_err`")]
     pub(crate) fn not_a_policy(error: wasmtime::Error) -> Self {
         Self::NotAPolicy(sanitize(&format!("{error:#}"), MAX_GUEST_TEXT))
     }

@@ -5,17 +5,16 @@
 //! Defaults may nest, and so multiply: all work on a schema, and on settings, is within a [`Budget`],
 //! and stops at the first errors.
 
+mod keywords;
 mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
+use self::keywords::{Keywords, Range};
 use self::limits::{Budget, MAX_ERRORS, MEMBERS_PER_VALUE, error, first, quote};
 use crate::settings::{SettingError, Settings, Value};
-
-/// Keywords that constrain nothing.
-const ANNOTATIONS: [&str; 6] = ["$schema", "$id", "$comment", "title", "description", "examples"];
 
 /// A settings schema. The default accepts no settings.
 #[derive(Clone, Debug)]
@@ -48,13 +47,6 @@ enum Shape {
     },
     Text,
     Flag,
-}
-
-/// The bounds of a number, each with whether it is exclusive.
-#[derive(Clone, Copy, Debug, Default)]
-struct Range {
-    low: Option<(f64, bool)>,
-    high: Option<(f64, bool)>,
 }
 
 impl Default for Schema {
@@ -325,74 +317,6 @@ impl Shape {
             }
         };
         Ok(Self::Object { properties, required, rest })
-    }
-}
-
-impl Range {
-    /// Describes the bound that a value violates, if any.
-    fn violated_bound(&self, value: f64) -> Option<String> {
-        match (self.low, self.high) {
-            (Some((low, true)), _) if value <= low => Some(format!("above {low}")),
-            (Some((low, false)), _) if value < low => Some(format!("at least {low}")),
-            (_, Some((high, true))) if value >= high => Some(format!("below {high}")),
-            (_, Some((high, false))) if value > high => Some(format!("at most {high}")),
-            _ => None,
-        }
-    }
-}
-
-/// The keywords of one schema. Those not taken are unsupported.
-struct Keywords<'a> {
-    path: &'a str,
-    remaining: BTreeMap<&'a str, &'a Json>,
-}
-
-impl<'a> Keywords<'a> {
-    fn of(json: &'a Json, path: &'a str) -> Result<Self, SettingError> {
-        let Json::Object(keywords) = json else {
-            return Err(error(path, "invalid schema: expected an object"));
-        };
-        let constraints = keywords.iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
-        let remaining = constraints.map(|(keyword, json)| (keyword.as_str(), json)).collect();
-        Ok(Self { path, remaining })
-    }
-
-    fn take(&mut self, keyword: &str) -> Option<&'a Json> {
-        self.remaining.remove(keyword)
-    }
-
-    fn text(&mut self, keyword: &str) -> Result<Option<String>, SettingError> {
-        match self.take(keyword) {
-            None => Ok(None),
-            Some(Json::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(error(self.path, format!("invalid {keyword}: expected a string"))),
-        }
-    }
-
-    fn number(&mut self, keyword: &str) -> Result<Option<f64>, SettingError> {
-        let Some(json) = self.take(keyword) else { return Ok(None) };
-        let number = json.as_f64().filter(|number| number.is_finite());
-        let invalid = || error(self.path, format!("invalid {keyword}: expected a number"));
-        number.map(Some).ok_or_else(invalid)
-    }
-
-    fn range(&mut self) -> Result<Range, SettingError> {
-        let (minimum, above) = (self.number("minimum")?, self.number("exclusiveMinimum")?);
-        let (maximum, below) = (self.number("maximum")?, self.number("exclusiveMaximum")?);
-        if (minimum.is_some() && above.is_some()) || (maximum.is_some() && below.is_some()) {
-            return Err(error(self.path, "conflicting bounds: expected one per side"));
-        }
-        let bound = |inclusive: Option<f64>, exclusive: Option<f64>| {
-            inclusive.map(|bound| (bound, false)).or(exclusive.map(|bound| (bound, true)))
-        };
-        Ok(Range { low: bound(minimum, above), high: bound(maximum, below) })
-    }
-
-    fn finish(self) -> Result<(), SettingError> {
-        match self.remaining.keys().next() {
-            None => Ok(()),
-            Some(keyword) => Err(error(self.path, format!("unsupported keyword {keyword}"))),
-        }
     }
 }
 
