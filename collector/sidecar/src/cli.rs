@@ -54,7 +54,7 @@ pub use plan::{
     OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs, SharingArgs, Solve,
     SpotArgs, WorkloadArg,
 };
-pub use policies::{Limit, PolicyArgs};
+pub use policies::{Limit, PolicyArgs, PolicyLimits};
 #[cfg(feature = "full")]
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,

@@ -50,20 +50,13 @@ pub fn finish() {
 /// as unset, and an invalid one is ignored with a warning.
 pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
     let (format, level, warnings) = settings(args, lookup);
+    let layer = layer().with_writer(|| Lines).log_internal_errors(false);
     let layer = match format {
-        LogFormat::Text => layer()
-            .event_format(Text)
-            .with_writer(|| Clean(Lines))
-            .log_internal_errors(false)
-            .boxed(),
-        LogFormat::Json => layer()
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(false)
-            .with_writer(|| Clean(Lines))
-            .log_internal_errors(false)
-            .boxed(),
+        LogFormat::Text => layer.event_format(Text).boxed(),
+        LogFormat::Json => {
+            let json = layer.json().flatten_event(true);
+            json.with_current_span(false).with_span_list(false).boxed()
+        }
     };
     let level = filter(level);
     let targets = Targets::new()
@@ -167,12 +160,12 @@ impl Visit for Message {
     }
 }
 
-/// Standard error.
+/// Standard error: each line at once, without control characters, since lines contain untrusted text.
 struct Lines;
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        standard_error::write_line(line);
+        standard_error::write_line(cleaned(line).as_bytes());
         Ok(line.len())
     }
 
@@ -181,21 +174,8 @@ impl Write for Lines {
     }
 }
 
-/// Writes each line at once, without control characters: lines contain untrusted text.
-struct Clean<W>(W);
-
-impl<W: Write> Write for Clean<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        let mut cleaned = clean(text.trim_end_matches('\n'));
-        cleaned.push('\n');
-        self.0.write_all(cleaned.as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+fn cleaned(line: &[u8]) -> String {
+    clean(String::from_utf8_lossy(line).trim_end_matches('\n')) + "\n"
 }
 
 #[cfg(test)]
@@ -204,10 +184,8 @@ mod tests {
 
     #[test]
     fn control_characters_are_replaced() {
-        let mut out = Vec::new();
-        Clean(&mut out).write_all("phasemeter: \u{1b}[2Ja\nb\u{202e}c\n".as_bytes()).unwrap();
-        let cleaned = "phasemeter: \u{fffd}[2Ja\u{fffd}b\u{fffd}c\n";
-        assert_eq!(String::from_utf8(out).unwrap(), cleaned);
+        let line = "phasemeter: \u{1b}[2Ja\nb\u{202e}c\n".as_bytes();
+        assert_eq!(cleaned(line), "phasemeter: \u{fffd}[2Ja\u{fffd}b\u{fffd}c\n");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Policy options of every metering command.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use phasemeter_rules::limits::Limits;
 
 /// Policies.
 #[derive(Clone, Debug, Default, Args)]
@@ -53,47 +55,42 @@ pub struct PolicyArgs {
     pub dump_windows: Option<PathBuf>,
 }
 
-/// A limit of an evaluation or of the compiler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Fuel per evaluation.
-    Fuel,
-    /// Wall-clock time per evaluation, in milliseconds.
-    DeadlineMs,
-    /// Linear memory per evaluation, in mebibytes.
-    MemoryMib,
-    /// Elements of each table.
-    TableElements,
-    /// Core instances.
-    Instances,
-    /// Linear memories.
-    Memories,
-    /// Tables.
-    Tables,
-    /// Output of one call, in kibibytes.
-    OutputKib,
-    /// Memory of the compiler, in mebibytes.
-    CompileMemoryMib,
-    /// Processor time of the compiler, in seconds.
-    CompileSeconds,
-    /// How long the start of a command waits for policies, in milliseconds.
-    StartMs,
+/// The limits of policies.
+#[derive(Debug)]
+pub struct PolicyLimits {
+    /// Of an evaluation.
+    pub evaluation: Limits,
+    /// Of the compiler: memory in bytes, and processor time.
+    pub compiler: (u64, Duration),
+    /// How long the start of a command waits for policies.
+    pub start: Duration,
 }
 
-/// The limits by name.
-const LIMITS: [(&str, Limit); 11] = [
-    ("fuel", Limit::Fuel),
-    ("deadline_ms", Limit::DeadlineMs),
-    ("memory_mib", Limit::MemoryMib),
-    ("table_elements", Limit::TableElements),
-    ("instances", Limit::Instances),
-    ("memories", Limit::Memories),
-    ("tables", Limit::Tables),
-    ("output_kib", Limit::OutputKib),
-    ("compile_memory_mib", Limit::CompileMemoryMib),
-    ("compile_seconds", Limit::CompileSeconds),
-    ("start_ms", Limit::StartMs),
+/// A limit by its name, and how its value is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    name: &'static str,
+    /// Sets it to this value.
+    pub set: fn(&mut PolicyLimits, u64),
+}
+
+const LIMITS: [Limit; 11] = [
+    Limit { name: "fuel", set: |it, value| it.evaluation.fuel = value },
+    Limit { name: "deadline_ms", set: |it, ms| it.evaluation.deadline = Duration::from_millis(ms) },
+    Limit { name: "memory_mib", set: |it, mib| it.evaluation.memory = count(mib) << 20 },
+    Limit { name: "table_elements", set: |it, most| it.evaluation.table_elements = count(most) },
+    Limit { name: "instances", set: |it, most| it.evaluation.instances = count(most) },
+    Limit { name: "memories", set: |it, most| it.evaluation.memories = count(most) },
+    Limit { name: "tables", set: |it, most| it.evaluation.tables = count(most) },
+    Limit { name: "output_kib", set: |it, kib| it.evaluation.output = count(kib) << 10 },
+    Limit { name: "compile_memory_mib", set: |it, mib| it.compiler.0 = mib << 20 },
+    Limit { name: "compile_seconds", set: |it, s| it.compiler.1 = Duration::from_secs(s) },
+    Limit { name: "start_ms", set: |it, ms| it.start = Duration::from_millis(ms) },
 ];
+
+fn count(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
 
 /// Maximum value of a limit; sums of it do not overflow.
 const MAX: u64 = 1 << 40;
@@ -112,14 +109,13 @@ pub(super) fn named(text: &str) -> Result<(String, PathBuf), String> {
 pub(super) fn limit(text: &str) -> Result<(Limit, u64), String> {
     let (name, value) =
         text.split_once('=').ok_or("expected a limit and a number, like fuel=1000000")?;
-    let known = LIMITS.iter().find(|(known, _)| *known == name);
-    let Some((_, limit)) = known else {
-        let names = LIMITS.map(|(name, _)| name);
+    let Some(limit) = LIMITS.into_iter().find(|limit| limit.name == name) else {
+        let names = LIMITS.map(|limit| limit.name);
         return Err(format!("unknown limit '{name}'; expected {}", names.join(", ")));
     };
     let value = value.parse().ok().filter(|value| (1..=MAX).contains(value));
     value
-        .map(|value| (*limit, value))
+        .map(|value| (limit, value))
         .ok_or_else(|| format!("expected {name} to be a number above 0"))
 }
 
@@ -129,8 +125,9 @@ mod tests {
 
     #[test]
     fn limits_parse_by_name() {
-        assert_eq!(limit("fuel=7"), Ok((Limit::Fuel, 7)));
-        assert_eq!(limit("deadline_ms=1000"), Ok((Limit::DeadlineMs, 1_000)));
+        let parsed = |text| limit(text).map(|(limit, value)| (limit.name, value));
+        assert_eq!(parsed("fuel=7"), Ok(("fuel", 7)));
+        assert_eq!(parsed("deadline_ms=1000"), Ok(("deadline_ms", 1_000)));
         for text in ["", "fuel", "fuel=", "fuel=0", "fuel=-1", "fuel=1e9", "speed=1"] {
             assert!(limit(text).is_err(), "{text:?} was accepted");
         }

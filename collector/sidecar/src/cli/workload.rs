@@ -69,7 +69,7 @@ impl SpanArgs {
         SpanFilter { selections: self.price_spans.clone(), weight: self.span_weight.clone() }
     }
 
-    /// The limits of what waits; of nothing if no span is priced.
+    /// Limits for waiting spans; zero if none are priced.
     pub fn limits(&self) -> Limits {
         let max_bytes = match self.price_spans.is_empty() {
             true => 0,

@@ -20,6 +20,7 @@ use phasemeter_sources::nvidia_smi::{
 };
 
 use super::error::CommandError;
+use super::listing::{counted, listed};
 use super::local_zone::LocalZone;
 #[cfg(feature = "full")]
 use super::mappings;
@@ -207,12 +208,12 @@ fn model_contradictions<'a>(
 ) -> Vec<String> {
     let Some(given) = given else { return Vec::new() };
     let (GivenModel::Default(name) | GivenModel::Override(name)) = given;
-    let mut gpus: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut gpus: BTreeMap<&str, u64> = BTreeMap::new();
     for logged in logged.flatten().filter(|logged| !same_model(logged, name)) {
         *gpus.entry(logged).or_default() += 1;
     }
     let contradictions = gpus.into_iter().map(|(logged, gpus)| {
-        let gpus = if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") };
+        let gpus = counted(gpus, "GPU");
         match given {
             GivenModel::Default(_) => format!(
                 "{gpus} are {logged} by the log, so --gpu-model {name} does not apply to them; \
@@ -295,14 +296,10 @@ fn separations(source: &Logs) -> impl Iterator<Item = String> {
         }
     }
     files.into_iter().map(|(separation, files)| {
-        let listed = files.get(..MAX_LISTED).unwrap_or(&files).join(", ");
-        let more = match files.len().saturating_sub(MAX_LISTED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let count = if let [_] = files.as_slice() { "is" } else { "are" };
+        let are = if let [_] = files.as_slice() { "is" } else { "are" };
+        let files = listed(files.into_iter().map(str::to_owned), MAX_LISTED);
         format!(
-            "{listed}{more} {count} counted as GPUs of their own, since {separation}; a log with \
+            "{files} {are} counted as GPUs of their own, since {separation}; a log with \
              the column uuid identifies them"
         )
     })

@@ -6,7 +6,9 @@ use phasemeter_engine::environment::Environment;
 use phasemeter_engine::instance;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::delivery::{Client, Config, Destination, Receipt, RequestSender};
+use phasemeter_otlp::delivery::{
+    Client, Config, ConfigErrors, Destination, Receipt, RequestSender,
+};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
 use prometheus::Registry;
@@ -70,9 +72,7 @@ impl Delivery {
         if is_required && errors.prevent_export() {
             return Err(LiveError::from(errors).into());
         }
-        for error in errors.as_slice() {
-            warn!("{error}; {}", error.consequence());
-        }
+        log(&errors);
         let Some(config) = config else { return Ok(None) };
         let mut targets = Signal::ALL.into_iter().filter_map(|signal| config.target(signal));
         if let Some(target) = targets.find(|target| target.exposes_headers()) {
@@ -92,9 +92,7 @@ impl Delivery {
     ) -> Result<Result<Self, NotSent>, CommandError> {
         let started = match Self::start(Destination::Environment, export) {
             Err(CommandError::Live(LiveError::Config(errors))) if export == Export::Optional => {
-                for error in errors.as_slice() {
-                    warn!("{error}; {}", error.consequence());
-                }
+                log(&errors);
                 None
             }
             started => optional.result(started)?,
@@ -155,5 +153,11 @@ impl Delivery {
         let Self { client, config } = self;
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
         DeliveryReport::new(targets, client.flush_unless(grace, is_cut))
+    }
+}
+
+fn log(errors: &ConfigErrors) {
+    for error in errors.as_slice() {
+        warn!("{error}; {}", error.consequence());
     }
 }

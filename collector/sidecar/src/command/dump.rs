@@ -35,6 +35,6 @@ impl Dump {
             fixture::write_window(window, &mut file)?;
             file.flush()
         };
-        write().map_err(|source| CommandError::Write { path: path.clone(), source })
+        write().map_err(CommandError::write(&path))
     }
 }

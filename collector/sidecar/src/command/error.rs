@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use phasemeter_engine::pipeline::PipelineError;
@@ -19,6 +19,8 @@ use super::exit_status::{
     EX_CANTCREAT, EX_CONFIG, EX_DATAERR, EX_IOERR, EX_NOINPUT, EX_OSERR, EX_SOFTWARE,
     EX_UNAVAILABLE, NOT_EXECUTABLE, NOT_FOUND,
 };
+#[cfg(feature = "full")]
+use super::listing::counted;
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +46,7 @@ pub enum CommandError {
     Alerts(#[from] super::AlertsError),
     /// Alerts opened, and that was to be an error.
     #[cfg(feature = "full")]
-    #[error("{}; see Alerts in the report", alerts(*.0))]
+    #[error("{} opened; see Alerts in the report", counted(*.0, "alert"))]
     AlertsOpened(u64),
     /// A work log is invalid.
     #[error(transparent)]
@@ -141,6 +143,11 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// That this file cannot be written.
+    pub(super) fn write(path: &Path) -> impl Fn(io::Error) -> Self {
+        |source| Self::Write { path: path.to_owned(), source }
+    }
+
     /// That the operating system rejected this.
     pub(super) const fn system(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::System { what, source }
@@ -234,9 +241,4 @@ impl CommandError {
         }
         lines.join(": ")
     }
-}
-
-#[cfg(feature = "full")]
-fn alerts(count: u64) -> String {
-    if count == 1 { "1 alert opened".to_owned() } else { format!("{count} alerts opened") }
 }

@@ -31,7 +31,7 @@ pub(super) fn open_empty(path: &Path, mode: Mode) -> io::Result<File> {
 /// Creates a file for OTLP JSON. An existing file of this user keeps its permissions.
 pub(super) fn create_otlp(path: &Path) -> Result<OtlpFile<BufWriter<File>>, CommandError> {
     let file = OutputPlace::find(path).and_then(|place| place.open_empty(PRIVATE));
-    Ok(OtlpFile::new(BufWriter::new(file.map_err(|source| write_error(path, source))?)))
+    Ok(OtlpFile::new(BufWriter::new(file.map_err(CommandError::write(path))?)))
 }
 
 /// Rejects pipes and sockets: a run must not wait for their readers.
@@ -148,7 +148,7 @@ impl ReplacedFile {
 
     /// That writing failed.
     pub(super) fn error(&self, source: io::Error) -> CommandError {
-        write_error(&self.path, source)
+        CommandError::write(&self.path)(source)
     }
 }
 
@@ -180,10 +180,6 @@ fn overwrite(place: &OutputPlace, with: &mut File) -> io::Result<()> {
     io::copy(with, &mut file)?;
     file.set_len(length)?;
     file.sync_all()
-}
-
-fn write_error(path: &Path, source: io::Error) -> CommandError {
-    CommandError::Write { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -19,12 +19,11 @@ use phasemeter_work::held::{HeldWork, WorkDone};
 use phasemeter_work::ledger::WorkLedger;
 
 use super::error::CommandError;
-use super::finished_run::FinishedRun;
 use super::gateway_notes::{self, Dropped};
 use super::local_zone::LocalZone;
 use super::mappings;
 use super::metering::Provenance;
-use super::outputs::Outputs;
+use super::outputs::{FinishedRun, Outputs};
 use super::signals::{SignalEvent, SignalListener};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;

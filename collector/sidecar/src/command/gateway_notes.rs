@@ -6,7 +6,8 @@ use phasemeter_engine::gateway::{
 use phasemeter_meter::units::Nanos;
 use phasemeter_sources::mapping::ReadingBuffer;
 
-use super::senders::{counted, named};
+use super::listing::counted;
+use super::senders::named;
 
 /// Values that were not metered.
 pub(super) struct Dropped {

@@ -12,11 +12,15 @@ use phasemeter_process::SignalSet;
 
 use crate::cli::GROUP_PROBE;
 
-/// This program, even if its file was replaced.
-const PROGRAM: &str = "/proc/self/exe";
-
 /// The field with the signals that are pending for a process.
 const PENDING: &str = "ShdPnd:";
+
+/// Runs a hidden command of this program, even if its file was replaced.
+pub(super) fn own_program(hidden: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(env!("CARGO_PKG_NAME")).arg(hidden).current_dir("/");
+    command
+}
 
 /// A running probe.
 pub(super) struct GroupProbe {
@@ -27,8 +31,8 @@ pub(super) struct GroupProbe {
 impl GroupProbe {
     /// Starts a probe in this process's group. It inherits the blocked signals.
     pub(super) fn start() -> io::Result<Self> {
-        let mut command = Command::new(PROGRAM);
-        command.arg0(env!("CARGO_PKG_NAME")).arg(GROUP_PROBE).env_clear().current_dir("/");
+        let mut command = own_program(GROUP_PROBE);
+        command.env_clear();
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = command.spawn()?;
         let input = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;

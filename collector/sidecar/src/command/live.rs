@@ -23,12 +23,11 @@ use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
 use tracing::warn;
 
-use super::finished_run::FinishedRun;
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::local_zone::LocalZone;
 use super::metering::Provenance;
-use super::outputs::Outputs;
+use super::outputs::{FinishedRun, Outputs};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
 

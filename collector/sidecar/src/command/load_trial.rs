@@ -6,21 +6,17 @@
 //! no such effect, and happens in this process only, since it may take seconds.
 
 use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use phasemeter_process::end_now;
 use phasemeter_sources::live::nvml::{NvmlUnusable, load_library};
 
+use super::group_probe::own_program;
 use crate::cli::LOAD_TRIAL;
-
-/// This program, even if its file was replaced.
-const PROGRAM: &str = "/proc/self/exe";
 
 /// Loads the library in a child process, and waits for that, on a thread that may wait for good.
 pub(super) fn load() -> Result<(), NvmlUnusable> {
-    let mut command = Command::new(PROGRAM);
-    command.arg0(env!("CARGO_PKG_NAME")).arg(LOAD_TRIAL).current_dir("/");
+    let mut command = own_program(LOAD_TRIAL);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Without a child, as near a limit of processes, there is no trial.
     let Ok(mut child) = command.spawn() else { return Ok(()) };

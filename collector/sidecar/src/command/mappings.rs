@@ -7,6 +7,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::mapping::{MappingFile, Mappings, RejectedPoint};
 
 use super::error::CommandError;
+use super::listing::listed;
 use super::live_error::LiveError;
 
 /// Maximum size of a file of mappings: those of Phasemeter have a few KiB.
@@ -36,15 +37,11 @@ pub(super) fn notes<'a>(
 
 /// A note on GPUs of which only the shares of pods are known.
 fn added_up<'a>(gpus: impl Iterator<Item = &'a GpuIdentity>) -> Option<String> {
-    let names: Vec<&str> = gpus.map(|gpu| gpu.name.as_str()).collect();
-    let more = match names.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let listed = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
+    let names: Vec<String> = gpus.map(|gpu| gpu.name.clone()).collect();
     (!names.is_empty()).then(|| {
+        let names = listed(names.into_iter(), MAX_NAMES);
         format!(
-            "{listed}{more}: no value of the whole GPU, so those of its pods are added up, utilization to at most \
+            "{names}: no value of the whole GPU, so those of its pods are added up, utilization to at most \
              100% and memory to at most the total"
         )
     })

@@ -24,8 +24,6 @@ mod error;
 mod exit_status;
 mod files;
 #[cfg(feature = "full")]
-mod finished_run;
-#[cfg(feature = "full")]
 mod gateway;
 #[cfg(feature = "full")]
 mod gateway_identity;
@@ -41,6 +39,7 @@ mod group_probe;
 mod interruption_log;
 #[cfg(feature = "full")]
 mod interruptions;
+mod listing;
 #[cfg(feature = "full")]
 mod live;
 #[cfg(feature = "full")]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::SpanCosts;
-use phasemeter_engine::pipeline::{Pipeline, PipelineError, RequestSink};
+use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RequestSink};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::reading::GpuIdentity;
@@ -18,9 +18,8 @@ use super::delivery::{Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
-use super::finished_run::FinishedRun;
 use super::live_sink::{LiveFile, live_sink};
-use super::metering;
+use super::metering::{self, Provenance};
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};
@@ -45,6 +44,16 @@ pub(super) struct Outputs {
     telemetry: Option<Telemetry>,
     /// Whether the run goes on without what fails.
     optional: Optional,
+}
+
+/// A live run that has ended.
+pub(super) struct FinishedRun {
+    /// What was metered.
+    pub(super) run: Finished,
+    /// The GPUs, as metered.
+    pub(super) gpus: Vec<GpuIdentity>,
+    /// What the report states beside the bill, except for the delivery.
+    pub(super) provenance: Provenance,
 }
 
 /// What the end of a run has to report.

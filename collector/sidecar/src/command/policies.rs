@@ -12,7 +12,7 @@ use phasemeter_rules::policy_dir;
 use tracing::warn;
 
 use super::error::CommandError;
-use crate::cli::{COMPILE, Limit, PolicyArgs};
+use crate::cli::{COMPILE, Limit, PolicyArgs, PolicyLimits};
 
 /// How long a command waits for policies by default.
 const START_LIMIT: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(super) fn open(
     args: &PolicyArgs,
     evaluations: Evaluations,
 ) -> Result<Option<Arc<PolicyManager>>, CommandError> {
-    let (limits, compiler) = limits(&args.limits)?;
+    let (limits, compiler, start_limit) = limits(&args.limits)?;
     // The default policies are interpreted in any case. Others may be interpreters themselves, too slow
     // to be interpreted.
     let interpreter = args.files.is_empty() && args.dir.is_none();
@@ -49,7 +49,7 @@ pub(super) fn open(
         stub_imports: args.policy_stub_imports,
         // If nothing is compiled, there is nothing to cache.
         cache: cache.filter(|_| !interpreter),
-        start_limit: start_limit(args, evaluations),
+        start_limit: (evaluations != Evaluations::Once).then_some(start_limit),
     };
     match PolicyManager::open(&config) {
         // The bill does not depend on recommendations.
@@ -74,40 +74,21 @@ pub(super) fn inputs(args: &PolicyArgs) -> impl Iterator<Item = PathBuf> {
     policies.chain(lock).chain(settings).chain(args.keys.iter().cloned())
 }
 
-/// How long the start waits for policies: a command that is metered must not wait for a compiler.
-fn start_limit(args: &PolicyArgs, evaluations: Evaluations) -> Option<Duration> {
-    let given = args.limits.iter().rev().find(|(limit, _)| *limit == Limit::StartMs);
-    let limit = given.map_or(START_LIMIT, |(_, millis)| Duration::from_millis(*millis));
-    (evaluations != Evaluations::Once).then_some(limit)
-}
-
-/// Limits of evaluations, and the compiler with its limits.
-pub(super) fn limits(given: &[(Limit, u64)]) -> Result<(Limits, CompilerProcess), CommandError> {
+/// Limits of evaluations, the compiler with its limits, and how long a command waits for policies: it must not
+/// wait for a compiler.
+pub(super) fn limits(
+    given: &[(Limit, u64)],
+) -> Result<(Limits, CompilerProcess, Duration), CommandError> {
     let failed = CommandError::system("cannot locate the phasemeter executable");
-    let mut limits = Limits::default();
     let mut compiler = CompilerProcess::current_program(COMPILE).map_err(failed)?;
-    for (limit, value) in given {
-        set(&mut limits, &mut compiler, *limit, *value);
-    }
-    Ok((limits, compiler))
-}
-
-fn set(limits: &mut Limits, compiler: &mut CompilerProcess, limit: Limit, value: u64) {
-    let count = || usize::try_from(value).unwrap_or(usize::MAX);
-    match limit {
-        Limit::Fuel => limits.fuel = value,
-        Limit::DeadlineMs => limits.deadline = Duration::from_millis(value),
-        Limit::MemoryMib => limits.memory = count() << 20,
-        Limit::TableElements => limits.table_elements = count(),
-        Limit::Instances => limits.instances = count(),
-        Limit::Memories => limits.memories = count(),
-        Limit::Tables => limits.tables = count(),
-        Limit::OutputKib => limits.output = count() << 10,
-        Limit::CompileMemoryMib => compiler.memory = value << 20,
-        Limit::CompileSeconds => compiler.time = Duration::from_secs(value),
-        // Of neither.
-        Limit::StartMs => {}
-    }
+    let mut limits = PolicyLimits {
+        evaluation: Limits::default(),
+        compiler: (compiler.memory, compiler.time),
+        start: START_LIMIT,
+    };
+    given.iter().for_each(|(limit, value)| (limit.set)(&mut limits, *value));
+    (compiler.memory, compiler.time) = limits.compiler;
+    Ok((limits.evaluation, compiler, limits.start))
 }
 
 /// The cache directory, by the XDG base directory specification: relative paths are ignored.

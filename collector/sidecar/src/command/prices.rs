@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::path::PathBuf;
 
 use phasemeter_engine::pricing::book_file::{self, BookFileError};
 use phasemeter_meter::price::{PriceBook, user_book};
@@ -14,7 +13,7 @@ use super::error::CommandError;
 use super::plan;
 use super::today::today;
 use crate::cli::{BookArgs, Cloud, Format, ImportArgs, ListArgs, PricesCommand};
-use crate::price_import::{Imported, read_aws, read_aws_json, read_azure, read_gcp};
+use crate::price_import::{FileFormat, Imported};
 
 /// The largest file of a cloud that is read: the offer file of a region has hundreds of megabytes.
 const MAX_BYTES: u64 = 4 << 30;
@@ -61,30 +60,24 @@ fn import(args: &ImportArgs) -> Result<(), CommandError> {
     let mut imported = Imported::new(&book, provider, source.to_owned());
     for path in &args.files {
         let file = path.display().to_string();
-        let mut text = BufReader::new(open(path)?.take(MAX_BYTES));
-        match args.cloud {
-            Cloud::Aws => {
-                let unreadable = |source| BookFileError::Unreadable { path: path.clone(), source };
-                let first = text.fill_buf().map_err(unreadable)?;
-                let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-                let read = if is_json { read_aws_json } else { read_aws };
-                read(&file, text, args.as_of, &mut imported)?;
-            }
-            Cloud::Azure | Cloud::Gcp => {
-                let read = if args.cloud == Cloud::Gcp { read_gcp } else { read_azure };
-                read(&file, text, args.as_of.unwrap_or_else(today), &mut imported)?;
-            }
-        }
+        let unreadable = |source| BookFileError::Unreadable { path: path.clone(), source };
+        let opened = File::open(path).map_err(unreadable)?;
+        let mut text = BufReader::new(opened.take(MAX_BYTES));
+        let first = text.fill_buf().map_err(unreadable)?;
+        let is_json = first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let format = match args.cloud {
+            Cloud::Aws if is_json => FileFormat::AwsJson,
+            Cloud::Aws => FileFormat::AwsCsv,
+            Cloud::Azure => FileFormat::Azure,
+            Cloud::Gcp => FileFormat::Gcp,
+        };
+        format.read(&file, text, (args.as_of, today()), &mut imported)?;
     }
     summarize(&imported, &book);
     match write(imported) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
         _ => Ok(()),
     }
-}
-
-fn open(path: &PathBuf) -> Result<File, BookFileError> {
-    File::open(path).map_err(|source| BookFileError::Unreadable { path: path.clone(), source })
 }
 
 fn summarize(imported: &Imported<'_>, book: &PriceBook) {

@@ -46,8 +46,8 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let discovery = discover(driver::installed()).map_err(LiveError::from)?;
     let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.
-    let write_error = |source| CommandError::Write { path: display(&args.file).into(), source };
-    let mut log = Log::create(&args.file, gpus).map_err(write_error)?;
+    let write_error = CommandError::write(display(&args.file));
+    let mut log = Log::create(&args.file, gpus).map_err(&write_error)?;
     let config = SamplerConfig { tick: args.interval, stale_after: Nanos::SECOND };
     let clock = Clock::start();
     let mut sampler = Sampler::start(discovery, &selection.gpus, config, clock)

@@ -3,6 +3,8 @@
 use phasemeter_engine::gateway::SenderCounts;
 use phasemeter_terminal::escape::clean;
 
+use super::listing::{counted, listed};
+
 /// Maximum number of senders that are named.
 const MAX_NAMES: usize = 4;
 
@@ -14,15 +16,5 @@ pub(super) fn named(senders: &SenderCounts, thing: &str) -> Option<String> {
         "" => format!("others ({})", counted(*count, thing)),
         sender => format!("{} ({})", clean(sender), counted(*count, thing)),
     };
-    let more = match senders.len().saturating_sub(MAX_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named: Vec<String> = senders.iter().take(MAX_NAMES).map(name).collect();
-    (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
-}
-
-/// A number of things, whose plural ends in s.
-pub(super) fn counted(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+    (!senders.is_empty()).then(|| listed(senders.iter().map(name), MAX_NAMES))
 }

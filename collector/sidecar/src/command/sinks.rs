@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 #[cfg(feature = "full")]
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ impl Sinks {
 
     /// The error of a failed write to the file.
     pub(super) fn write_error(&self, source: io::Error) -> CommandError {
-        let path = self.file.as_ref().map(|(path, _)| path.clone()).unwrap_or_default();
-        CommandError::Write { path, source }
+        let path = self.file.as_ref().map(|(path, _)| path.as_path()).unwrap_or(Path::new(""));
+        CommandError::write(path)(source)
     }
 
     /// Flushes all sinks and logs the outcome of delivery.
@@ -75,9 +75,9 @@ impl Sinks {
     pub(super) fn finish(self) -> Result<(), CommandError> {
         #[cfg(feature = "full")]
         let report = self.delivery.map(|delivery| delivery.finish(GRACE, || false));
-        let written = self.file.map_or(Ok(()), |(path, file)| {
-            file.finish().map_err(|source| CommandError::Write { path, source })
-        });
+        let written = self
+            .file
+            .map_or(Ok(()), |(path, file)| file.finish().map_err(CommandError::write(&path)));
         #[cfg(feature = "full")]
         if let Some(report) = report {
             if !report.is_complete() {

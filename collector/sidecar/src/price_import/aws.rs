@@ -9,10 +9,7 @@ use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::PaymentPlan;
 
-use super::{ImportError, Imported, Offer};
-
-const EXPECTED: &str = "a price list of Amazon EC2 as CSV";
-const FIX: &str = "download the CSV of the region from the AWS Price List";
+use super::{Imported, Offer, Problem};
 
 /// The line with the names of columns, from 1.
 const HEADER: usize = 6;
@@ -41,28 +38,24 @@ pub(super) const COLUMNS: [&str; 13] = [
 ];
 
 /// Reads a price list.
-///
-/// # Errors
-/// Returns an error if it is not one.
-pub fn read(
-    file: &str,
+pub(super) fn read(
     mut text: impl BufRead,
     as_of: Option<Date>,
     imported: &mut Imported<'_>,
-) -> Result<(), ImportError> {
-    let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
+) -> Result<(), Problem> {
     let mut published = as_of;
     let mut columns: Option<([usize; COLUMNS.len()], Option<usize>)> = None;
     for number in 1.. {
         let mut line = String::new();
-        let read = text.by_ref().take(MAX_LINE).read_line(&mut line).map_err(|_| format())?;
+        let read =
+            text.by_ref().take(MAX_LINE).read_line(&mut line).map_err(|_| Problem::Format)?;
         if read == 0 {
             break;
         }
         if read as u64 == MAX_LINE {
-            return Err(format());
+            return Err(Problem::Format);
         }
-        let Some(cells) = quoted_cells(line.trim_end()) else { return Err(format()) };
+        let Some(cells) = quoted_cells(line.trim_end()) else { return Err(Problem::Format) };
         match &columns {
             None if number < HEADER => {
                 if let [name, date, ..] = cells.as_slice()
@@ -75,20 +68,19 @@ pub fn read(
             None => {
                 let place = |name: &str| cells.iter().position(|known| known == name);
                 let all: Option<Vec<usize>> = COLUMNS.iter().map(|name| place(name)).collect();
-                let all = all.and_then(|all| all.try_into().ok()).ok_or_else(format)?;
+                let all = all.and_then(|all| all.try_into().ok()).ok_or(Problem::Format)?;
                 columns = Some((all, place("GPU")));
             }
             Some((places, gpu)) => {
-                let as_of = published.ok_or_else(format)?;
+                let as_of = published.ok_or(Problem::Format)?;
                 let cell = |place: usize| cells.get(place).map_or("", String::as_str);
                 let has_gpu = gpu.is_some_and(|gpu| !matches!(cell(gpu), "" | "0" | "NA"));
-                row(places.map(cell), has_gpu, as_of, imported).map_err(|problem| {
-                    ImportError::Row { file: file.to_owned(), line: number, problem }
-                })?;
+                row(places.map(cell), has_gpu, as_of, imported)
+                    .map_err(|problem| Problem::Row(number, problem))?;
             }
         }
     }
-    if columns.is_none() { Err(format()) } else { Ok(()) }
+    if columns.is_none() { Err(Problem::Format) } else { Ok(()) }
 }
 
 /// Adds the price of these cells, if it counts.

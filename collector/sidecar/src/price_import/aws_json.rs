@@ -10,14 +10,11 @@ use std::marker::PhantomData;
 
 use phasemeter_meter::date::Date;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::aws::{COLUMNS, row};
-use super::{ImportError, Imported};
-
-const EXPECTED: &str = "a price list of Amazon EC2 as JSON";
-const FIX: &str =
-    "download the offer file of the region, or save the output of `aws pricing get-products`";
+use super::pages::Items;
+use super::{Imported, Problem};
 
 /// A product, with the attributes that decide whether and as what it counts.
 #[derive(Debug, Deserialize)]
@@ -84,16 +81,11 @@ struct Offers<'i, 'b> {
 }
 
 /// Reads an offer file, or responses one after another.
-///
-/// # Errors
-/// Returns an error if it is not one.
-pub fn read(
-    file: &str,
+pub(super) fn read(
     text: impl BufRead,
     as_of: Option<Date>,
     imported: &mut Imported<'_>,
-) -> Result<(), ImportError> {
-    let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
+) -> Result<(), Problem> {
     let (products, published) = (HashMap::new(), None);
     let mut offers = Offers { as_of, published, products, has_terms: false, imported };
     let mut input = serde_json::Deserializer::from_reader(text);
@@ -101,15 +93,14 @@ pub fn read(
         let read = DeserializeSeed::deserialize(&mut offers, &mut input);
         read.map_err(|error| {
             if !error.is_data() || !offers.has_terms {
-                return format();
+                return Problem::Format;
             }
-            let (file, line) = (file.to_owned(), error.line());
             let problem = error.to_string();
-            let problem = problem.split(" at line ").next().unwrap_or_default().to_owned();
-            ImportError::Row { file, line, problem }
+            let problem = problem.split(" at line ").next().unwrap_or_default();
+            Problem::Row(error.line(), problem.to_owned())
         })?;
         if !offers.has_terms {
-            return Err(format());
+            return Err(Problem::Format);
         }
         if input.end().is_ok() {
             return Ok(());
@@ -124,7 +115,6 @@ impl Offers<'_, '_> {
     }
 
     fn add_listing(&mut self, listing: &Listing) -> Result<(), String> {
-        self.has_terms = true;
         self.published = date(&listing.publication_date);
         let attributes = &listing.product.attributes;
         if attributes.is_usual() {
@@ -217,7 +207,14 @@ impl<'de> Visitor<'de> for &mut Offers<'_, '_> {
                     self.has_terms = true;
                     map.next_value_seed(Terms(self))?;
                 }
-                "PriceList" => map.next_value_seed(Listings(self))?,
+                // Each product is JSON in a string.
+                "PriceList" => {
+                    self.has_terms = true;
+                    map.next_value_seed(Items::new(&mut |text: &String| {
+                        let listing = serde_json::from_str(text).map_err(|it| it.to_string())?;
+                        self.add_listing(&listing)
+                    }))?;
+                }
                 _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
@@ -252,34 +249,6 @@ impl<'de> Visitor<'de> for Terms<'_, '_, '_> {
                 terms.values().try_for_each(|term| add(imported, as_of, attributes, &kind, term))
             };
             map.next_value_seed(Entries::new(|sku: &str| products.contains_key(sku), read))?;
-        }
-        Ok(())
-    }
-}
-
-/// The responses of GetProducts: each product is JSON in a string.
-struct Listings<'o, 'i, 'b>(&'o mut Offers<'i, 'b>);
-
-impl<'de> DeserializeSeed<'de> for Listings<'_, '_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Listings<'_, '_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of products")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        self.0.has_terms = true;
-        while let Some(text) = list.next_element::<String>()? {
-            let listing: Listing = serde_json::from_str(&text).map_err(Error::custom)?;
-            self.0.add_listing(&listing).map_err(Error::custom)?;
         }
         Ok(())
     }

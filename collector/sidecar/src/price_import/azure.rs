@@ -11,23 +11,15 @@ use phasemeter_meter::projection::HOURS_PER_YEAR;
 use serde_json::Value;
 
 use super::pages::items;
-use super::{ImportError, Imported, Offer};
-
-const EXPECTED: &str = "a page of the Azure Retail Prices API";
-const FIX: &str = "save the JSON of prices.azure.com/api/retail/prices, one or more pages";
+use super::{Imported, Offer, Problem};
 
 /// Reads one or more pages.
-///
-/// # Errors
-/// Returns an error if it is not JSON of that interface.
-pub fn read(
-    file: &str,
+pub(super) fn read(
     text: impl Read,
     as_of: Date,
     imported: &mut Imported<'_>,
-) -> Result<(), ImportError> {
-    let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
-    items(text, "Items", &mut |it| item(it, as_of, imported)).map_err(|_| format())
+) -> Result<(), Problem> {
+    items(text, "Items", &mut |it| item(it, as_of, imported)).map_err(|_| Problem::Format)
 }
 
 /// Adds a price, if the item is the hourly price of a Linux virtual machine in USD.

@@ -12,10 +12,7 @@ use phasemeter_meter::price::PaymentPlan;
 use serde::Deserialize;
 
 use super::pages::items;
-use super::{ImportError, Imported, Offer};
-
-const EXPECTED: &str = "a page of Google's Cloud Billing Catalog";
-const FIX: &str = "save the JSON of services/6F81-5844-456A/skus, all pages";
+use super::{Imported, Offer, Problem};
 
 /// A machine type: family, processors, memory in GiB, GPUs.
 struct Machine {
@@ -121,18 +118,13 @@ struct Money {
 type Parts = BTreeMap<(&'static str, String, PaymentPlan, Part), u64>;
 
 /// Reads all pages.
-///
-/// # Errors
-/// Returns an error if it is not JSON of that interface.
-pub fn read(
-    file: &str,
+pub(super) fn read(
     text: impl Read,
     as_of: Date,
     imported: &mut Imported<'_>,
-) -> Result<(), ImportError> {
-    let format = || ImportError::Format { file: file.to_owned(), expected: EXPECTED, fix: FIX };
+) -> Result<(), Problem> {
     let mut parts = Parts::new();
-    items(text, "skus", &mut |sku| add(sku, &mut parts)).map_err(|_| format())?;
+    items(text, "skus", &mut |sku| add(sku, &mut parts)).map_err(|_| Problem::Format)?;
     for machine in &MACHINES {
         for ((family, region, plan, part), gpu) in &parts {
             if *part != Part::Gpu || *family != machine.family.name {

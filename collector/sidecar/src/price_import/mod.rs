@@ -9,15 +9,11 @@ mod gcp;
 mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
 
 use phasemeter_meter::date::Date;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, PriceBook};
-
-pub use aws::read as read_aws;
-pub use aws_json::read as read_aws_json;
-pub use azure::read as read_azure;
-pub use gcp::read as read_gcp;
 
 /// Why a price file cannot be imported.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +38,75 @@ pub enum ImportError {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// What is wrong in a file.
+enum Problem {
+    /// It has another format.
+    Format,
+    /// The line, from 1, and what is wrong in it.
+    Row(usize, String),
+}
+
+/// A format of price files.
+#[derive(Clone, Copy, Debug)]
+pub enum FileFormat {
+    /// The CSV of the AWS Price List.
+    AwsCsv,
+    /// Its JSON.
+    AwsJson,
+    /// Pages of the Azure Retail Prices API.
+    Azure,
+    /// Pages of Google's Cloud Billing Catalog.
+    Gcp,
+}
+
+impl FileFormat {
+    /// Adds the prices of a file. Dates: the given one, if any, and that of today.
+    ///
+    /// # Errors
+    /// Returns an error if it has another format, or a price is invalid.
+    pub fn read(
+        self,
+        file: &str,
+        text: impl BufRead,
+        (as_of, today): (Option<Date>, Date),
+        imported: &mut Imported<'_>,
+    ) -> Result<(), ImportError> {
+        let read = match self {
+            Self::AwsCsv => aws::read(text, as_of, imported),
+            Self::AwsJson => aws_json::read(text, as_of, imported),
+            Self::Azure => azure::read(text, as_of.unwrap_or(today), imported),
+            Self::Gcp => gcp::read(text, as_of.unwrap_or(today), imported),
+        };
+        let (file, (expected, fix)) = (file.to_owned(), self.expected());
+        read.map_err(|problem| match problem {
+            Problem::Format => ImportError::Format { file, expected, fix },
+            Problem::Row(line, problem) => ImportError::Row { file, line, problem },
+        })
+    }
+
+    /// What such a file is, and how to get one.
+    const fn expected(self) -> (&'static str, &'static str) {
+        match self {
+            Self::AwsCsv => (
+                "a price list of Amazon EC2 as CSV",
+                "download the CSV of the region from the AWS Price List",
+            ),
+            Self::AwsJson => (
+                "a price list of Amazon EC2 as JSON",
+                "download the offer file of the region, or save the output of `aws pricing get-products`",
+            ),
+            Self::Azure => (
+                "a page of the Azure Retail Prices API",
+                "save the JSON of prices.azure.com/api/retail/prices, one or more pages",
+            ),
+            Self::Gcp => (
+                "a page of Google's Cloud Billing Catalog",
+                "save the JSON of services/6F81-5844-456A/skus, all pages",
+            ),
+        }
+    }
 }
 
 /// One price of a file.

@@ -49,12 +49,15 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Page<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { list, visit, item } = self;
+        let Self { list, visit, .. } = self;
         let mut is_found = false;
         while let Some(key) = map.next_key::<String>()? {
             if key == list {
                 is_found = true;
-                map.next_value_seed(Items { visit: &mut *visit, item })?;
+                map.next_value_seed(Items::new(&mut |item| {
+                    visit(item);
+                    Ok(())
+                }))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -63,9 +66,17 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Page<'_, T> {
     }
 }
 
-struct Items<'a, T> {
-    visit: &'a mut dyn FnMut(&T),
+/// Reads a list whose items are visited one at a time.
+pub(super) struct Items<'a, T> {
+    visit: &'a mut dyn FnMut(&T) -> Result<(), String>,
     item: PhantomData<T>,
+}
+
+impl<'a, T> Items<'a, T> {
+    /// Ends with the first error of `visit`.
+    pub(super) fn new(visit: &'a mut dyn FnMut(&T) -> Result<(), String>) -> Self {
+        Self { visit, item: PhantomData }
+    }
 }
 
 impl<'de, T: DeserializeOwned> DeserializeSeed<'de> for Items<'_, T> {
@@ -85,7 +96,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Items<'_, T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(item) = list.next_element::<T>()? {
-            (self.visit)(&item);
+            (self.visit)(&item).map_err(A::Error::custom)?;
         }
         Ok(())
     }

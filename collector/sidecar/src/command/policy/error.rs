@@ -8,7 +8,7 @@ use phasemeter_rules::RuntimeError;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::fixture::FixtureError;
 use phasemeter_rules::manifest::Kind;
-use phasemeter_rules::signature::{ParsePublicKeyError, ParseSecretKeyError, SignatureError};
+use phasemeter_rules::signature::SignatureError;
 
 use crate::command::exit_status::{EX_CANTCREAT, EX_DATAERR, EX_NOINPUT, EX_OSERR, EX_USAGE};
 
@@ -100,21 +100,13 @@ pub enum PolicyCommandError {
         .0.display()
     )]
     NoTests(PathBuf),
-    /// A private key is invalid.
-    #[error("{}: {source}", path.display())]
-    SecretKey {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: ParseSecretKeyError,
-    },
-    /// A public key is invalid.
-    #[error("{}: {source}", path.display())]
+    /// A key is invalid.
+    #[error("{}: {problem}", path.display())]
     Key {
         /// The file.
         path: PathBuf,
-        /// The cause.
-        source: ParsePublicKeyError,
+        /// What is wrong.
+        problem: String,
     },
     /// A policy was expected, but the file is machine code.
     #[error(
@@ -161,7 +153,6 @@ impl PolicyCommandError {
             | Self::NoReadings(_)
             | Self::Project { .. }
             | Self::Build { .. }
-            | Self::SecretKey { .. }
             | Self::Key { .. }
             | Self::MachineCode(_)
             | Self::NotMachineCode(_)

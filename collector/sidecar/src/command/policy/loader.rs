@@ -23,7 +23,7 @@ pub(super) struct PolicyLoader {
 
 impl PolicyLoader {
     pub(super) fn new(args: &HostArgs) -> Result<Self, CommandError> {
-        let (limits, compiler) = policies::limits(&args.limits)?;
+        let (limits, compiler, _) = policies::limits(&args.limits)?;
         let options = Options {
             limits,
             stub_imports: args.stub_imports,

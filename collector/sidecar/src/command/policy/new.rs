@@ -19,18 +19,16 @@ pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
         _ => return Err(PolicyCommandError::NoTemplate.into()),
     };
     let dir = Path::new(&args.name);
-    let write_error =
-        |path: &Path, source: io::Error| CommandError::Write { path: path.to_owned(), source };
     match fs::create_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(PolicyCommandError::Exists(dir.to_owned()).into());
         }
-        created => created.map_err(|source| write_error(dir, source))?,
+        created => created.map_err(CommandError::write(dir))?,
     }
     for (path, bytes) in template.files(&args.name) {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(dir);
-        fs::create_dir_all(parent).map_err(|source| write_error(parent, source))?;
+        fs::create_dir_all(parent).map_err(CommandError::write(parent))?;
         files::write(&path, &bytes)?;
     }
     let name = &args.name;

@@ -3,17 +3,15 @@
 use phasemeter_rules::signature::SecretKey;
 use phasemeter_terminal::escape::clean;
 
-use super::error::PolicyCommandError;
 use super::signed_file::SignedFile;
-use super::verify::{key_text, signature_path};
+use super::verify::{read_key, signature_path};
 use super::{files, project};
 use crate::cli::SignArgs;
 use crate::command::error::CommandError;
 
 /// Signs the file and prints the public key.
 pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {
-    let invalid = |source| PolicyCommandError::SecretKey { path: args.key.clone(), source };
-    let key: SecretKey = key_text(&args.key)?.parse().map_err(invalid)?;
+    let key: SecretKey = read_key(&args.key)?;
     let file = SignedFile::read(project::component_of(&args.policy)?, args.machine_code)?;
     let signature = signature_path(&file.path);
     files::write(&signature, &key.sign(file.used_as(), &file.bytes))?;

@@ -29,17 +29,11 @@ macro_rules! group {
 const RUST: Group = group!("wasm-rules/templates/rust/" => "":
     ".gitignore", "Cargo.toml", "README.md", "policy.json", "src/lib.rs");
 
-/// Files that every Rust template has.
-const RUST_PROJECT: Group = group!("wasm-rules/templates/rust/" => "":
-    ".gitignore", "Cargo.toml", "policy.json");
-
 const RUST_PRICER: Group = group!("wasm-rules/templates/rust-pricer/" => "":
     "README.md", "src/lib.rs");
 
 const RUST_EXAMPLE: Group = group!("wasm-rules/templates/rust-example/" => "":
     "src/lib.rs", "tests/small.recommendations.json", "tests/small.window.json");
-
-const RUST_README: Group = group!("wasm-rules/templates/rust/" => "": "README.md");
 
 /// What a recommendation may name.
 const LEVERS: Group = group!("wasm-rules/templates/" => "": "LEVERS.md");
@@ -54,16 +48,6 @@ const JS: Group = group!("wasm-rules/templates/js/" => "":
 
 const PYTHON: Group = group!("wasm-rules/templates/python/" => "":
     ".gitignore", "Makefile", "README.md", "policy.json", "policy.py", "requirements.txt");
-
-/// Files that every template of a language has.
-const C_PROJECT: Group = group!("wasm-rules/templates/c/" => "":
-    ".gitignore", "Makefile", "policy.json", "requirements.txt");
-
-const JS_PROJECT: Group = group!("wasm-rules/templates/js/" => "":
-    ".gitignore", "package-lock.json", "policy.json");
-
-const PYTHON_PROJECT: Group = group!("wasm-rules/templates/python/" => "":
-    ".gitignore", "policy.json", "requirements.txt");
 
 const C_PRICER: Group = group!("wasm-rules/templates/c-pricer/" => "":
     "README.md", "bindings/pricer_policy.c", "bindings/pricer_policy.h",
@@ -94,6 +78,9 @@ const SDK: Group = group!("wasm-rules/sdk/rust/" => "sdk/":
     "src/testing.rs", "src/thresholds.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
     "wit/v0.1/types.wit", "wit/v0.1/worlds.wit");
 
+/// The directory of generated files, each for one kind of policy.
+const BINDINGS: &str = "bindings/";
+
 /// The first line of the templates' sources, and what it is in other templates.
 const SUMMARY: &str = "Recommends sharing or switching off GPUs that are mostly idle.";
 const PRICER_SUMMARY: &str = "Prices GPUs at a discount on the list price.";
@@ -116,30 +103,33 @@ impl Template {
         self,
         name: &str,
     ) -> impl Iterator<Item = (String, Cow<'static, [u8]>)> + use<'_> {
-        let (own, common): (&[&Group], &[&Group]) = match self {
-            Self::Recommender(Language::Rust) => (&[&RUST], &[&SDK, &TESTS, &LEVERS]),
-            Self::Recommender(Language::C) => (&[&C], &[&CONTRACT, &TESTS, &LEVERS]),
-            Self::Recommender(Language::Js) => (&[&JS], &[&CONTRACT, &TESTS, &LEVERS]),
-            Self::Recommender(Language::Python) => (&[&PYTHON], &[&CONTRACT, &TESTS, &LEVERS]),
-            Self::Pricer(Language::Js) => (&[&JS_PROJECT, &JS_PRICER], &[&CONTRACT, &PRICER_TESTS]),
+        let (language, own, common): (_, &Group, &[&Group]) = match self {
+            Self::Recommender(Language::Rust) => (&RUST, &RUST, &[&SDK, &TESTS, &LEVERS]),
+            Self::Recommender(Language::C) => (&C, &C, &[&CONTRACT, &TESTS, &LEVERS]),
+            Self::Recommender(Language::Js) => (&JS, &JS, &[&CONTRACT, &TESTS, &LEVERS]),
+            Self::Recommender(Language::Python) => {
+                (&PYTHON, &PYTHON, &[&CONTRACT, &TESTS, &LEVERS])
+            }
+            Self::Pricer(Language::Rust) => (&RUST, &RUST_PRICER, &[&SDK, &PRICER_TESTS]),
+            Self::Pricer(Language::C) => (&C, &C_PRICER, &[&CONTRACT, &PRICER_TESTS]),
+            Self::Pricer(Language::Js) => (&JS, &JS_PRICER, &[&CONTRACT, &PRICER_TESTS]),
             Self::Pricer(Language::Python) => {
-                (&[&PYTHON_PROJECT, &PYTHON_PRICER], &[&CONTRACT, &PRICER_TESTS])
+                (&PYTHON, &PYTHON_PRICER, &[&CONTRACT, &PRICER_TESTS])
             }
-            Self::Pricer(Language::C) => (&[&C_PROJECT, &C_PRICER], &[&CONTRACT, &PRICER_TESTS]),
-            Self::Pricer(Language::Rust) => {
-                (&[&RUST_PROJECT, &RUST_PRICER], &[&SDK, &PRICER_TESTS])
-            }
-            Self::RustExample => (&[&RUST_PROJECT, &RUST_README, &RUST_EXAMPLE], &[&SDK, &LEVERS]),
+            Self::RustExample => (&RUST, &RUST_EXAMPLE, &[&SDK, &LEVERS]),
         };
         let summary = match self {
             Self::Recommender(_) => SUMMARY,
             Self::Pricer(_) => PRICER_SUMMARY,
             Self::RustExample => EXAMPLE_SUMMARY,
         };
-        let own = own.iter().flat_map(move |group| {
-            let files = group.files.iter();
-            files.map(move |(path, bytes)| (group.to, *path, named(bytes, name, summary)))
-        });
+        // A template has the files of the recommender of its language, except for those it has of its own
+        // and the bindings of the other kind.
+        let is_own = |path: &str| own.files.iter().any(|(known, _)| *known == path);
+        let shared = language.files.iter();
+        let shared = shared.filter(move |(path, _)| !is_own(path) && !path.starts_with(BINDINGS));
+        let own = own.files.iter().chain(shared);
+        let own = own.map(move |(path, bytes)| ("", *path, named(bytes, name, summary)));
         let common = common.iter().flat_map(|group| {
             group.files.iter().map(|(path, bytes)| (group.to, *path, Cow::Borrowed(*bytes)))
         });

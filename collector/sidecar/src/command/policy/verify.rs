@@ -1,6 +1,8 @@
 //! `phasemeter policy verify`: verifies the signature of a policy, its settings or its compiled form.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use phasemeter_rules::signature::{self, PublicKey};
 use phasemeter_terminal::escape::clean;
@@ -12,10 +14,7 @@ use crate::cli::VerifyArgs;
 
 /// Verifies the signature with each key until one matches.
 pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {
-    let keys = args.keys.iter().map(|path| {
-        let key = key_text(path)?.parse();
-        key.map_err(|source| PolicyCommandError::Key { path: path.clone(), source })
-    });
+    let keys = args.keys.iter().map(|path| read_key(path));
     let keys = keys.collect::<Result<Vec<PublicKey>, _>>()?;
     let file = SignedFile::read(project::component_of(&args.policy)?, args.machine_code)?;
     let path = signature_path(&file.path);
@@ -33,7 +32,11 @@ pub(super) fn signature_path(file: &Path) -> PathBuf {
     path.into()
 }
 
-/// The text of a key file; invalid UTF-8 is replaced and fails to parse.
-pub(super) fn key_text(path: &Path) -> Result<String, PolicyCommandError> {
-    Ok(String::from_utf8_lossy(&files::read(path)?).into_owned())
+/// Reads a key; invalid UTF-8 is replaced and fails to parse.
+pub(super) fn read_key<K: FromStr<Err: Display>>(path: &Path) -> Result<K, PolicyCommandError> {
+    let key = String::from_utf8_lossy(&files::read(path)?).parse();
+    key.map_err(|error: K::Err| PolicyCommandError::Key {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
 }
