@@ -12,8 +12,8 @@ use libc::{c_int, siginfo_t, sigset_t};
 
 use crate::launch::{is_blocked_at_launch, is_ignored_at_launch, record_blocked};
 
-/// Signals that are not blocked: those that cannot be, those of faults, which the thread at fault
-/// handles, and those that stop a process, by which a shell notices that it has stopped.
+/// Never blocked: KILL and STOP, faults, which the thread at fault handles, and job control, by which a shell
+/// notices that a process has stopped.
 const NEVER: [c_int; 10] = [
     libc::SIGKILL,
     libc::SIGSTOP,

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
-pub use bill::{BillArgs, BillFormat, CompareArgs, Idle};
+pub use bill::{BillArgs, BillFormat, CompareArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "full")]
 pub use gateway::{GatewayArgs, ReceiveArgs};
@@ -58,7 +58,7 @@ pub use policies::{Limit, PolicyArgs, PolicyLimits};
 #[cfg(feature = "full")]
 pub use policy::{
     BenchArgs, BuildArgs, CheckArgs, CompileArgs, GuestArgs, HostArgs, InputArgs, InspectArgs,
-    Language, NewArgs, NewKind, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
+    Language, NewArgs, PolicyCommand, RunPolicyArgs, SignArgs, TestArgs, VerifyArgs,
 };
 #[cfg(feature = "full")]
 pub use prices::{

@@ -119,8 +119,7 @@ fn half_width(effects: [&[f64]; 2], level: f64) -> f64 {
     t_quantile(level, sum.powi(2) / (degrees[0] + degrees[1])) * sum.sqrt()
 }
 
-/// How much of an effect is that of the hour before, and of the one before that, in both runs together.
-/// Dependence on one hour is the least that is assumed, since two are less exact.
+/// Autoregression on the two hours before, of both runs together. Dependence on one hour is the least that is assumed, since two are less exact.
 fn dependence(effects: [&[f64]; 2]) -> [f64; 2] {
     let (first, second) = (correlation(effects, 1), correlation(effects, 2));
     let one = first.clamp(0.0, MAX_DEPENDENCE);

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use phasemeter_bill::bill::IdlePolicy;
 use phasemeter_bill::dimension::Dimension;
 use phasemeter_bill::focus::TagFormat;
 
 use super::Format;
+use super::value::one_of;
 
 /// `phasemeter bill`.
 #[derive(Debug, Args)]
@@ -22,8 +24,8 @@ pub struct BillArgs {
     pub by: Vec<Dimension>,
 
     /// What becomes of the idle cost of GPUs without an owner.
-    #[arg(long, value_enum, default_value_t = Idle::Spread)]
-    pub idle: Idle,
+    #[arg(long, default_value = "spread", value_parser = idle())]
+    pub idle: IdlePolicy,
 
     /// An invoice to compare with: a CSV file with a column per name in --by, and `billed_usd`.
     #[arg(long, value_name = "FILE")]
@@ -45,32 +47,8 @@ pub struct BillArgs {
 
     /// Whose rules the tags of `--format focus` follow: names of attributes as they are, or as a cloud
     /// accepts them.
-    #[arg(long, value_enum, default_value_t = CloudTags::Otel)]
-    pub tags: CloudTags,
-}
-
-/// Whose rules tags follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CloudTags {
-    /// As the attributes of OpenTelemetry are.
-    Otel,
-    /// AWS: cost allocation tags.
-    Aws,
-    /// Azure: resource tags.
-    Azure,
-    /// Google Cloud: labels, in lowercase.
-    Gcp,
-}
-
-impl From<CloudTags> for TagFormat {
-    fn from(tags: CloudTags) -> Self {
-        match tags {
-            CloudTags::Otel => Self::Otel,
-            CloudTags::Aws => Self::Aws,
-            CloudTags::Azure => Self::Azure,
-            CloudTags::Gcp => Self::Gcp,
-        }
-    }
+    #[arg(long, default_value = "otel", value_parser = tags())]
+    pub tags: TagFormat,
 }
 
 /// Format of a bill.
@@ -82,24 +60,6 @@ pub enum BillFormat {
     Json,
     /// Cost data for FinOps tools: CSV, or Parquet with `--output FILE.parquet`.
     Focus,
-}
-
-/// What becomes of the idle cost of GPUs without an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Idle {
-    /// It is spread over the whole bill by effective hours.
-    Spread,
-    /// It is an account of its own.
-    Separate,
-}
-
-impl From<Idle> for IdlePolicy {
-    fn from(idle: Idle) -> Self {
-        match idle {
-            Idle::Spread => Self::Spread,
-            Idle::Separate => Self::Separate,
-        }
-    }
 }
 
 /// `phasemeter compare`.
@@ -129,6 +89,22 @@ pub struct CompareArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+fn idle() -> impl TypedValueParser<Value = IdlePolicy> {
+    one_of([
+        ("spread", "It is spread over the whole bill by effective hours", IdlePolicy::Spread),
+        ("separate", "It is an account of its own", IdlePolicy::Separate),
+    ])
+}
+
+fn tags() -> impl TypedValueParser<Value = TagFormat> {
+    one_of([
+        ("otel", "As the attributes of OpenTelemetry are", TagFormat::Otel),
+        ("aws", "AWS: cost allocation tags", TagFormat::Aws),
+        ("azure", "Azure: resource tags", TagFormat::Azure),
+        ("gcp", "Google Cloud: labels, in lowercase", TagFormat::Gcp),
+    ])
 }
 
 /// A confidence level, as a fraction.

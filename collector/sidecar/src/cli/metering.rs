@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::Rate;
@@ -17,7 +18,7 @@ use phasemeter_otlp::experiment::TraceParent;
 #[cfg(feature = "full")]
 use super::alerts::AlertArgs;
 use super::policies::PolicyArgs;
-use super::value::{plan, seconds, thresholds, traceparent};
+use super::value::{one_of, plan, seconds, thresholds, traceparent};
 use super::work::work;
 
 /// Options of every metering command.
@@ -66,17 +67,15 @@ pub struct MissingArgs {
     /// Time of GPUs without readings: `unobserved` is billed, `absent` is not [default: unobserved, and
     /// absent after the last reading of a host that is gone: all its GPUs end and never return while
     /// others go on for ten minutes, or it returns as another instance].
-    #[arg(long, value_enum, value_name = "KIND")]
-    missing: Option<Missing>,
+    #[arg(long, value_name = "KIND", value_parser = missing())]
+    missing: Option<MissingTime>,
 }
 
-/// What time without readings is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Missing {
-    /// All of it is unobserved, and billed.
-    Unobserved,
-    /// None of it is billed.
-    Absent,
+fn missing() -> impl TypedValueParser<Value = MissingTime> {
+    one_of([
+        ("unobserved", "All of it is unobserved, and billed", MissingTime::Unobserved),
+        ("absent", "None of it is billed", MissingTime::Absent),
+    ])
 }
 
 impl MissingArgs {
@@ -84,8 +83,7 @@ impl MissingArgs {
     pub const fn kind(self) -> MissingTime {
         match self.missing {
             None => MissingTime::ByEvidence,
-            Some(Missing::Unobserved) => MissingTime::Unobserved,
-            Some(Missing::Absent) => MissingTime::Absent,
+            Some(given) => given,
         }
     }
 }

@@ -3,10 +3,13 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use phasemeter_rules::manifest::Kind;
 
 use super::metering::{Format, PriceArgs};
 use super::policies::{Limit, limit};
+use super::value::one_of;
 
 /// `phasemeter policy …`.
 #[derive(Debug, Subcommand)]
@@ -41,8 +44,8 @@ pub struct NewArgs {
     pub lang: Language,
 
     /// What the policy does.
-    #[arg(long, value_enum, default_value = "recommender")]
-    pub kind: NewKind,
+    #[arg(long, default_value = "recommender", value_parser = kind())]
+    pub kind: Kind,
 
     /// Start from a larger recommender, which reads columns, attributes and offers: in Rust only.
     #[arg(long, conflicts_with = "kind")]
@@ -51,15 +54,6 @@ pub struct NewArgs {
     /// Name of the policy and its directory: a–z, 0–9 and -, starting with a letter.
     #[arg(value_parser = name)]
     pub name: String,
-}
-
-/// A kind of policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NewKind {
-    /// Recommends how to reduce waste.
-    Recommender,
-    /// Prices GPU-hours.
-    Pricer,
 }
 
 /// A language of policies.
@@ -250,6 +244,13 @@ pub struct CompileArgs {
 
     #[command(flatten)]
     pub host: HostArgs,
+}
+
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    one_of([
+        ("recommender", "Recommends how to reduce waste", Kind::Recommender),
+        ("pricer", "Prices GPU-hours", Kind::Pricer),
+    ])
 }
 
 /// A policy name, as defined by the contract.

@@ -1,5 +1,6 @@
 //! Parsers of command-line values. Errors state what was expected; clap adds flag and value.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{Nanos, Utilization};
@@ -38,6 +39,20 @@ pub(super) fn plan(text: &str) -> Result<PaymentPlan, String> {
 
 pub(super) fn traceparent(text: &str) -> Result<TraceParent, String> {
     text.parse().map_err(|error: TraceParentError| format!("expected {}", error.expected()))
+}
+
+/// A parser of these values by name. `known`: name, description for the help, value.
+pub(super) fn one_of<T, const N: usize>(
+    known: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = known.map(|(name, help, _)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).try_map(move |text| {
+        let found = known.into_iter().find(|(name, ..)| *name == text);
+        found.map(|(.., value)| value).ok_or("unknown value")
+    })
 }
 
 fn percent(text: &str) -> Option<Utilization> {

@@ -26,7 +26,7 @@ const MAX_REPORT: u64 = 1 << 30;
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let output = args.output.as_deref().map(|path| open_output(args, path)).transpose()?;
     let names: Vec<String> = args.reports.iter().map(|path| path.display().to_string()).collect();
-    let mut biller = Biller::new(args.by.clone(), args.idle.into());
+    let mut biller = Biller::new(args.by.clone(), args.idle);
     let mut billed = Vec::new();
     for (path, name) in args.reports.iter().zip(&names) {
         match open(path, name) {
@@ -111,7 +111,7 @@ fn write_rows<R: RowSink>(
     rows: io::Result<R>,
     failed: impl Fn(io::Error) -> CommandError,
 ) -> Result<(), CommandError> {
-    let mut writer = FocusWriter::new(rows.map_err(&failed)?, args.tags.into());
+    let mut writer = FocusWriter::new(rows.map_err(&failed)?, args.tags);
     for (path, name) in billed {
         let (report, _) = open(path, name).map_err(BillError::from)?;
         writer.write(&report).map_err(&failed)?;

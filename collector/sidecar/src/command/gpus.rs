@@ -107,7 +107,7 @@ impl GpuArrivals {
 
     /// The first of the selected GPUs: all that answer within a moment after the start.
     pub(super) fn wait(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
-        let arrived = self.wait_for(START_TIMEOUT)?;
+        let arrived = self.take(START_TIMEOUT.saturating_sub(self.started.elapsed()))?;
         if self.search.as_ref().is_some_and(|search| search.driver().is_none()) {
             let vendor = self.driver.names().vendor;
             warn!("the {vendor} driver does not respond; GPUs are unobserved until it does");
@@ -117,7 +117,7 @@ impl GpuArrivals {
 
     /// All selected GPUs; an error if one does not answer.
     pub(super) fn wait_for_all(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
-        let arrived = self.wait_for(REQUIRED_TIMEOUT)?;
+        let arrived = self.take(REQUIRED_TIMEOUT.saturating_sub(self.started.elapsed()))?;
         match self.awaited.first() {
             Some(gpu) => {
                 let list_command = self.driver.names().list_command;
@@ -130,11 +130,6 @@ impl GpuArrivals {
             }
             None => Ok(arrived),
         }
-    }
-
-    fn wait_for(&mut self, at_most: Duration) -> Result<Vec<ArrivedGpu>, LiveError> {
-        let left = at_most.saturating_sub(self.started.elapsed());
-        self.take(left)
     }
 
     /// The selected GPUs that have answered since the last call, without waiting.

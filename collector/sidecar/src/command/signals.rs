@@ -1,4 +1,4 @@
-//! Signals, received on a thread, so that one that comes before they are handled has its default action.
+//! Receives signals on a thread. Until they are handled, they have their default action.
 //!
 //! They are blocked in all other threads, and none is handled asynchronously: no call is interrupted,
 //! and nothing changes that a command inherits.

@@ -1,5 +1,5 @@
-//! What would decide between recommendations for waste that has none: a risk that comes first, what policies need,
-//! else what usually shows the cause.
+//! What would settle waste that has no recommendation: a risk that comes first, what policies need, else what
+//! usually shows the cause.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Errors of `phasemeter policy`.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use phasemeter_rules::RuntimeError;
@@ -136,6 +136,11 @@ const fn expected_input(kind: Kind) -> &'static str {
 }
 
 impl PolicyCommandError {
+    /// That a policy was rejected.
+    pub(super) fn rejected<E: Into<PolicyError>>(file: &Path) -> impl Fn(E) -> Self {
+        move |error| Self::Rejected { file: file.display().to_string(), error: error.into() }
+    }
+
     /// The exit status.
     pub(in crate::command) const fn exit_code(&self) -> u8 {
         match self {

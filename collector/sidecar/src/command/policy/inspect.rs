@@ -2,7 +2,6 @@
 //! printed even if it is rejected.
 
 use phasemeter_rules::digest::Digest;
-use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_terminal::escape::clean;
 use phasemeter_terminal::number::grouped;
@@ -20,10 +19,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {
     let bytes = files::read(&file)?;
     println!("file      {}", clean(&file.display().to_string()));
     println!("digest    {}", Digest::of(&bytes));
-    let info = WasmInfo::parse(&bytes).map_err(|error| PolicyCommandError::Rejected {
-        file: file.display().to_string(),
-        error: PolicyError::Load(error),
-    })?;
+    let info = WasmInfo::parse(&bytes).map_err(PolicyCommandError::rejected(&file))?;
     let form = if info.is_component { "component" } else { "core module" };
     println!("form      {form} of {} bytes", grouped(bytes.len() as u128));
     list("imports", &info.imports);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use phasemeter_rules::compile::Compiler;
-use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::policy::Policy;
@@ -42,12 +41,11 @@ impl PolicyLoader {
         file: &Path,
         settings: Option<&Path>,
     ) -> Result<Policy, PolicyCommandError> {
-        let rejected =
-            |error| PolicyCommandError::Rejected { file: file.display().to_string(), error };
+        let rejected = PolicyCommandError::rejected(file);
         let mut candidate = candidate(file)?;
         if let Some(path) = settings {
             candidate.settings =
-                policy_dir::settings(path, &files::read(path)?).map_err(rejected)?;
+                policy_dir::settings(path, &files::read(path)?).map_err(&rejected)?;
             candidate.settings_file = None;
         }
         self.host.load(candidate).map_err(rejected)
@@ -67,15 +65,11 @@ impl PolicyLoader {
     /// Compiles a policy to machine code for this host.
     pub(super) fn compile(&self, file: &Path) -> Result<Vec<u8>, PolicyCommandError> {
         let candidate = candidate(file)?;
-        let rejected = |error| PolicyCommandError::Rejected { file: candidate.file, error };
-        self.host.compile(&candidate.bytes).map_err(|error| rejected(PolicyError::Load(error)))
+        self.host.compile(&candidate.bytes).map_err(PolicyCommandError::rejected(file))
     }
 }
 
 /// A policy with the files beside it.
 fn candidate(file: &Path) -> Result<Candidate, PolicyCommandError> {
-    policy_dir::candidate(file).map_err(|unreadable| PolicyCommandError::Rejected {
-        file: file.display().to_string(),
-        error: unreadable.error,
-    })
+    policy_dir::candidate(file).map_err(|it| PolicyCommandError::rejected(file)(it.error))
 }

@@ -4,18 +4,20 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use phasemeter_rules::manifest::Kind;
+
 use super::error::PolicyCommandError;
 use super::files;
 use super::template::Template;
-use crate::cli::{Language, NewArgs, NewKind};
+use crate::cli::{Language, NewArgs};
 use crate::command::error::CommandError;
 
 /// Creates the project and prints the next steps.
 pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {
     let template = match (args.lang, args.kind, args.example) {
-        (language, NewKind::Pricer, _) => Template::Pricer(language),
+        (language, Kind::Pricer, _) => Template::Pricer(language),
         (Language::Rust, _, true) => Template::RustExample,
-        (language, NewKind::Recommender, false) => Template::Recommender(language),
+        (language, Kind::Recommender, false) => Template::Recommender(language),
         _ => return Err(PolicyCommandError::NoTemplate.into()),
     };
     let dir = Path::new(&args.name);
