@@ -251,15 +251,12 @@ pub struct GpuIdentity {
     pub is_model_assumed: bool,
     /// `nvmlDeviceGetMemoryInfo().total`, if the source provides it.
     pub memory_total: Option<Bytes>,
-    /// Power limit, never zero: `nvmlDeviceGetEnforcedPowerLimit`, else
-    /// `nvmlDeviceGetPowerManagementLimit`; `enforced.power.limit`, else `power.limit`. It can
-    /// change at any time: a log carries it per row, while a driver is queried once, when the GPU
-    /// is discovered.
+    /// Power limit, never zero: `nvmlDeviceGetEnforcedPowerLimit`, else `nvmlDeviceGetPowerManagementLimit`;
+    /// `enforced.power.limit`, else `power.limit`. A log has it per row; a driver is queried once.
     pub power_limit: Option<Milliwatts>,
     /// Properties that only a driver provides.
     pub board: Board,
-    /// OpenTelemetry attributes beyond those of the run: [`LOG_FILE`], [`HOST`],
-    /// [`MIG_MODE`], [`MIG_PROFILES`], [`NVLINK_PEERS`].
+    /// OpenTelemetry attributes beyond those of the run, like [`HOST`] and [`MIG_MODE`].
     pub attributes: BTreeMap<String, String>,
     /// The names of the holders of its newest [`MAX_ALLOCATIONS`] allocations, by the number of the allocation.
     pub holders: BTreeMap<u32, Vec<String>>,
@@ -373,10 +370,8 @@ pub struct Board {
     pub firmware_version: Option<String>,
     /// Driver version (`nvmlSystemGetDriverVersion`).
     pub driver_version: Option<String>,
-    /// Temperature at which the hardware throttles (`nvmlDeviceGetTemperatureThreshold(SLOWDOWN)`;
-    /// not supported by some newer GPUs).
+    /// Temperature at which the hardware throttles (`nvmlDeviceGetTemperatureThreshold`), if the GPU has one.
     pub slowdown: Option<Celsius>,
-    /// Temperature at which the hardware shuts down (`nvmlDeviceGetTemperatureThreshold(SHUTDOWN)`;
-    /// not supported by some newer GPUs).
+    /// Temperature at which the hardware shuts down, likewise.
     pub shutdown: Option<Celsius>,
 }

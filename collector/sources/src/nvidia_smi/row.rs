@@ -95,7 +95,7 @@ impl<'a> Row<'a> {
                 Column::MigProfiles => parts.mig_profiles = cells.text(),
                 Column::NvLinkPeers => parts.nvlink_peers = cells.text(),
                 Column::Value(Quantity::Utilization) => {
-                    reading.utilization = utilization(&mut cells)
+                    reading.utilization = utilization(&mut cells);
                 }
                 Column::Value(Quantity::MemoryUsed) => {
                     reading.memory_used = mebibytes(&mut cells, Quantity::MemoryUsed);
@@ -112,7 +112,7 @@ impl<'a> Row<'a> {
                 Column::Value(Quantity::Energy) => reading.energy = millijoules(&mut cells),
                 Column::Value(Quantity::Temperature) => reading.temperature = celsius(&mut cells),
                 Column::Value(Quantity::SmClock) => {
-                    reading.sm_clock = megahertz(&mut cells, Quantity::SmClock)
+                    reading.sm_clock = megahertz(&mut cells, Quantity::SmClock);
                 }
                 Column::Value(Quantity::MemoryClock) => {
                     reading.memory_clock = megahertz(&mut cells, Quantity::MemoryClock);
@@ -121,7 +121,7 @@ impl<'a> Row<'a> {
                     reading.compute_processes = count(&mut cells, Quantity::Processes);
                 }
                 Column::Value(Quantity::EventReasons) => {
-                    set_event_reasons(&mut reading.device, cells.text())
+                    set_event_reasons(&mut reading.device, cells.text());
                 }
                 Column::PcieTraffic => counts.pcie = traffic(&mut cells),
                 Column::NvLinkTraffic => counts.nvlink = traffic(&mut cells),
