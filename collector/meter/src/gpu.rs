@@ -9,6 +9,7 @@ mod posting;
 mod queries;
 mod rates;
 mod rolling;
+mod settings;
 mod silence;
 
 use std::collections::VecDeque;
@@ -21,7 +22,6 @@ use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
 use crate::device_meter::DeviceMeter;
-use crate::device_metric::DeviceMetric;
 use crate::distribution::MemoryDistribution;
 use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
@@ -260,28 +260,6 @@ impl GpuMeter {
     pub fn step_wall_clock(&mut self, at: Timestamp, wall: WallOffset) {
         self.steps.push(at, wall);
         self.plan_boundary(self.watermark);
-    }
-
-    /// Sets local time in seconds east of UTC, for the hours of the week of time metered from now on;
-    /// `None` if unknown.
-    pub fn set_utc_offset(&mut self, offset: Option<i32>) {
-        self.ledger.activity.set_utc_offset(offset);
-    }
-
-    /// Sets the memory size, for readings ingested from now on: more than 1% of it in use means
-    /// held.
-    pub const fn set_memory_total(&mut self, total: Option<Bytes>) {
-        self.memory_total = total;
-    }
-
-    /// Sets the power limit, for readings ingested from now on, unless a device metric had it.
-    pub fn set_power_limit(&mut self, limit: Option<Milliwatts>) {
-        self.power_limit = self.device.power_limit.or(limit);
-    }
-
-    /// Records a device metric, which later readings carry as far as they lack it.
-    pub fn measure(&mut self, metric: &DeviceMetric) {
-        self.device.measure(metric);
     }
 
     /// Ingests a reading. The first readings of a log wait until `stale_after` is estimated.

@@ -4,7 +4,10 @@
 //! here, so that a number has the same meaning wherever it comes from. A value out of range is unreadable,
 //! alone: it is missing, and costs no other value.
 
-use crate::units::{Bytes, PPM};
+mod row;
+
+pub use self::row::{AlertNames, InWindow, Unit};
+use self::row::{CLOCK, COUNTERS, ERRORS, EXACT, FAN, HEAT, MEMORY, POWER, RATE, Row, WHOLE, row};
 
 /// What is measured. Those from [`Quantity::GraphicsActivity`] on are kept with each reading, in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,250 +102,108 @@ pub enum Quantity {
     MemoryErrors,
 }
 
-/// The unit in which numbers of a quantity are checked and kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Parts per million of the whole.
-    Ppm,
-    /// Bytes.
-    Bytes,
-    /// Bytes per second.
-    BytesPerSecond,
-    /// Milliwatts.
-    Milliwatts,
-    /// Millijoules.
-    Millijoules,
-    /// Degrees Celsius.
-    Celsius,
-    /// Megahertz.
-    Megahertz,
-    /// A number that identifies or counts something, or a bit mask.
-    Number,
-}
-
-/// One row of the table.
-struct Row {
-    quantity: Quantity,
-    name: &'static str,
-    unit: Unit,
-    least: i64,
-    most: i64,
-    /// Numbers above `most` up to this one count as `most`.
-    tolerated: i64,
-    is_mapped: bool,
-    /// The names of its columns in logs.
-    columns: &'static [&'static str],
-    /// Whether `phasemeter record` writes the first of them.
-    is_recorded: bool,
-    window: Option<InWindow>,
-    alert: Option<AlertNames>,
-}
-
-/// A value of windows, the input of policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InWindow {
-    /// The mean of readings has this name: of shares 0–1, and of the time in which the GPU or its engine worked.
-    Mean(&'static str),
-    /// The maximum of readings has this name.
-    Max(&'static str),
-}
-
-/// The names by which rules for alerts are about a quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlertNames {
-    /// In files, reports and telemetry.
-    pub name: &'static str,
-    /// Its series, as Prometheus names it.
-    pub series: &'static str,
-}
-
-/// The whole, in parts per million.
-const WHOLE: i64 = PPM as i64;
-
-/// Two counters that are read one after the other may exceed the whole by the error of their clocks: 1%.
-const COUNTERS: i64 = WHOLE + WHOLE / 100;
-
-/// A fan may exceed its nominal maximum, but not twice.
-const FAN: i64 = 2 * WHOLE;
-
-/// Larger sizes are misreadings.
-const MEMORY: i64 = Bytes::MAX.cast_signed();
-
-/// Largest power of a GPU in milliwatts, 10 kW: about three times that of the largest announced package.
-const POWER: i64 = 10_000_000;
-
-/// Integers up to here are exact in a double. As an energy counter it is 28 years at the largest power.
-const EXACT: i64 = 1 << 53;
-
-/// No silicon is colder or hotter, in degrees Celsius. A byte of ones (255) is a misreading.
-const HEAT: (i64, i64) = (-60, 150);
-
-/// Highest clock in megahertz: about twice the data rate of the fastest memory.
-const CLOCK: i64 = 30_000;
-
-/// Highest rate over links in bytes per second: 100 TB/s, below the numbers with which DCGM marks missing
-/// values.
-const RATE: i64 = 100_000_000_000_000;
-
-/// Highest number of errors that is plausible; drivers mark missing numbers by larger ones.
-const ERRORS: (i64, i64) = (0, 999_999_999);
-
 /// The table, in the order of [`Quantity`].
 #[rustfmt::skip]
-const TABLE: [Row; Quantity::COUNT] = [
-    row(Quantity::Utilization,       "utilization",        Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+const TABLE: [(Quantity, Row); Quantity::COUNT] = [
+    (Quantity::Utilization,       row("utilization",        Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
         .column(&["utilization.gpu"])
-        .alert("utilization", "hw_gpu_utilization_ratio{hw_gpu_task=\"general\"}"),
-    row(Quantity::MemoryUsed,        "memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped()
+        .alert("utilization", "hw_gpu_utilization_ratio{hw_gpu_task=\"general\"}")),
+    (Quantity::MemoryUsed,        row("memory_used",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped()
         .column(&["memory.used"])
-        .alert("memory", "hw_gpu_memory_utilization_ratio{hw_parent=\"\"}"),
-    row(Quantity::MemoryFree,        "memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped(),
-    row(Quantity::MemoryTotal,       "memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY).mapped()
-        .column(&["memory.total"]),
-    row(Quantity::Power,             "power",              Unit::Milliwatts,     (0, POWER), POWER).mapped()
-        .alert("power", "hw_power_watts{hw_type=\"gpu\"}"),
-    row(Quantity::PowerLimit,        "power_limit",        Unit::Milliwatts,     (1, POWER), POWER),
-    row(Quantity::Energy,            "energy",             Unit::Millijoules,    (0, EXACT), EXACT).mapped()
-        .column(&["total_energy_consumption"]),
-    row(Quantity::Temperature,       "temperature",        Unit::Celsius,        HEAT, HEAT.1).mapped()
+        .alert("memory", "hw_gpu_memory_utilization_ratio{hw_parent=\"\"}")),
+    (Quantity::MemoryFree,        row("memory_free",        Unit::Bytes,          (0, MEMORY), MEMORY).mapped()),
+    (Quantity::MemoryTotal,       row("memory_total",       Unit::Bytes,          (1, MEMORY), MEMORY).mapped()
+        .column(&["memory.total"])),
+    (Quantity::Power,             row("power",              Unit::Milliwatts,     (0, POWER), POWER).mapped()
+        .alert("power", "hw_power_watts{hw_type=\"gpu\"}")),
+    (Quantity::PowerLimit,        row("power_limit",        Unit::Milliwatts,     (1, POWER), POWER)),
+    (Quantity::Energy,            row("energy",             Unit::Millijoules,    (0, EXACT), EXACT).mapped()
+        .column(&["total_energy_consumption"])),
+    (Quantity::Temperature,       row("temperature",        Unit::Celsius,        HEAT, HEAT.1).mapped()
         .column(&["temperature.gpu"])
-        .alert("temperature", "hw_temperature_celsius{hw_sensor_location=\"gpu\"}"),
-    row(Quantity::MemoryTemperature, "memory_temperature", Unit::Celsius,        HEAT, HEAT.1),
-    row(Quantity::SmClock,           "sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
-        .column(&["clocks.sm", "clocks.current.sm"]),
-    row(Quantity::MemoryClock,       "memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
-        .column(&["clocks.mem", "clocks.current.memory", "clocks.current.mem"]),
-    row(Quantity::PcieReceived,      "pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
-    row(Quantity::PcieTransmitted,   "pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
-    row(Quantity::NvlinkReceived,    "nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
-    row(Quantity::NvlinkTransmitted, "nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE).mapped(),
-    row(Quantity::Processes,         "processes",          Unit::Number,         (0, 1_000_000), 1_000_000)
-        .column(&["compute_processes"]),
-    row(Quantity::CorrectedErrors,   "corrected_errors",   Unit::Number,         ERRORS, ERRORS.1),
-    row(Quantity::LinkReplays,       "link_replays",       Unit::Number,         ERRORS, ERRORS.1),
-    row(Quantity::PcieCorrectable,   "pcie_correctable",   Unit::Number,         ERRORS, ERRORS.1),
-    row(Quantity::LinkRecoveries,    "link_recoveries",    Unit::Number,         ERRORS, ERRORS.1),
-    row(Quantity::LinkCrcErrors,     "link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1),
-    row(Quantity::RowsPending,       "rows_pending",       Unit::Number,         (0, 1), 1),
-    row(Quantity::RowsFailed,        "rows_failed",        Unit::Number,         (0, 1), 1),
-    row(Quantity::Xid,               "xid",                Unit::Number,         (0, 65_535), 65_535).mapped()
-        .column(&["xid"]),
-    row(Quantity::EventReasons,      "event_reasons",      Unit::Number,         (0, EXACT), EXACT).mapped()
-        .column(&["clocks_event_reasons.active", "clocks_throttle_reasons.active"]),
-    row(Quantity::GraphicsActivity,  "graphics_activity",  Unit::Ppm,            (0, WHOLE), COUNTERS),
-    row(Quantity::NvlinkActivity,    "nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS)
+        .alert("temperature", "hw_temperature_celsius{hw_sensor_location=\"gpu\"}")),
+    (Quantity::MemoryTemperature, row("memory_temperature", Unit::Celsius,        HEAT, HEAT.1)),
+    (Quantity::SmClock,           row("sm_clock",           Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
+        .column(&["clocks.sm", "clocks.current.sm"])),
+    (Quantity::MemoryClock,       row("memory_clock",       Unit::Megahertz,      (0, CLOCK), CLOCK).mapped()
+        .column(&["clocks.mem", "clocks.current.memory", "clocks.current.mem"])),
+    (Quantity::PcieReceived,      row("pcie_received",      Unit::BytesPerSecond, (0, RATE), RATE).mapped()),
+    (Quantity::PcieTransmitted,   row("pcie_transmitted",   Unit::BytesPerSecond, (0, RATE), RATE).mapped()),
+    (Quantity::NvlinkReceived,    row("nvlink_received",    Unit::BytesPerSecond, (0, RATE), RATE).mapped()),
+    (Quantity::NvlinkTransmitted, row("nvlink_transmitted", Unit::BytesPerSecond, (0, RATE), RATE).mapped()),
+    (Quantity::Processes,         row("processes",          Unit::Number,         (0, 1_000_000), 1_000_000)
+        .column(&["compute_processes"])),
+    (Quantity::CorrectedErrors,   row("corrected_errors",   Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::LinkReplays,       row("link_replays",       Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::PcieCorrectable,   row("pcie_correctable",   Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::LinkRecoveries,    row("link_recoveries",    Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::LinkCrcErrors,     row("link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::RowsPending,       row("rows_pending",       Unit::Number,         (0, 1), 1)),
+    (Quantity::RowsFailed,        row("rows_failed",        Unit::Number,         (0, 1), 1)),
+    (Quantity::Xid,               row("xid",                Unit::Number,         (0, 65_535), 65_535).mapped()
+        .column(&["xid"])),
+    (Quantity::EventReasons,      row("event_reasons",      Unit::Number,         (0, EXACT), EXACT).mapped()
+        .column(&["clocks_event_reasons.active", "clocks_throttle_reasons.active"])),
+    (Quantity::GraphicsActivity,  row("graphics_activity",  Unit::Ppm,            (0, WHOLE), COUNTERS)),
+    (Quantity::NvlinkActivity,    row("nvlink_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS)
         .column(&["nvlink.activity"])
-        .mean("nvlink.activity"),
-    row(Quantity::PcieActivity,      "pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS)
+        .mean("nvlink.activity")),
+    (Quantity::PcieActivity,      row("pcie_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS)
         .column(&["pcie.activity"])
-        .mean("pcie.activity"),
-    row(Quantity::MemoryUtilization, "memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .mean("pcie.activity")),
+    (Quantity::MemoryUtilization, row("memory_utilization", Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
         .recorded(&["utilization.memory"])
-        .mean("memory.utilization"),
-    row(Quantity::FanSpeed,          "fan_speed",          Unit::Ppm,            (0, FAN), FAN).mapped()
+        .mean("memory.utilization")),
+    (Quantity::FanSpeed,          row("fan_speed",          Unit::Ppm,            (0, FAN), FAN).mapped()
         .recorded(&["fan.speed"])
-        .max("fan.speed"),
-    row(Quantity::PowerCap,          "sw_power_cap",       Unit::Ppm,            (0, WHOLE), WHOLE)
-        .recorded(&["clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap"]),
-    row(Quantity::SyncBoost,         "sync_boost",         Unit::Ppm,            (0, WHOLE), WHOLE)
-        .recorded(&["clocks_event_reasons.sync_boost", "clocks_throttle_reasons.sync_boost"]),
-    row(Quantity::SoftwareThermal,   "sw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
-        .recorded(&["clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown"]),
-    row(Quantity::HardwareThermal,   "hw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
-        .recorded(&["clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown"]),
-    row(Quantity::PowerBrake,        "hw_power_brake",     Unit::Ppm,            (0, WHOLE), WHOLE)
-        .recorded(&["clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown"]),
-    row(Quantity::SmActivity,        "sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .max("fan.speed")),
+    (Quantity::PowerCap,          row("sw_power_cap",       Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap"])),
+    (Quantity::SyncBoost,         row("sync_boost",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sync_boost", "clocks_throttle_reasons.sync_boost"])),
+    (Quantity::SoftwareThermal,   row("sw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown"])),
+    (Quantity::HardwareThermal,   row("hw_thermal",         Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown"])),
+    (Quantity::PowerBrake,        row("hw_power_brake",     Unit::Ppm,            (0, WHOLE), WHOLE)
+        .recorded(&["clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown"])),
+    (Quantity::SmActivity,        row("sm_activity",        Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
         .recorded(&["sm.activity"])
-        .alert("sm_activity", "phasemeter_gpu_sm_activity_ratio{hw_parent=\"\"}"),
-    row(Quantity::TensorActivity,    "tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .alert("sm_activity", "phasemeter_gpu_sm_activity_ratio{hw_parent=\"\"}")),
+    (Quantity::TensorActivity,    row("tensor_activity",    Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
         .recorded(&["tensor.activity"])
-        .alert("tensor_activity", "phasemeter_gpu_tensor_activity_ratio{hw_parent=\"\"}"),
-    row(Quantity::DramActivity,      "dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .alert("tensor_activity", "phasemeter_gpu_tensor_activity_ratio{hw_parent=\"\"}")),
+    (Quantity::DramActivity,      row("dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
         .recorded(&["dram.activity"])
-        .alert("dram_activity", "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}"),
-    row(Quantity::PcieGeneration,    "pcie_generation",    Unit::Number,         (1, 9), 9).mapped()
+        .alert("dram_activity", "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}")),
+    (Quantity::PcieGeneration,    row("pcie_generation",    Unit::Number,         (1, 9), 9).mapped()
         .recorded(&["pcie.link.gen.current", "pcie.link.gen.gpucurrent"])
-        .max("pcie.link.generation"),
-    row(Quantity::PcieWidth,         "pcie_width",         Unit::Number,         (1, 32), 32).mapped()
+        .max("pcie.link.generation")),
+    (Quantity::PcieWidth,         row("pcie_width",         Unit::Number,         (1, 32), 32).mapped()
         .recorded(&["pcie.link.width.current"])
-        .max("pcie.link.width"),
-    row(Quantity::PcieMaxWidth,      "pcie_max_width",     Unit::Number,         (1, 32), 32).mapped()
+        .max("pcie.link.width")),
+    (Quantity::PcieMaxWidth,      row("pcie_max_width",     Unit::Number,         (1, 32), 32).mapped()
         .recorded(&["pcie.link.width.max"])
-        .max("pcie.link.max_width"),
-    row(Quantity::Encoder,           "encoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .max("pcie.link.max_width")),
+    (Quantity::Encoder,           row("encoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
         .recorded(&["utilization.encoder"])
-        .mean("encoder.utilization"),
-    row(Quantity::Decoder,           "decoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
+        .mean("encoder.utilization")),
+    (Quantity::Decoder,           row("decoder",            Unit::Ppm,            (0, WHOLE), WHOLE).mapped()
         .recorded(&["utilization.decoder"])
-        .mean("decoder.utilization"),
-    row(Quantity::MemoryErrors,      "memory_errors",      Unit::Number,         ERRORS, ERRORS.1)
+        .mean("decoder.utilization")),
+    (Quantity::MemoryErrors,      row("memory_errors",      Unit::Number,         ERRORS, ERRORS.1)
         .recorded(&["ecc.errors.uncorrected.volatile.total"])
-        .max("memory.errors"),
+        .max("memory.errors")),
 ];
 
 /// A quantity without a row, or a row in another place, does not compile.
 const _: () = {
     let mut place = 0;
     while place < TABLE.len() {
-        assert!(TABLE[place].quantity as usize == place);
+        assert!(TABLE[place].0 as usize == place);
         place += 1;
     }
 };
-
-const fn row(
-    quantity: Quantity,
-    name: &'static str,
-    unit: Unit,
-    (least, most): (i64, i64),
-    tolerated: i64,
-) -> Row {
-    Row {
-        quantity,
-        name,
-        unit,
-        least,
-        most,
-        tolerated,
-        is_mapped: false,
-        columns: &[],
-        is_recorded: false,
-        window: None,
-        alert: None,
-    }
-}
-
-impl Row {
-    /// Mapping files can name it.
-    const fn mapped(self) -> Self {
-        Self { is_mapped: true, ..self }
-    }
-
-    /// Logs have it under these names.
-    const fn column(self, columns: &'static [&'static str]) -> Self {
-        Self { columns, ..self }
-    }
-
-    /// Logs have it under these names, and `phasemeter record` writes the first.
-    const fn recorded(self, columns: &'static [&'static str]) -> Self {
-        Self { columns, is_recorded: true, ..self }
-    }
-
-    /// Windows have its mean under this name.
-    const fn mean(self, name: &'static str) -> Self {
-        Self { window: Some(InWindow::Mean(name)), ..self }
-    }
-
-    /// Windows have its maximum under this name.
-    const fn max(self, name: &'static str) -> Self {
-        Self { window: Some(InWindow::Max(name)), ..self }
-    }
-
-    /// Rules for alerts can be about it: of a size or a power, about its share of the limit.
-    const fn alert(self, name: &'static str, series: &'static str) -> Self {
-        Self { alert: Some(AlertNames { name, series }), ..self }
-    }
-}
 
 impl Quantity {
     /// The number of quantities.
@@ -362,7 +223,7 @@ impl Quantity {
 
     /// All quantities.
     pub fn all() -> impl Iterator<Item = Self> {
-        TABLE.iter().map(|row| row.quantity)
+        TABLE.iter().map(|(quantity, _)| *quantity)
     }
 
     /// The quantity with this name.
@@ -397,8 +258,8 @@ impl Quantity {
 
     /// The kept quantities that `phasemeter record` writes, each with the name of its column, in order.
     pub fn recorded() -> impl Iterator<Item = (Self, &'static str)> {
-        let columns = TABLE.iter().filter(|row| row.is_recorded);
-        columns.filter_map(|row| Some((row.quantity, *row.columns.first()?)))
+        let columns = TABLE.iter().filter(|(_, row)| row.is_recorded);
+        columns.filter_map(|(quantity, row)| Some((*quantity, *row.columns.first()?)))
     }
 
     /// What windows have of it beside their fields.
@@ -464,7 +325,7 @@ impl Quantity {
 
     #[inline]
     const fn row(self) -> &'static Row {
-        &TABLE[self as usize]
+        &TABLE[self as usize].1
     }
 }
 
@@ -473,12 +334,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::units::PPM;
 
     #[test]
     fn table_has_one_row_per_quantity() {
-        for row in &TABLE {
+        for (quantity, row) in &TABLE {
             assert!(row.least < row.most && row.most <= row.tolerated, "{}", row.name);
-            assert_eq!(Quantity::named(row.name), Some(row.quantity));
+            assert_eq!(Quantity::named(row.name), Some(*quantity));
         }
         let names: BTreeSet<_> = Quantity::all().map(Quantity::name).collect();
         assert_eq!(names.len(), TABLE.len());

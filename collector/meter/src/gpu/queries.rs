@@ -101,11 +101,6 @@ impl GpuMeter {
         &self.device
     }
 
-    /// Its device metrics, to count errors and rates of links.
-    pub const fn device_mut(&mut self) -> &mut DeviceMeter {
-        &mut self.device
-    }
-
     /// The utilization bounds between phases.
     #[must_use]
     pub const fn thresholds(&self) -> Thresholds {
