@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::artifact::SignedArtifact;
 use crate::digest::Digest;
+use crate::embedded::DefaultPolicy;
 use crate::error::PolicyError;
 use crate::settings::SettingError;
 
@@ -74,6 +75,14 @@ impl Candidate {
             settings: Map::new(),
             settings_file: None,
         }
+    }
+}
+
+impl From<&DefaultPolicy> for Candidate {
+    fn from(policy: &DefaultPolicy) -> Self {
+        let digest = policy.digest.parse().unwrap_or_else(|_| Digest::of(policy.component));
+        let candidate = Self::new(format!("{} (default)", policy.name), policy.component);
+        Self { embedded: Some(digest), ..candidate }
     }
 }
 

@@ -3,9 +3,6 @@
 //!
 //! `make policies` builds them, and a test compares both.
 
-use crate::candidate::Candidate;
-use crate::digest::Digest;
-
 /// An artifact, aligned as the ELF file in it requires.
 #[repr(C, align(16))]
 struct Aligned<Bytes: ?Sized>(Bytes);
@@ -23,22 +20,11 @@ pub struct DefaultPolicy {
     pub name: &'static str,
     /// The digest of its component, as `sha256sum` writes it. With it, no component is read that need not be
     /// compiled: all of them together would be a megabyte of resident memory.
-    digest: &'static str,
-    component: &'static [u8],
+    pub(crate) digest: &'static str,
+    pub(crate) component: &'static [u8],
     pub(crate) artifact: &'static [u8],
 }
 
 /// The default policies, in evaluation order.
 pub static DEFAULT_POLICIES: &[DefaultPolicy] =
     &include!(concat!(env!("OUT_DIR"), "/default_policies.rs"));
-
-impl DefaultPolicy {
-    /// What a host loads it from.
-    #[must_use]
-    pub fn candidate(&self) -> Candidate {
-        Candidate {
-            embedded: Some(self.digest.parse().unwrap_or_else(|_| Digest::of(self.component))),
-            ..Candidate::new(format!("{} (default)", self.name), self.component)
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! The committed builds of the default policies, as native code and interpreted.
 
 use phasemeter_rules::digest::Digest;
-use phasemeter_rules::embedded::{DEFAULT_POLICIES, DefaultPolicy};
+use phasemeter_rules::embedded::DEFAULT_POLICIES;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
@@ -36,7 +36,7 @@ fn dist_contains_default_policies() {
 /// `make policies`.
 #[test]
 fn recorded_digests_are_those_of_the_components() {
-    for candidate in DEFAULT_POLICIES.iter().map(DefaultPolicy::candidate) {
+    for candidate in DEFAULT_POLICIES.iter().map(Candidate::from) {
         assert_eq!(candidate.embedded, Some(Digest::of(&candidate.bytes)), "{}", candidate.file);
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use phasemeter_rules::embedded::DEFAULT_POLICIES;
 use phasemeter_rules::generation::Rejection;
-use phasemeter_rules::host::CandidateSource;
+use phasemeter_rules::host::{Candidate, CandidateSource};
 use phasemeter_rules::policy_dir;
 
 /// The sources of policies.
@@ -36,7 +36,7 @@ impl PolicySources {
     pub(super) fn candidates(&self) -> Result<Vec<CandidateSource>, Rejection> {
         let mut all: Vec<_> = Vec::new();
         if self.default_policies {
-            all.extend(DEFAULT_POLICIES.iter().map(|it| it.candidate().into()));
+            all.extend(DEFAULT_POLICIES.iter().map(|it| Candidate::from(it).into()));
         }
         if let Some(directory) = &self.directory {
             all.extend(policy_dir::read(directory)?);
