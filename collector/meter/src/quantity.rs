@@ -253,7 +253,7 @@ impl Quantity {
     #[must_use]
     pub fn of_column(name: &[u8]) -> Option<Self> {
         let is_named = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-        Self::all().find(|quantity| quantity.row().columns.iter().any(|known| is_named(known)))
+        Self::all().find(|quantity| quantity.row().columns.iter().any(is_named))
     }
 
     /// The kept quantities that `phasemeter record` writes, each with the name of its column, in order.
