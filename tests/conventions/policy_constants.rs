@@ -24,9 +24,10 @@ const SDK: [&str; 4] = [
 ];
 
 /// Files of the host that decide about recommendations.
-const HOST: [&str; 7] = [
+const HOST: [&str; 8] = [
     "collector/meter/src/contradiction.rs",
     "collector/meter/src/memory_pool.rs",
+    "collector/meter/src/savings/coverage.rs",
     "collector/meter/src/savings/waterfall.rs",
     "collector/engine/src/policies/result.rs",
     "collector/report/src/policies/uncovered/decisive.rs",

@@ -24,7 +24,7 @@ use phasemeter_otlp::OtlpFile;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::ExperimentRequest;
 use phasemeter_report::bar::Bars;
-use phasemeter_report::{GpuInput, PoliciesInput, Report};
+use phasemeter_report::{Provenance, Report};
 use phasemeter_sources::log::Input;
 use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 use phasemeter_sources::{Source, SourceError};
@@ -73,7 +73,7 @@ pub(super) fn meter<S: Source>(mut source: S, rejected: fn(&S) -> u64) {
             BOOK.clone(),
         ),
         alerts: alert_rules(),
-        work: BTreeMap::new(),
+        work: BTreeMap::from([("samples".to_owned(), 3)]),
         export: Some((ExportSettings::default(), sink)),
     };
     let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
@@ -148,42 +148,9 @@ fn accounts_sum_to_bill(run: &Finished, rate: Rate) {
 }
 
 fn can_be_rendered(source: &impl Source, run: &Finished, rejected_total: u64) {
-    let gpus = source.gpus().iter().zip(&run.gpus).map(|(identity, gpu)| GpuInput {
-        identity,
-        meter: &gpu.meter,
-        price: &gpu.price,
-        earlier: &gpu.earlier,
-        unpriced_until: gpu.unpriced_until.as_ref(),
-        unlisted: gpu.unlisted,
-        absence: gpu.absence,
-        memory_total: identity.memory_total,
-    });
-    let input = phasemeter_report::Input {
-        title: "train.csv".to_owned(),
-        experiment: phasemeter_report::Experiment::default(),
-        thresholds: Thresholds::default(),
-        wall: run.wall,
-        gpus: gpus.collect(),
-        work: vec![("samples".to_owned(), 3)],
-        work_by_group: BTreeMap::new(),
-        served: Vec::new(),
-        has_unit_costs: true,
-        work_by_hour: BTreeMap::new(),
-        experiments: None,
-        interruptions: None,
-        rejected_rows: Vec::new(),
-        rejected_total,
-        assumptions: Vec::new(),
-        sampling: Vec::new(),
-        attribution: None,
-        delivery: Vec::new(),
-        alerts: &run.alerts,
-        policies: PoliciesInput {
-            results: &run.results,
-            pricers: run.pricing.pricers(),
-            timed: false,
-        },
-    };
+    let title = "train.csv".to_owned();
+    let provenance = Provenance { title, rejected_total, ..Provenance::default() };
+    let input = phasemeter_report::Input::of(run, source.gpus(), Thresholds::default(), provenance);
     let report = Report::build(&input);
     phasemeter_report::json::write(&report, io::sink()).unwrap();
     let page = phasemeter_report::text::render(

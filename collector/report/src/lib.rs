@@ -21,6 +21,7 @@ mod periods;
 mod policies;
 mod price_tag;
 mod prices;
+mod provenance;
 mod rejected_row;
 mod sums;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use policies::{
     Step,
 };
 pub use price_tag::{EarlierPrice, EstimateTag, PriceOrigin, PriceTag};
+pub use provenance::Provenance;
 pub use rejected_row::RejectedRow;
 pub use value::{Seconds, Usd, Utc};
 pub use work_groups::{Group, Work, WorkGroups};

@@ -9,7 +9,9 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
+use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
+use phasemeter_rules::recommendation::{Effort, RecommendationKind};
 use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
@@ -107,19 +109,17 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
 }
 
 /// A recommendation that may save a fifth of the bill of these GPUs.
-pub(super) fn recommendation(
-    target: &'static str,
-    kind: &'static str,
-    gpus: &[&str],
-) -> Recommendation {
+pub(super) fn recommendation(target: &str, kind: &str, gpus: &[&str]) -> Recommendation {
+    let kind = RecommendationKind::ALL.into_iter().find(|it| it.name() == kind).unwrap();
+    let target = Target::ALL.into_iter().find(|it| it.name() == target).unwrap();
     Recommendation {
         policy: "test".to_owned(),
         code: "test".to_owned(),
         kind,
-        effort: "low",
+        effort: Effort::Low,
         reversible: true,
         target,
-        lever: "other".to_owned(),
+        lever: "other".parse().unwrap(),
         title: "Change something".to_owned(),
         action: "Change it.".to_owned(),
         rationale: "It helps.".to_owned(),

@@ -5,6 +5,7 @@
 //! waste, so each applies to what the ones before leave: 1 − ∏(1 − f). Throughput (if tensor
 //! activity was measured) and the rate follow in the same way.
 
+pub mod coverage;
 pub mod estimate;
 pub mod fraction;
 pub mod recommendation;

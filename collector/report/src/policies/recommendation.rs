@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::savings::coverage::Change;
 use phasemeter_meter::savings::estimate::Estimate;
+use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::policy::Policy;
-use phasemeter_rules::recommendation;
-use serde::Serialize;
+use phasemeter_rules::recommendation::{self, Effort, RecommendationKind};
+use serde::{Serialize, Serializer};
 
 use super::Range;
 use crate::Usd;
@@ -23,16 +25,20 @@ pub struct Recommendation {
     pub policy: String,
     /// The policy's code for it.
     pub code: String,
-    /// `saving`, `risk` or `capacity`. Only savings count in dollars.
-    pub kind: &'static str,
-    /// `low`, `medium` or `high`.
-    pub effort: &'static str,
+    /// Only savings count in dollars.
+    #[serde(serialize_with = "kind")]
+    pub kind: RecommendationKind,
+    /// How much work it is.
+    #[serde(serialize_with = "effort")]
+    pub effort: Effort,
     /// Whether it can be undone at once.
     pub reversible: bool,
-    /// The waste category it acts on, or the axis: `rate`, `throughput`.
-    pub target: &'static str,
+    /// The waste category it acts on, or the axis.
+    #[serde(serialize_with = "target")]
+    pub target: Target,
     /// The kind of change.
-    pub lever: String,
+    #[serde(serialize_with = "lever")]
+    pub lever: Lever,
     /// Summary.
     pub title: String,
     /// What to do.
@@ -81,6 +87,22 @@ pub struct Remediation {
     pub parameters: BTreeMap<String, String>,
 }
 
+fn kind<S: Serializer>(kind: &RecommendationKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
+}
+
+fn effort<S: Serializer>(effort: &Effort, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(effort.name())
+}
+
+fn target<S: Serializer>(target: &Target, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(target.name())
+}
+
+fn lever<S: Serializer>(lever: &Lever, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(lever.name())
+}
+
 impl Recommendation {
     /// `priced` are the GPUs that have a price.
     pub(super) fn build(
@@ -99,11 +121,11 @@ impl Recommendation {
         Self {
             policy: policy.manifest().name.clone(),
             code: returned.code.clone(),
-            kind: returned.kind.name(),
-            effort: returned.effort.name(),
+            kind: returned.kind,
+            effort: returned.effort,
             reversible: returned.reversible,
-            target: returned.target.name(),
-            lever: returned.lever.to_string(),
+            target: returned.target,
+            lever: returned.lever,
             title: returned.title.clone(),
             action: returned.action.clone(),
             rationale: returned.rationale.clone(),
@@ -124,17 +146,28 @@ impl Recommendation {
         }
     }
 
+    /// What it would change; `None` if it prevents a loss.
+    pub(super) fn change(&self) -> Option<Change> {
+        let Range { low, expected, high } = self.saving_fraction;
+        let saving = Estimate { low, expected, high };
+        (self.kind != RecommendationKind::Risk).then(|| Change {
+            target: self.target,
+            saving: saving.map(|part| Fraction::new(part).unwrap_or_default()),
+            is_saving: self.kind == RecommendationKind::Saving,
+            ends_idle_time: self.lever.ends_idle_time(),
+        })
+    }
+
     /// Risks first, then savings by better use or on other GPUs, then capacity, then diagnoses, which save nothing by
     /// themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest
     /// expected saving times confidence first, in dollars or else in GPUs; ties by code, then policy.
     pub(super) fn order(&self, other: &Self) -> Ordering {
-        let moves_work = |it: &Self| it.lever.parse().is_ok_and(Lever::moves_work);
         let rank = |it: &Self| match it.kind {
-            "risk" => 0,
-            "saving" if it.target == Target::Rate.name() && !moves_work(it) => 4,
-            "saving" if it.saving_fraction.high > 0.0 => 1,
-            "capacity" => 2,
-            _ => 3,
+            RecommendationKind::Risk => 0,
+            RecommendationKind::Saving if it.target == Target::Rate && !it.lever.moves_work() => 4,
+            RecommendationKind::Saving if it.saving_fraction.high > 0.0 => 1,
+            RecommendationKind::Capacity => 2,
+            RecommendationKind::Saving => 3,
         };
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected.0.as_f64() * it.confidence);
         let dollars = |it: &Self| dollars(it).unwrap_or(-1.0);
@@ -159,7 +192,7 @@ mod tests {
     fn lower_rate_comes_last_unless_it_follows_from_the_load() {
         let of = |code: &str, target, kind, lever: &str| Recommendation {
             code: code.to_owned(),
-            lever: lever.to_owned(),
+            lever: lever.parse().unwrap(),
             ..recommendation(target, kind, &["0"])
         };
         let mut all = [

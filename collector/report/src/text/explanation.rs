@@ -1,5 +1,6 @@
 //! Recommendations in full, as `--explain` shows them.
 
+use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR};
 use phasemeter_terminal::quantity::quantity;
@@ -37,20 +38,24 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code:
 fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Recommendation) {
     page.titled(&amount(&report.gpus, bill, it), &it.title);
     let effect = match it.kind {
-        "risk" => None,
-        "saving" if saves_nothing(it) => Some("saves nothing by itself".to_owned()),
-        "saving" => Some(saves(bill, it)),
+        RecommendationKind::Risk => None,
+        RecommendationKind::Saving if saves_nothing(it) => {
+            Some("saves nothing by itself".to_owned())
+        }
+        RecommendationKind::Saving => Some(saves(bill, it)),
         _ if saves_nothing(it) => None,
         _ => Some(format!("frees {} for other work", share(it))),
     };
-    let excluded =
-        report.savings.is_some() && !it.counted && it.kind == "saving" && !saves_nothing(it);
+    let excluded = report.savings.is_some()
+        && !it.counted
+        && it.kind == RecommendationKind::Saving
+        && !saves_nothing(it);
     let facts = [
         Some(which(&report.gpus, &it.gpus)),
         effect,
         excluded.then(|| "not added to the total savings".to_owned()),
         Some(format!("confidence {:.0}%", it.confidence * 100.0)),
-        Some(format!("effort {}", it.effort)),
+        Some(format!("effort {}", it.effort.name())),
         it.reversible.then(|| "can be undone".to_owned()),
     ];
     page.fact("", &facts.into_iter().flatten().collect::<Vec<_>>(), SEPARATOR);

@@ -45,13 +45,10 @@ fn policy_text_cannot_break_the_page() {
         report.recommendations.push(Recommendation {
             policy: words.clone(),
             code: words.clone(),
-            target,
-            lever: "mig".to_owned(),
+            lever: "mig".parse().unwrap(),
             title: words.clone(),
             action: words.repeat(9),
             rationale: words.repeat(9),
-            confidence: 1.0,
-            gpus: vec!["0".to_owned(), "1".to_owned()],
             evidence: (0..32)
                 .map(|i| {
                     let unit = "1".to_owned();
@@ -61,10 +58,7 @@ fn policy_text_cannot_break_the_page() {
             saving_fraction: fraction,
             saving_usd: Some(Range { low: usd, expected: usd, high: usd }),
             counted: true,
-            kind: "saving",
-            effort: "low",
-            reversible: false,
-            remediation: None,
+            ..recommendation(target, "saving", &["0", "1"])
         });
     }
     report.policies.push(Policy {
@@ -102,7 +96,7 @@ fn diagnosis_promises_no_dollars() {
     let mut report = Report::build(&input);
     let nothing = Usd(phasemeter_meter::money::NanoUsd::ZERO);
     report.recommendations.push(Recommendation {
-        lever: "measure".to_owned(),
+        lever: "measure".parse().unwrap(),
         title: "Profile a few steps".to_owned(),
         confidence: 0.5,
         saving_fraction: Range { low: 0.0, expected: 0.0, high: 0.0 },

@@ -2,6 +2,7 @@
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
+use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
 
@@ -78,10 +79,10 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
 fn title(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
-        ("risk", _) => None,
+        (RecommendationKind::Risk, _) => None,
         _ if saves_nothing(it) => None,
-        ("saving", Some(usd)) => Some(dollars(bill, usd)),
-        ("saving", None) => Some(percents(it.saving_fraction)),
+        (RecommendationKind::Saving, Some(usd)) => Some(dollars(bill, usd)),
+        (RecommendationKind::Saving, None) => Some(percents(it.saving_fraction)),
         _ => Some(freed(gpus, it)),
     };
     let which = which(gpus, &it.gpus);
@@ -129,10 +130,12 @@ fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
 /// What it is worth, in the column of labels.
 pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
-        ("risk", _) => "Risk".to_owned(),
-        ("saving", _) if saves_nothing(it) => "Measure".to_owned(),
-        ("saving", Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
-        ("saving", None) => fitting("Saves", &[number::percent(it.saving_fraction.expected)]),
+        (RecommendationKind::Risk, _) => "Risk".to_owned(),
+        (RecommendationKind::Saving, _) if saves_nothing(it) => "Measure".to_owned(),
+        (RecommendationKind::Saving, Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
+        (RecommendationKind::Saving, None) => {
+            fitting("Saves", &[number::percent(it.saving_fraction.expected)])
+        }
         _ if saves_nothing(it) => "Capacity".to_owned(),
         _ => {
             let hours = it.saving_fraction.expected * gpu_hours(gpus, it);

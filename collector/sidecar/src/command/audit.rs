@@ -8,6 +8,7 @@ use std::path::Path;
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_engine::policies::has_hours_of_week;
 use phasemeter_meter::gpu_specs::same_model;
+use phasemeter_report::Provenance;
 use phasemeter_report::{RejectedRow, Utc};
 use phasemeter_sources::Source;
 use phasemeter_sources::log::{
@@ -24,7 +25,7 @@ use super::listing::{counted, listed};
 use super::local_zone::LocalZone;
 #[cfg(feature = "full")]
 use super::mappings;
-use super::metering::{self, Provenance};
+use super::metering;
 use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::sinks::Sinks;

@@ -2,12 +2,13 @@
 
 use std::io;
 
+use phasemeter_report::Provenance;
 use phasemeter_sources::Source;
 use phasemeter_sources::demo::Demo;
 use phasemeter_sources::paced::Paced;
 
 use super::error::CommandError;
-use super::metering::{self, Provenance};
+use super::metering;
 use super::output_files::OutputFiles;
 use super::signals::SignalListener;
 use super::sinks::Sinks;

@@ -18,6 +18,7 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{
     CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
 };
+use phasemeter_report::Provenance;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
@@ -26,7 +27,6 @@ use tracing::warn;
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::local_zone::LocalZone;
-use super::metering::Provenance;
 use super::outputs::{FinishedRun, Outputs};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;

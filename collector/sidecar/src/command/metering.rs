@@ -1,22 +1,19 @@
 //! What metering commands share: metering a source and writing the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use phasemeter_engine::environment::Environment;
-use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RunGap, Settings, in_order};
+use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use phasemeter_engine::policies::{PolicyManager, Quotes};
-use phasemeter_engine::pricing::{ExpiredPrice, Location, PriceOptions, Pricing, book_file};
-use phasemeter_engine::work::{InterruptionLog, WorkByHour};
-use phasemeter_meter::phase::Thresholds;
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_engine::pricing::{Location, PriceOptions, Pricing, book_file};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_report::bar::Bars;
 use phasemeter_report::text::{self, Explain, TextOptions};
-use phasemeter_report::{Attribution, GpuInput, Input, PoliciesInput, RejectedRow, Report, Utc};
+use phasemeter_report::{Input, Provenance, Report};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
 use tracing::warn;
@@ -30,24 +27,6 @@ use super::policies;
 use super::sinks::Sinks;
 use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::standard_error;
-
-/// The part of a report that depends on the source.
-#[derive(Default)]
-pub(super) struct Provenance {
-    pub(super) title: String,
-    pub(super) work_by_hour: WorkByHour,
-    /// What the cloud announced, if that was watched.
-    pub(super) interruptions: Option<InterruptionLog>,
-    pub(super) rejected_rows: Vec<RejectedRow>,
-    pub(super) rejected_total: u64,
-    pub(super) assumptions: Vec<String>,
-    pub(super) sampling: Vec<String>,
-    /// How the bill is divided among spans, if it is.
-    pub(super) attribution: Option<Attribution>,
-    pub(super) delivery: Vec<String>,
-    /// Whether durations of policies are reported. They are not for reproducible reports.
-    pub(super) timed: bool,
-}
 
 /// Reads the environment and logs its warnings. Options take precedence.
 pub(super) fn environment(args: &MeteringArgs) -> Environment {
@@ -129,66 +108,12 @@ pub(super) fn report<S: Source>(
     run: &Finished,
     provenance: Provenance,
 ) -> Result<(), CommandError> {
-    let input = input(args, source.gpus(), run, provenance);
+    let input = Input::of(run, source.gpus(), args.meter.thresholds, provenance);
     let out = io::stdout();
     match write(&input, &args.report, out.is_terminal(), BufWriter::new(out)) {
         // A closed pipe is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(CommandError::Output),
-    }
-}
-
-/// The input of the report. `identities` are the GPUs of the run, in order.
-pub(super) fn input<'a>(
-    args: &MeteringArgs,
-    identities: &'a [GpuIdentity],
-    run: &'a Finished,
-    provenance: Provenance,
-) -> Input<'a> {
-    let thresholds = args.meter.thresholds;
-    let mut assumptions = provenance.assumptions;
-    if thresholds != Thresholds::default() {
-        assumptions.push(format!("phases begin at {thresholds}, as configured"));
-    }
-    let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.span()?.1));
-    let held = run.pricing.expired(ends.max().unwrap_or_default());
-    assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
-    assumptions.extend(limited_prices(&run.pricing));
-    let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
-    assumptions.extend(run.pricing.contradictions(models));
-    assumptions.extend(run.gaps.iter().map(gap));
-    let unlisted = run.pricing.unlisted();
-    assumptions
-        .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
-    Input {
-        title: provenance.title,
-        experiment: phasemeter_report::Experiment {
-            id: run.experiment.id.clone(),
-            trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
-            attributes: run.experiment.attributes.clone(),
-        },
-        thresholds,
-        wall: run.wall,
-        gpus: gpus(identities, run),
-        work: run.work.clone().into_iter().collect(),
-        work_by_group: run.work_by_group.clone(),
-        served: run.gpus.iter().map(|gpu| gpu.serving.total()).collect(),
-        has_unit_costs: run.has_unit_costs,
-        work_by_hour: provenance.work_by_hour,
-        experiments: run.experiments.as_ref(),
-        interruptions: provenance.interruptions,
-        rejected_rows: provenance.rejected_rows,
-        rejected_total: provenance.rejected_total,
-        assumptions,
-        sampling: provenance.sampling,
-        attribution: provenance.attribution,
-        delivery: provenance.delivery,
-        alerts: &run.alerts,
-        policies: PoliciesInput {
-            results: &run.results,
-            pricers: run.pricing.pricers(),
-            timed: provenance.timed,
-        },
     }
 }
 
@@ -255,55 +180,4 @@ pub(super) fn pricing(
     let attributes = resource.clone();
     let options = PriceOptions { given, location, default_location, plan, attributes };
     Ok(Pricing::new(options, Quotes::of(policies), book))
-}
-
-/// A note that a price was used after it expired.
-fn expired_price(model: &str, held: &ExpiredPrice) -> String {
-    let ExpiredPrice { expiry, prices, until } = held;
-    let (by, first) = (&expiry.policy, Utc(expiry.at));
-    let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
-    match prices {
-        0 | 1 => format!(
-            "the price of {model} quoted by {by} expired at {first} and remained in use{until}"
-        ),
-        some => format!(
-            "{some} prices of {model} quoted by {by} expired, the first at {first}, before a new \
-             quote and remained in use{until}"
-        ),
-    }
-}
-
-/// A note that time between two runs is not billed.
-fn gap(gap: &RunGap) -> String {
-    let RunGap { gpu, from, to } = gap;
-    let (seconds, from, to) = (to.since(*from).as_secs_f64(), Utc(*from), Utc(*to));
-    format!(
-        "{gpu}: {seconds:.1} s between an earlier run and this one are not billed, {from} to {to}"
-    )
-}
-
-/// A note for each price that is for a number of GPUs, which may be in use in other runs too.
-fn limited_prices(pricing: &Pricing) -> BTreeSet<String> {
-    let limited = pricing.limited().map(|(model, gpus, price)| {
-        let source = &price.source;
-        format!("{source}, is for {gpus} {model} of this run; its use in other runs is unchecked")
-    });
-    limited.collect()
-}
-
-fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a>> {
-    let each = identities.iter().zip(&run.gpus);
-    let gpus = each
-        .map(|(identity, gpu)| GpuInput {
-            identity,
-            meter: &gpu.meter,
-            price: &gpu.price,
-            earlier: &gpu.earlier,
-            unpriced_until: gpu.unpriced_until.as_ref(),
-            unlisted: gpu.unlisted,
-            absence: gpu.absence,
-            memory_total: identity.memory_total,
-        })
-        .collect();
-    in_order(gpus, |gpu| gpu.identity)
 }

@@ -10,6 +10,7 @@ use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::Attributes;
+use phasemeter_report::Provenance;
 use prometheus::Registry;
 use tracing::{error, warn};
 
@@ -19,7 +20,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::live_sink::{LiveFile, live_sink};
-use super::metering::{self, Provenance};
+use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_report::{Report, json};
+use phasemeter_report::Provenance;
+use phasemeter_report::{Input, Report, json};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
-use super::metering::{self, Provenance};
+use super::metering;
 use crate::cli::MeteringArgs;
 use crate::standard_error;
 
@@ -30,7 +31,7 @@ pub(super) fn write(
     provenance: Provenance,
     file: Option<ReplacedFile>,
 ) -> Result<(), CommandError> {
-    let mut input = metering::input(args, gpus, run, provenance);
+    let mut input = Input::of(run, gpus, args.meter.thresholds, provenance);
     match standard_error::dropped() {
         0 => {}
         lines => input

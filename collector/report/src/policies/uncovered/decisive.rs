@@ -7,6 +7,7 @@ use phasemeter_meter::phase::{Account, Phase};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::waste::WasteCategory;
+use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_rules::workload::{Evidence, Workload};
 
 use super::MeteredGpu;
@@ -26,7 +27,8 @@ pub(super) fn decisive(
     recommendations: &[Recommendation],
     needs: &[Need],
 ) -> (Vec<String>, Vec<String>) {
-    let risks: Vec<_> = recommendations.iter().filter(|it| it.kind == "risk").collect();
+    let risks: Vec<_> =
+        recommendations.iter().filter(|it| it.kind == RecommendationKind::Risk).collect();
     let codes = |is_theirs: &dyn Fn(&[String]) -> bool| {
         unique(risks.iter().filter(|it| is_theirs(&it.gpus)).map(|it| it.code.clone()))
     };

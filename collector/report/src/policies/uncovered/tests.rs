@@ -166,7 +166,7 @@ fn risk_comes_before_what_is_missing_and_hides_no_waste() {
 #[test]
 fn idle_time_ends_with_gpus_that_are_returned() {
     let scaling = |lever: &str, high| Recommendation {
-        lever: lever.to_owned(),
+        lever: lever.parse().unwrap(),
         saving_fraction: Range { low: 0.0, expected: high / 2.0, high },
         ..recommendation("underload", "saving", &["0"])
     };
