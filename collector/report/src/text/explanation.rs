@@ -44,7 +44,7 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
         }
         RecommendationKind::Saving => Some(saves(bill, it)),
         _ if saves_nothing(it) => None,
-        _ => Some(format!("frees {} for other work", share(it))),
+        RecommendationKind::Capacity => Some(format!("frees {} for other work", share(it))),
     };
     let excluded = report.savings.is_some()
         && !it.counted
