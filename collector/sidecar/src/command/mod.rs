@@ -16,6 +16,7 @@ mod delivery;
 #[cfg(feature = "full")]
 mod delivery_report;
 mod demo;
+#[cfg(feature = "full")]
 mod driver;
 mod dump;
 mod end_limit;
