@@ -240,7 +240,7 @@ fn events_of_other_machines_do_not_count() {
                 {"EventId": "1", "EventType": "Redeploy", "Resources": ["gpus_2"], "NotBefore": ""},
                 {"EventId": "2", "EventType": "Freeze", "Resources": ["gpus_1"], "NotBefore": ""},
                 {"EventId": "3", "EventType": "Preempt", "Resources": ["gpus_1"],
-                 "NotBefore": "Mon, 19 Sep 2099 18:29:47 GMT"}]}"#,
+                 "NotBefore": "Sat, 19 Sep 2099 18:29:47 GMT"}]}"#,
         )),
     });
     let rig = Rig::new("[[device]]");
