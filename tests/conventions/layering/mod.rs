@@ -14,8 +14,7 @@ use crate::repository::{files, read, root};
 /// The directories with crates that are checked.
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
-/// `{meter, nvml-calls, files, process} ← terminal ← {alerts, bill, rules, sources, otlp, plan} ← engine ← report ← sidecar`:
-/// each crate may depend on those of lower layers only.
+/// From the core to the binary: each crate may depend on those of lower layers only.
 const LAYERS: [(&str, u8); 16] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
