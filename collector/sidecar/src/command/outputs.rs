@@ -157,7 +157,9 @@ impl Outputs {
         let (forwarded, passed) = forwarded.unwrap_or_default();
         // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
-        let delivered = delivery.map(|delivery| delivery.finish(grace, &is_cut));
+        // What a relay has waited for, the last points do not wait for again.
+        let left = until.saturating_duration_since(Instant::now()).max(GRACE);
+        let delivered = delivery.map(|delivery| delivery.finish(left, &is_cut));
         claims.into_iter().for_each(|claims| claims.conclude(&run));
         // Internal telemetry has these counts, too.
         let left = until.saturating_duration_since(Instant::now());
