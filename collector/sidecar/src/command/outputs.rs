@@ -27,12 +27,6 @@ use super::relay::{self, Relay};
 use super::run_report::{self, GRACE};
 use crate::cli::{LiveArgs, MeteringArgs};
 
-/// Additional time to deliver the last points of each metered GPU.
-const GRACE_PER_GPU: Duration = Duration::from_millis(1);
-
-/// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
-const MAX_GRACE: Duration = Duration::from_secs(20);
-
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: Option<ReplacedFile>,
@@ -149,17 +143,14 @@ impl Outputs {
     ) -> Ended {
         let Self { report, file, delivery, relay, mut claims, telemetry, optional } = self;
         let FinishedRun { run, gpus, mut provenance } = metered;
-        let grace = grace(gpus.len());
-        let until = Instant::now() + grace;
+        let until = Instant::now() + GRACE;
         // The file has what the pipeline wrote, and the backend what was received.
         file.iter().for_each(LiveFile::finish);
-        let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));
+        let forwarded = relay.map(|relay| relay.finish(GRACE, &is_cut));
         let (forwarded, passed) = forwarded.unwrap_or_default();
         // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
-        // What a relay has waited for, the last points do not wait for again.
-        let left = until.saturating_duration_since(Instant::now()).max(GRACE);
-        let delivered = delivery.map(|delivery| delivery.finish(left, &is_cut));
+        let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
         claims.into_iter().for_each(|claims| claims.conclude(&run));
         // Internal telemetry has these counts, too.
         let left = until.saturating_duration_since(Instant::now());
@@ -180,10 +171,4 @@ impl Outputs {
         let is_delivered = lost.is_none() && !matches!(delivered, Err(NotSent::NotStarted));
         Ended { is_delivered, reported: reported.and(run_report::flush(is_cut)) }
     }
-}
-
-/// The time for the final flush of so many metered GPUs.
-fn grace(gpus: usize) -> Duration {
-    let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
-    GRACE.saturating_add(GRACE_PER_GPU.saturating_mul(gpus)).min(MAX_GRACE)
 }
