@@ -51,11 +51,11 @@ impl Report {
         }
         let cost = Cost::build(input, &gpus, &sums);
         let section = PolicySection::build(input, &summaries);
-        let assumptions = input.assumptions.iter().cloned();
+        let assumptions = input.provenance.assumptions.iter().cloned();
         let assumptions = assumptions.chain(absence::notes(input, &text::gpu_names(&gpus)));
         Self {
             schema: SCHEMA,
-            title: input.title.clone(),
+            title: input.provenance.title.clone(),
             warnings: unset_clock(start).into_iter().collect(),
             start: start.map(Utc),
             end: spans().map(|(_, end)| end).max().map(Utc),
@@ -76,12 +76,18 @@ impl Report {
             interruptions: Interruptions::build(input),
             cost,
             gpus,
-            rejected_rows: input.rejected_rows.iter().take(MAX_REJECTED_ROWS).cloned().collect(),
-            rejected_total: input.rejected_total,
+            rejected_rows: input
+                .provenance
+                .rejected_rows
+                .iter()
+                .take(MAX_REJECTED_ROWS)
+                .cloned()
+                .collect(),
+            rejected_total: input.provenance.rejected_total,
             assumptions: assumptions.collect(),
-            sampling: input.sampling.clone(),
-            attribution: input.attribution,
-            delivery: input.delivery.clone(),
+            sampling: input.provenance.sampling.clone(),
+            attribution: input.provenance.attribution,
+            delivery: input.provenance.delivery.clone(),
             alerts: Alerts::build(input),
             recommendations: section.recommendations,
             needs: section.needs,
@@ -236,7 +242,7 @@ fn same<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn work_by_hour(input: &Input<'_>) -> Vec<WorkHour> {
-    let hours = input.work_by_hour.iter();
+    let hours = input.provenance.work_by_hour.iter();
     hours.map(|(start, work)| WorkHour { start: Utc(*start), work: work.clone() }).collect()
 }
 

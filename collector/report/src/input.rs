@@ -1,10 +1,13 @@
-//! The input of a report.
+//! The input of a report, and that of a run that has ended.
+
+use std::collections::BTreeSet;
 
 use phasemeter_engine::alert_rules::AlertRules;
-use phasemeter_engine::pipeline::{Absence, ExperimentLog, WorkByGroup};
+use phasemeter_engine::pipeline::{
+    Absence, ExperimentLog, Finished, RunGap, WorkByGroup, in_order,
+};
 use phasemeter_engine::policies::{PolicyResults, PricerStats};
-use phasemeter_engine::pricing::EarlierPrices;
-use phasemeter_engine::work::{InterruptionLog, WorkByHour};
+use phasemeter_engine::pricing::{EarlierPrices, ExpiredPrice, Pricing};
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
@@ -14,15 +17,15 @@ use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::ServedCost;
 
-use super::attribution::Attribution;
 use super::experiment::Experiment;
-use super::rejected_row::RejectedRow;
+use super::provenance::Provenance;
+use super::value::Utc;
 
 /// Everything a report is built from.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
-    /// What was metered: `train.csv`, `3 logs`, `demo, seed 7`.
-    pub title: String,
+    /// What follows from the source of the run.
+    pub provenance: Provenance,
     /// The experiment.
     pub experiment: Experiment,
     /// The phase thresholds of the meters.
@@ -39,26 +42,8 @@ pub struct Input<'a> {
     pub served: Vec<&'a ServedCost>,
     /// Whether the bill is that of all GPUs that do the work.
     pub has_unit_costs: bool,
-    /// Work done by UTC hour and unit, if known.
-    pub work_by_hour: WorkByHour,
     /// Experiments that ended during the run, if any began.
     pub experiments: Option<&'a ExperimentLog>,
-    /// What the cloud announced, if that was watched.
-    pub interruptions: Option<InterruptionLog>,
-    /// The first rejected rows; those beyond [`MAX_REJECTED_ROWS`] are omitted.
-    ///
-    /// [`MAX_REJECTED_ROWS`]: super::MAX_REJECTED_ROWS
-    pub rejected_rows: Vec<RejectedRow>,
-    /// Number of rejected rows.
-    pub rejected_total: u64,
-    /// Assumptions about the input, each a sentence without its full stop.
-    pub assumptions: Vec<String>,
-    /// Quality of live sampling, in the same form.
-    pub sampling: Vec<String>,
-    /// How the bill is divided among spans of the workload, if it is.
-    pub attribution: Option<Attribution>,
-    /// Outcome of OTLP delivery, in the same form.
-    pub delivery: Vec<String>,
     /// Rules for alerts.
     pub alerts: &'a AlertRules,
     /// The results of policies.
@@ -106,4 +91,103 @@ impl GpuInput<'_> {
             |end| self.meter.window_totals(end).sensors.device.mean(quantity).is_some();
         is_read || self.meter.reached().is_some_and(has_column)
     }
+}
+
+impl<'a> Input<'a> {
+    /// The report of a run that has ended, with meters of these thresholds. `identities` are its GPUs, in order.
+    #[must_use]
+    pub fn of(
+        run: &'a Finished,
+        identities: &'a [GpuIdentity],
+        thresholds: Thresholds,
+        mut provenance: Provenance,
+    ) -> Self {
+        let assumptions = &mut provenance.assumptions;
+        if thresholds != Thresholds::default() {
+            assumptions.push(format!("phases begin at {thresholds}, as configured"));
+        }
+        let ends = run.gpus.iter().filter_map(|gpu| Some(gpu.meter.span()?.1));
+        let held = run.pricing.expired(ends.max().unwrap_or_default());
+        assumptions.extend(held.map(|(model, held)| expired_price(model, &held)));
+        assumptions.extend(limited_prices(&run.pricing));
+        let models = identities.iter().filter_map(|gpu| gpu.model.as_deref());
+        assumptions.extend(run.pricing.contradictions(models));
+        assumptions.extend(run.gaps.iter().map(gap));
+        let unlisted = run.pricing.unlisted();
+        assumptions
+            .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
+        Self {
+            experiment: Experiment {
+                id: run.experiment.id.clone(),
+                trace_id: run.experiment.context().map(|context| context.trace_id.to_string()),
+                attributes: run.experiment.attributes.clone(),
+            },
+            thresholds,
+            wall: run.wall,
+            gpus: gpus(identities, run),
+            work: run.work.clone().into_iter().collect(),
+            work_by_group: run.work_by_group.clone(),
+            served: run.gpus.iter().map(|gpu| gpu.serving.total()).collect(),
+            has_unit_costs: run.has_unit_costs,
+            experiments: run.experiments.as_ref(),
+            alerts: &run.alerts,
+            policies: PoliciesInput {
+                results: &run.results,
+                pricers: run.pricing.pricers(),
+                timed: provenance.timed,
+            },
+            provenance,
+        }
+    }
+}
+
+/// A note that a price was used after it expired.
+fn expired_price(model: &str, held: &ExpiredPrice) -> String {
+    let ExpiredPrice { expiry, prices, until } = held;
+    let (by, first) = (&expiry.policy, Utc(expiry.at));
+    let until = until.map(|until| format!(" until {}", Utc(until))).unwrap_or_default();
+    match prices {
+        0 | 1 => format!(
+            "the price of {model} quoted by {by} expired at {first} and remained in use{until}"
+        ),
+        some => format!(
+            "{some} prices of {model} quoted by {by} expired, the first at {first}, before a new \
+             quote and remained in use{until}"
+        ),
+    }
+}
+
+/// A note that time between two runs is not billed.
+fn gap(gap: &RunGap) -> String {
+    let RunGap { gpu, from, to } = gap;
+    let (seconds, from, to) = (to.since(*from).as_secs_f64(), Utc(*from), Utc(*to));
+    format!(
+        "{gpu}: {seconds:.1} s between an earlier run and this one are not billed, {from} to {to}"
+    )
+}
+
+/// A note for each price that is for a number of GPUs, which may be in use in other runs too.
+fn limited_prices(pricing: &Pricing) -> BTreeSet<String> {
+    let limited = pricing.limited().map(|(model, gpus, price)| {
+        let source = &price.source;
+        format!("{source}, is for {gpus} {model} of this run; its use in other runs is unchecked")
+    });
+    limited.collect()
+}
+
+fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a>> {
+    let each = identities.iter().zip(&run.gpus);
+    let gpus = each
+        .map(|(identity, gpu)| GpuInput {
+            identity,
+            meter: &gpu.meter,
+            price: &gpu.price,
+            earlier: &gpu.earlier,
+            unpriced_until: gpu.unpriced_until.as_ref(),
+            unlisted: gpu.unlisted,
+            absence: gpu.absence,
+            memory_total: identity.memory_total,
+        })
+        .collect();
+    in_order(gpus, |gpu| gpu.identity)
 }

@@ -51,7 +51,7 @@ pub struct LostWork {
 impl Interruptions {
     /// The interruptions of a run; `None` if it did not watch for notices.
     pub(super) fn build(input: &Input<'_>) -> Option<Self> {
-        let log = input.interruptions.as_ref()?;
+        let log = input.provenance.interruptions.as_ref()?;
         let notice = |notice: &ReceivedNotice| InterruptionNotice {
             at: Utc(input.wall.wall(notice.at)),
             provider: notice.provider,

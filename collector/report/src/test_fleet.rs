@@ -17,6 +17,7 @@ use unicode_width::UnicodeWidthStr;
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
 use super::policies::{Range, Recommendation};
+use super::provenance::Provenance;
 
 /// 2026-07-27 00:22:27 UTC.
 pub(super) const START: u64 = 1_785_111_747;
@@ -69,7 +70,7 @@ impl TestGpu {
 
 pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
     Input {
-        title: title.to_owned(),
+        provenance: Provenance { title: title.to_owned(), ..Provenance::default() },
         experiment: Experiment {
             id: "train-42".to_owned(),
             trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".to_owned()),
@@ -94,15 +95,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
         work_by_group: std::collections::BTreeMap::new(),
         served: Vec::new(),
         has_unit_costs: true,
-        attribution: None,
-        work_by_hour: std::collections::BTreeMap::new(),
         experiments: None,
-        interruptions: None,
-        rejected_rows: Vec::new(),
-        rejected_total: 0,
-        assumptions: Vec::new(),
-        sampling: Vec::new(),
-        delivery: Vec::new(),
         alerts: &NO_ALERTS,
         policies: PoliciesInput { results: &NO_RESULTS, pricers: &[], timed: false },
     }

@@ -78,20 +78,20 @@ fn partly_priced_fleet() {
     let gpus = mixed();
     let mut input = input("4 files", &gpus);
     input.work = vec![("tokens".to_owned(), 12_000_000)];
-    input.rejected_total = 12;
-    input.rejected_rows = (0..12)
+    input.provenance.rejected_total = 12;
+    input.provenance.rejected_rows = (0..12)
         .map(|row| RejectedRow {
             file: "node-7/nvidia-smi.csv".to_owned(),
             line: 17 + row * 400,
             reason: "5 cells where the header has 7".to_owned(),
         })
         .collect();
-    input.assumptions = vec![
+    input.provenance.assumptions = vec![
         "local times are read as UTC; set --utc-offset if they are not".to_owned(),
         "readings are stale after 3 s, three times the reading interval".to_owned(),
     ];
-    input.sampling = vec!["tick lateness p50 0.05 ms; 0 ticks missed".to_owned()];
-    input.delivery = vec!["traces, grpc to localhost:4317: 7 spans sent".to_owned()];
+    input.provenance.sampling = vec!["tick lateness p50 0.05 ms; 0 ticks missed".to_owned()];
+    input.provenance.delivery = vec!["traces, grpc to localhost:4317: 7 spans sent".to_owned()];
     let report = json_of(&input);
     assert_eq!(report["cost"]["rate_usd_per_gpu_hour"], Value::Null);
     assert_eq!(report["cost"]["price"], Value::Null);
@@ -302,15 +302,15 @@ proptest! {
     ) {
         let mut input = input(&words[0], &gpus);
         input.experiment.id.clone_from(&words[1]);
-        input.assumptions = vec![words[2].repeat(9)];
-        input.sampling = vec![words[1].clone()];
-        input.delivery = vec![words[0].clone()];
-        input.rejected_rows = vec![RejectedRow {
+        input.provenance.assumptions = vec![words[2].repeat(9)];
+        input.provenance.sampling = vec![words[1].clone()];
+        input.provenance.delivery = vec![words[0].clone()];
+        input.provenance.rejected_rows = vec![RejectedRow {
             file: words[1].clone(),
             line: u64::MAX,
             reason: words[2].clone(),
         }];
-        input.rejected_total = u64::MAX;
+        input.provenance.rejected_total = u64::MAX;
         input.work = work.into_iter().collect();
         assert_fits(&text_of(&input));
         let report = json_of(&input);

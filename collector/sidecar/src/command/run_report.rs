@@ -35,6 +35,7 @@ pub(super) fn write(
     match standard_error::dropped() {
         0 => {}
         lines => input
+            .provenance
             .sampling
             .push(format!("{lines} log lines were dropped: standard error was not read in time")),
     }
