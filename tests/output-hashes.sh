@@ -4,7 +4,7 @@
 #
 #     tests/output-hashes.sh BEFORE > before; tests/output-hashes.sh AFTER > after; diff before after
 #
-# Directories after the binary are read too.
+# Directories after the binary are read too. Both binaries must be called `phasemeter`, which is the name of the service.
 set -euo pipefail
 binary=$(realpath "$1")
 further=("${@:2}")

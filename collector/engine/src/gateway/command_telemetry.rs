@@ -23,7 +23,7 @@ pub struct CommandTelemetry {
     has_host_pids: bool,
 }
 
-/// There is no buffer: GPUs are found by the pipeline.
+/// The indices of a run without a reorder buffer: those of the pipeline.
 struct SameIndices;
 
 impl GpuIndices for SameIndices {

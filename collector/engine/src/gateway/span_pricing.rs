@@ -1,5 +1,4 @@
-//! Prices the spans that a live command receives: passes what GPUs cost to the spans that wait, and
-//! exports what follows them.
+//! Charges spans and exports their cost.
 
 use std::time::{Duration, Instant};
 

@@ -68,7 +68,7 @@ pub(super) fn live_sink(
     }))
 }
 
-/// Logs that the file is no longer written, if that failed. Returns whether it is.
+/// Whether a write to the file succeeded. Logs a failure, after which the file is no longer written.
 fn report(written: io::Result<()>) -> bool {
     written.inspect_err(|error| warn!("writing the OTLP file stopped: {error}")).is_ok()
 }
