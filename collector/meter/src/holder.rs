@@ -1,0 +1,184 @@
+//! Who holds a GPU or a part of it, what each holder was granted, and what it uses.
+
+use std::fmt;
+
+use crate::units::{Timestamp, Utilization};
+
+/// What has a GPU or a part of it. Two holders are the same if all that is known of them is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A container of a pod (`PodResources` of the kubelet, labels of an exporter).
+    Container(Container),
+    /// A claim of dynamic resource allocation whose pods are unknown.
+    Claim {
+        /// Its namespace; empty if unknown.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// A job of a batch scheduler, by its ID.
+    Job(String),
+    /// The processes of a command, by the ID of their process group.
+    ProcessGroup(u32),
+    /// A name that a mapping gives it.
+    Named(String),
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Container {
+    /// The namespace of the pod; empty if unknown.
+    pub namespace: String,
+    /// The name of the pod.
+    pub pod: String,
+    /// The UID of the pod, if known: a pod may have the name of an earlier one.
+    pub uid: Option<String>,
+    /// The name of the container; empty if unknown.
+    pub container: String,
+}
+
+/// For people: `ml/train-0`, `claim ml/shared`, `job 4711`. Containers of a pod have one name.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut full = |kind: &str, namespace: &str, name: &str| {
+            let slash = if namespace.is_empty() { "" } else { "/" };
+            write!(f, "{kind}{namespace}{slash}{name}")
+        };
+        match self {
+            Self::Container(container) => full("", &container.namespace, &container.pod),
+            Self::Claim { namespace, name } => full("claim ", namespace, name),
+            Self::Job(id) => full("job ", "", id),
+            Self::ProcessGroup(id) => full("process group ", "", &id.to_string()),
+            Self::Named(name) => full("", "", name),
+        }
+    }
+}
+
+/// A part of a GPU, from none to the whole: `parts` ÷ `of`, exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    parts: u32,
+    of: u32,
+}
+
+impl Share {
+    /// The whole GPU.
+    pub const WHOLE: Self = Self { parts: 1, of: 1 };
+
+    /// This part; `None` unless `parts` ≤ `of` and `of` > 0.
+    #[must_use]
+    pub const fn new(parts: u32, of: u32) -> Option<Self> {
+        if parts <= of && of > 0 { Some(Self { parts, of }) } else { None }
+    }
+
+    /// Numerator and denominator.
+    #[must_use]
+    pub const fn ratio(self) -> (u32, u32) {
+        (self.parts, self.of)
+    }
+}
+
+/// What a holder was granted of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The holder.
+    pub holder: Holder,
+    /// Its part; `None` if unknown: those without one divide equally what others leave.
+    pub share: Option<Share>,
+}
+
+/// What a holder used of a GPU over a half-open time range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderUse {
+    /// The holder.
+    pub holder: Holder,
+    /// Start of the range.
+    pub from: Timestamp,
+    /// End of the range (exclusive), after `from`.
+    pub to: Timestamp,
+    /// Its mean part of the GPU's utilization over the range. Those of all holders are scaled so that they sum to
+    /// at most the utilization of the GPU.
+    pub utilization: Utilization,
+}
+
+/// The accounts of a holder. They sum to what it pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderAccount {
+    /// What it used, of its own grant and of what others left.
+    Used,
+    /// The rest of its grant, from its first touch on.
+    GrantedUnused,
+    /// Its grant before its first touch: a reading at or above the idle threshold, or a compute process.
+    NeverTouched,
+}
+
+impl HolderAccount {
+    /// All accounts, in report order.
+    pub const ALL: [Self; 3] = [Self::Used, Self::GrantedUnused, Self::NeverTouched];
+
+    /// The value of the attribute `phasemeter.allocation.account`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Used => "used",
+            Self::GrantedUnused => "granted_unused",
+            Self::NeverTouched => "never_touched",
+        }
+    }
+}
+
+/// How a GPU was divided among its holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AllocationMethod {
+    /// One holder had all of it.
+    Exclusive,
+    /// By what each used, as sources report it.
+    ByUse,
+    /// By what each was granted.
+    ByGrant,
+    /// Equally, since neither is known.
+    Equal,
+}
+
+impl AllocationMethod {
+    /// The value of the attribute `phasemeter.allocation.method`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::ByUse => "by_use",
+            Self::ByGrant => "by_grant",
+            Self::Equal => "equal",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_is_at_most_the_whole() {
+        assert_eq!(Share::new(1, 1), Some(Share::WHOLE));
+        assert_eq!(Share::new(1, 3).map(Share::ratio), Some((1, 3)));
+        assert_eq!([Share::new(2, 1), Share::new(0, 0), Share::new(1, 0)], [None; 3]);
+    }
+
+    #[test]
+    fn holder_has_a_name_for_people() {
+        let pod = Container { pod: "train-0".to_owned(), ..Container::default() };
+        let ml = || "ml".to_owned();
+        let names = [
+            Holder::Container(Container { namespace: ml(), ..pod.clone() }),
+            Holder::Container(pod),
+            Holder::Claim { namespace: ml(), name: "shared".to_owned() },
+            Holder::Job("4711".to_owned()),
+            Holder::ProcessGroup(12),
+            Holder::Named("render".to_owned()),
+        ];
+        let names = names.map(|holder| holder.to_string());
+        let expected =
+            ["ml/train-0", "train-0", "claim ml/shared", "job 4711", "process group 12", "render"];
+        assert_eq!(names, expected);
+    }
+}
