@@ -101,6 +101,41 @@ pub struct HolderUse {
     pub utilization: Utilization,
 }
 
+/// What is found out about the holders of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HolderChange {
+    /// From an instant on, exactly these hold it; nobody if there are none.
+    Assigned {
+        /// The instant.
+        at: Timestamp,
+        /// What each was granted.
+        grants: Vec<Grant>,
+    },
+    /// What a holder used.
+    Used(HolderUse),
+    /// A compute process of a holder was seen.
+    Touched {
+        /// When.
+        at: Timestamp,
+        /// Its holder.
+        holder: Holder,
+    },
+}
+
+impl HolderChange {
+    /// The same at other times.
+    #[must_use]
+    pub fn map_times(self, map: impl Fn(Timestamp) -> Timestamp) -> Self {
+        match self {
+            Self::Assigned { at, grants } => Self::Assigned { at: map(at), grants },
+            Self::Used(used) => {
+                Self::Used(HolderUse { from: map(used.from), to: map(used.to), ..used })
+            }
+            Self::Touched { at, holder } => Self::Touched { at: map(at), holder },
+        }
+    }
+}
+
 /// The accounts of a holder. They sum to what it pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HolderAccount {

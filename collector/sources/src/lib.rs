@@ -9,6 +9,7 @@ use std::io;
 
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
 use phasemeter_meter::units::Timestamp;
@@ -53,6 +54,12 @@ pub trait Source {
     /// Rates of the links of a GPU, with the reading returned last, of sources that count no traffic.
     fn rates(&self) -> LinkRates {
         LinkRates::NONE
+    }
+
+    /// What was found out about holders with the reading returned last, each with its GPU as an index
+    /// into [`Source::gpus`]; takes effect before that reading.
+    fn take_holder_changes(&mut self) -> Vec<(usize, HolderChange)> {
+        Vec::new()
     }
 
     /// Records that the reading returned last was rejected downstream, with the reason, among the

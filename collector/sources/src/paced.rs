@@ -7,6 +7,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -72,6 +73,13 @@ impl<S: Source, W: FnMut(Duration) -> bool> Source for Paced<S, W> {
 
     fn gpus(&self) -> &[GpuIdentity] {
         self.source.gpus()
+    }
+
+    fn take_holder_changes(&mut self) -> Vec<(usize, HolderChange)> {
+        let changes = self.source.take_holder_changes();
+        let Some(origin) = self.origin else { return changes };
+        let stamp = |at: Timestamp| origin.stamp + at.since(origin.source);
+        changes.into_iter().map(|(gpu, change)| (gpu, change.map_times(stamp))).collect()
     }
 
     fn reject(&mut self, reason: &str) {
