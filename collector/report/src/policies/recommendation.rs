@@ -111,7 +111,8 @@ impl Recommendation {
         priced: &[PricedGpu<'_>],
         counted: bool,
     ) -> Self {
-        let of = |id: &String| priced.iter().find(|gpu| gpu.id == id);
+        let priced: BTreeMap<&str, _> = priced.iter().map(|gpu| (gpu.id, gpu)).collect();
+        let of = |id: &String| priced.get(id.as_str()).copied();
         let gpus: Option<Vec<_>> = returned.gpus.iter().map(of).collect();
         let paid_by_use = |gpu: &&&PricedGpu<'_>| !gpu.committed;
         let usd = gpus.map(|gpus| {

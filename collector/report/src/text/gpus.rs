@@ -1,5 +1,7 @@
 //! Utilization: name, bar, mean and pattern of each GPU, on one line; in large fleets, of alike GPUs.
 
+use std::collections::BTreeSet;
+
 use phasemeter_meter::gpu_name::{GPU, NamedGpu, gpu_names};
 use phasemeter_terminal::duration;
 use phasemeter_terminal::page::{Page, Style, WIDTH};
@@ -149,6 +151,7 @@ pub(super) fn name_of(gpus: &[Gpu], index: usize) -> String {
 
 /// The displayed names of the GPUs with these IDs, in report order.
 pub(super) fn names_of(gpus: &[Gpu], ids: &[String]) -> Vec<String> {
+    let ids: BTreeSet<&String> = ids.iter().collect();
     let named = gpus.iter().zip(names(gpus));
     named.filter(|(gpu, _)| ids.contains(&gpu.id)).map(|(_, name)| name).collect()
 }

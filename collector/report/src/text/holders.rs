@@ -1,5 +1,7 @@
 //! What schedulers allocated GPUs to, and which of them nothing ever touched.
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::units::Nanos;
 use phasemeter_terminal::duration;
 use phasemeter_terminal::page::Page;
@@ -14,25 +16,25 @@ const HOLDERS: usize = 4;
 
 /// Writes the holders with most time that is never touched first.
 pub(super) fn write(page: &mut Page, report: &Report) {
-    let mut holders: Vec<(&str, Vec<String>, Nanos)> = Vec::new();
-    for Gpu { id, holders: of_gpu, .. } in &report.gpus {
-        for holder in of_gpu {
-            let time = holder.never_touched_seconds.0;
-            match holders.iter_mut().find(|(name, ..)| *name == holder.name) {
-                Some((_, gpus, sum)) => {
-                    gpus.push(id.clone());
-                    *sum += time;
-                }
-                None => holders.push((&holder.name, vec![id.clone()], time)),
-            }
+    let mut by_name: BTreeMap<&str, (Vec<String>, Nanos)> = BTreeMap::new();
+    let mut order: Vec<&str> = Vec::new();
+    for Gpu { id, holders, .. } in &report.gpus {
+        for holder in holders {
+            let (gpus, sum) = by_name.entry(&holder.name).or_insert_with(|| {
+                order.push(&holder.name);
+                Default::default()
+            });
+            gpus.push(id.clone());
+            *sum += holder.never_touched_seconds.0;
         }
     }
-    holders.sort_by_key(|(.., time)| std::cmp::Reverse(*time));
-    let fact = |(name, gpus, time): &(&str, Vec<String>, Nanos)| {
-        let never = format!("never touched: {}", duration::duration(*time));
-        let never = (*time > Nanos::ZERO).then_some(never);
-        let items = [(*name).to_owned(), which(&report.gpus, gpus)];
+    order.sort_by_key(|name| std::cmp::Reverse(by_name.get(name).map(|(_, time)| *time)));
+    let fact = |name: &str| {
+        let (gpus, time) = by_name.get(name).cloned().unwrap_or_default();
+        let never = format!("never touched: {}", duration::duration(time));
+        let never = (time > Nanos::ZERO).then_some(never);
+        let items = [name.to_owned(), which(&report.gpus, &gpus)];
         items.into_iter().chain(never).collect()
     };
-    page.facts("Held by", first(HOLDERS, holders.iter().map(fact).collect()));
+    page.facts("Held by", first(HOLDERS, order.into_iter().map(fact)));
 }

@@ -15,8 +15,7 @@ const NOTICES: usize = 4;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
     let Some(interruptions) = &report.interruptions else { return };
-    let notices = interruptions.notices.iter().map(notice).collect();
-    page.facts("Notices", first(NOTICES, notices));
+    page.facts("Notices", first(NOTICES, interruptions.notices.iter().map(notice)));
     if let Some(lost) = &interruptions.lost_work {
         page.fact("Lost work", &lost_work(lost), SEPARATOR);
     }

@@ -132,13 +132,10 @@ fn model(model: Option<&str>) -> &str {
 }
 
 /// The first of these facts, and the number of the others.
-fn first(most: usize, mut facts: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    if facts.len() > most {
-        let more = facts.len() - most;
-        facts.truncate(most);
-        facts.push(vec![format!("{more} more in --format json")]);
-    }
-    facts
+fn first(most: usize, facts: impl ExactSizeIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let more = facts.len().saturating_sub(most);
+    let more = (more > 0).then(|| vec![format!("{more} more in --format json")]);
+    facts.take(most).chain(more).collect()
 }
 
 fn blank(page: &mut Page) {

@@ -34,6 +34,6 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     if !(merged.is_empty() && failed.is_empty()) {
         page.end_line();
     }
-    page.facts("Policy notes", first(NOTES, merged));
-    page.facts("Failed", first(NOTES, failed));
+    page.facts("Policy notes", first(NOTES, merged.into_iter()));
+    page.facts("Failed", first(NOTES, failed.into_iter()));
 }

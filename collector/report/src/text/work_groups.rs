@@ -25,8 +25,8 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
     let printed = bill.zip(parts).map(|(bill, parts)| bill.total.split_all(parts));
     let printed = printed.unwrap_or_default();
     let mut printed = printed.into_iter();
-    let facts = groups.iter().map(|group| fact(group, printed.next())).collect();
-    let mut facts = first(GROUPS, facts);
+    let facts: Vec<_> = groups.iter().map(|group| fact(group, printed.next())).collect();
+    let mut facts = first(GROUPS, facts.into_iter());
     let names = ["GPUs that several groups share", "GPUs that are not known to do this work"];
     let rest = names.into_iter().zip(printed).filter(|(_, cost)| cost.exact() > NanoUsd::ZERO);
     facts.extend(rest.map(|(name, cost)| vec![format!("{name}: {cost}")]));
