@@ -15,7 +15,7 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 16] = [
+const LAYERS: [(&str, u8); 17] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, u8); 16] = [
     ("phasemeter-alerts", 2),
     ("phasemeter-attribution", 2),
     ("phasemeter-bill", 2),
+    ("phasemeter-holders", 2),
     ("phasemeter-rules", 2),
     ("phasemeter-sources", 2),
     ("phasemeter-otlp", 2),

@@ -1,0 +1,22 @@
+//! Who holds each GPU of a node: evidence of the kubelet, of claims, of control groups and of Slurm, and which counts if
+//! they disagree.
+//!
+//! [`NodeHolders::poll`] collects the evidence and returns [`Assignments`]: the grants of every GPU and MIG instance. It
+//! waits for sockets, so it belongs on a thread of its own.
+//!
+//! Sources in order of authority, strongest first ([`Source`]): the kubelet (device plugins, claims), control groups of
+//! processes on the GPU, Slurm's prolog files, job-mapping files. The first that names a holder of a GPU decides who holds
+//! it; what weaker ones say otherwise is a [`Disagreement`].
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod assignments;
+mod gpus;
+mod node;
+mod options;
+
+pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Source};
+pub use gpus::{NodeGpu, NodeInstance};
+pub use node::{NodeHolders, StartError};
+pub use options::{ApiServer, Options, PodName};
