@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
+#[cfg(feature = "full")]
+pub mod agent;
 pub mod alert_rules;
 #[cfg(feature = "full")]
 pub mod detectors;

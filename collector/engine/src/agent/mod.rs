@@ -1,0 +1,23 @@
+//! The Unix socket on which the agent of a node answers the sidecars on it.
+//!
+//! A sidecar learns which GPUs its pod holds, and can read them without a driver of its own.
+
+mod client;
+mod driver;
+mod peer;
+mod protocol;
+mod server;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub use self::client::{AgentError, held_gpus};
+pub use self::driver::AgentDriver;
+pub use self::protocol::{AgentAccount, AgentGpu, AgentGrant, PodName};
+pub use self::server::{AgentSocket, HolderState, MeteredGpuState};
+
+/// The variable with the path of an agent's socket.
+pub const VARIABLE: &str = "PHASEMETER_AGENT_SOCKET";
+
+/// The path of an agent's socket, unless it is given.
+pub const DEFAULT_PATH: &str = "/run/phasemeter/agent.sock";

@@ -1,0 +1,346 @@
+//! The agent's end of the socket: one thread per connection, which sees what the agent has published last.
+
+use std::collections::VecDeque;
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use phasemeter_meter::holder::{Container, Share};
+use phasemeter_meter::reading::Reading;
+use phasemeter_otlp::unix_socket::listen_privately;
+use phasemeter_sources::clock::Clock;
+use phasemeter_sources::live::Observed;
+
+use super::peer::Peer;
+use super::protocol::{
+    AgentAccount, AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, Question, VERSION,
+};
+use super::values;
+
+/// Connections at once: one per pod of a node, and some to spare. Further ones are closed.
+const MAX_CONNECTIONS: usize = 256;
+
+/// The memory of the stack of a thread: it keeps little there.
+const STACK: usize = 128 << 10;
+
+/// Maximum length of a question in bytes.
+const MAX_QUESTION: u64 = 4 << 10;
+
+/// How long a sidecar may take to ask, or to read an answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long an answer waits until the agent has learned who holds the GPUs.
+const START: Duration = Duration::from_millis(1_500);
+
+/// Batches of readings that are kept for connections that are behind.
+const MAX_BATCHES: usize = 8;
+
+/// Intervals of one batch; more are dropped, and the newest reading counts instead.
+const MAX_INTERVALS: usize = 4_096;
+
+/// A GPU and who holds it, at this moment.
+#[derive(Clone, Debug, Default)]
+pub struct MeteredGpuState {
+    /// The GPU, without grants.
+    pub gpu: AgentGpu,
+    /// The containers that hold it.
+    pub holders: Vec<HolderState>,
+}
+
+/// A container that holds a GPU or a part of it.
+#[derive(Clone, Debug, Default)]
+pub struct HolderState {
+    /// The container.
+    pub container: Container,
+    /// What it was granted.
+    pub share: Option<Share>,
+    /// Its accounts.
+    pub accounts: Vec<AgentAccount>,
+}
+
+/// A listening socket. Its file is removed when this is dropped.
+#[derive(Debug)]
+pub struct AgentSocket {
+    path: PathBuf,
+    board: Arc<Board>,
+    clock: Clock,
+    /// What was measured since the last publication.
+    batch: Batch,
+}
+
+/// What was measured between two publications.
+#[derive(Clone, Debug, Default)]
+struct Batch {
+    readings: Vec<AgentReading>,
+    intervals: Vec<AgentInterval>,
+}
+
+/// What the threads share.
+#[derive(Debug, Default)]
+struct Board {
+    published: Mutex<Published>,
+    changed: Condvar,
+    /// Open connections.
+    open: AtomicUsize,
+    /// Those on which readings are sent.
+    readers: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Published {
+    /// `None` until the agent has learned who holds the GPUs.
+    gpus: Option<Arc<Vec<MeteredGpuState>>>,
+    /// The newest batches.
+    batches: VecDeque<Arc<Batch>>,
+    /// The number of batches so far.
+    count: u64,
+}
+
+impl AgentSocket {
+    /// Listens at `path`, where every user of this machine may connect: each gets the GPUs of its own pod only. A file
+    /// of an agent that has ended is replaced. `procfs` is the /proc of the host.
+    ///
+    /// # Errors
+    /// Returns an error if the socket cannot be created, or another agent listens there.
+    pub fn listen(path: &Path, procfs: &Path, clock: Clock) -> io::Result<Self> {
+        let created = listen_privately(path).or_else(|error| {
+            if UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            listen_privately(path)
+        });
+        let listener = created?;
+        fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        let board = Arc::<Board>::default();
+        let socket = Self {
+            path: path.to_owned(),
+            board: Arc::clone(&board),
+            clock,
+            batch: Batch::default(),
+        };
+        let procfs = procfs.to_owned();
+        let acceptor = thread::Builder::new().name("agent-socket".to_owned()).stack_size(STACK);
+        acceptor.spawn(move || accept(&listener, &board, &procfs))?;
+        Ok(socket)
+    }
+
+    /// Notes what was observed of a GPU, if it is to be sent to anyone.
+    pub fn observe(&mut self, uuid: &str, observed: &Observed) {
+        if self.board.readers.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        match observed {
+            Observed::Reading(reading) => self.add_reading(uuid, reading),
+            Observed::Interval(interval) => {
+                self.add_intervals([values::interval(uuid, interval, &self.clock)]);
+            }
+            Observed::Activity(activity) => {
+                let intervals = activity.intervals();
+                let clock = self.clock;
+                self.add_intervals(intervals.map(|it| values::interval(uuid, &it, &clock)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps the newest reading of a GPU.
+    fn add_reading(&mut self, uuid: &str, reading: &Reading) {
+        let reading = values::reading(uuid, reading, &self.clock);
+        match self.batch.readings.iter_mut().find(|last| last.gpu == uuid) {
+            Some(last) => *last = reading,
+            None => self.batch.readings.push(reading),
+        }
+    }
+
+    fn add_intervals(&mut self, intervals: impl IntoIterator<Item = AgentInterval>) {
+        let left = MAX_INTERVALS.saturating_sub(self.batch.intervals.len());
+        self.batch.intervals.extend(intervals.into_iter().take(left));
+    }
+
+    /// Publishes who holds the GPUs, if that is known, and what was observed since the last call.
+    pub fn publish(&mut self, gpus: Option<Vec<MeteredGpuState>>) {
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        let mut published = self.board.lock();
+        if let Some(gpus) = gpus {
+            published.gpus = Some(Arc::new(gpus));
+        }
+        published.batches.push_back(batch);
+        if published.batches.len() > MAX_BATCHES {
+            published.batches.pop_front();
+        }
+        published.count += 1;
+        drop(published);
+        self.board.changed.notify_all();
+    }
+}
+
+impl Drop for AgentSocket {
+    fn drop(&mut self) {
+        // It may have been removed already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Published> {
+        // It is valid after each publication.
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a publication, at most this long.
+    fn wait<'a>(
+        &self,
+        published: MutexGuard<'a, Published>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, Published> {
+        match self.changed.wait_timeout(published, at_most) {
+            Ok((published, _)) => published,
+            Err(poisoned) => poisoned.into_inner().0,
+        }
+    }
+}
+
+/// Accepts connections until the process ends.
+fn accept(listener: &UnixListener, board: &Arc<Board>, procfs: &Path) {
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else {
+            // Out of files, for example; the next one may succeed.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if board.open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
+            board.open.fetch_sub(1, Ordering::AcqRel);
+            continue;
+        }
+        let (own, procfs) = (Arc::clone(board), procfs.to_owned());
+        let thread = thread::Builder::new().name("agent-answer".to_owned()).stack_size(STACK);
+        let started = thread.spawn(move || {
+            // A sidecar that has ended gets no answer.
+            let _ = answer(&connection, &own, &procfs);
+            own.open.fetch_sub(1, Ordering::AcqRel);
+        });
+        if started.is_err() {
+            board.open.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// Answers a question; then sends readings until the sidecar closes the connection.
+fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> io::Result<()> {
+    connection.set_read_timeout(Some(TIMEOUT))?;
+    connection.set_write_timeout(Some(TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new(connection.take(MAX_QUESTION)).read_line(&mut line)?;
+    let Ok(Question { version, pod, readings }) = serde_json::from_str(&line) else {
+        return reject(connection, "unreadable question");
+    };
+    if version != VERSION {
+        return reject(
+            connection,
+            &format!("version {version} of the protocol, expected {VERSION}"),
+        );
+    }
+    let peer = Peer::of(connection, procfs, pod);
+    if peer.is_unknown() {
+        return reject(connection, "unknown pod: set POD_NAME and POD_NAMESPACE in the sidecar");
+    }
+    let mut published = board.lock();
+    if published.gpus.is_none() {
+        published = board.wait(published, START);
+    }
+    let Some(gpus) = published.gpus.clone() else {
+        drop(published);
+        return reject(connection, "holders of GPUs are not known yet");
+    };
+    let seen = published.count;
+    drop(published);
+    let held = of_pod(&gpus, &peer);
+    write(connection, &Answer::Gpus { version: VERSION, gpus: held.clone() })?;
+    if !readings {
+        return Ok(());
+    }
+    board.readers.fetch_add(1, Ordering::AcqRel);
+    let sent = send_readings(connection, board, &peer, (held, seen));
+    board.readers.fetch_sub(1, Ordering::AcqRel);
+    sent
+}
+
+/// Sends what is published of a pod's GPUs, until the sidecar no longer reads it.
+fn send_readings(
+    connection: &UnixStream,
+    board: &Board,
+    peer: &Peer,
+    (mut held, mut seen): (Vec<AgentGpu>, u64),
+) -> io::Result<()> {
+    loop {
+        let mut published = board.lock();
+        while published.count == seen {
+            published = board.wait(published, TIMEOUT);
+        }
+        let missed = usize::try_from(published.count - seen).unwrap_or(usize::MAX);
+        seen = published.count;
+        let known = published.batches.len().saturating_sub(missed);
+        let batches: Vec<_> = published.batches.range(known..).cloned().collect();
+        let gpus = published.gpus.clone().unwrap_or_default();
+        drop(published);
+        let now = of_pod(&gpus, peer);
+        if !has_same_grants(&held, &now) {
+            write(connection, &Answer::Gpus { version: VERSION, gpus: now.clone() })?;
+        }
+        held = now;
+        let is_held = |uuid: &str| held.iter().any(|gpu| gpu.uuid == uuid);
+        for batch in batches {
+            let readings = batch.readings.iter().filter(|it| is_held(&it.gpu)).cloned().collect();
+            let intervals = batch.intervals.iter().filter(|it| is_held(&it.gpu)).cloned();
+            write(connection, &Answer::Readings { readings, intervals: intervals.collect() })?;
+        }
+    }
+}
+
+/// The GPUs that a pod holds, with its own grants only.
+fn of_pod(gpus: &[MeteredGpuState], peer: &Peer) -> Vec<AgentGpu> {
+    let held = gpus.iter().filter_map(|MeteredGpuState { gpu, holders }| {
+        let own = holders.iter().filter(|holder| peer.has(&holder.container));
+        let grants: Vec<_> = own.map(grant).collect();
+        (!grants.is_empty()).then(|| AgentGpu { grants, ..gpu.clone() })
+    });
+    held.collect()
+}
+
+fn grant(holder: &HolderState) -> AgentGrant {
+    AgentGrant {
+        container: holder.container.container.clone(),
+        share: holder.share.map(Share::ratio),
+        accounts: holder.accounts.clone(),
+    }
+}
+
+/// Whether the same containers hold the same parts of the same GPUs. Their accounts grow all the time.
+fn has_same_grants(before: &[AgentGpu], now: &[AgentGpu]) -> bool {
+    let is_same = |(before, now): (&AgentGrant, &AgentGrant)| {
+        before.container == now.container && before.share == now.share
+    };
+    let has_same = |(before, now): (&AgentGpu, &AgentGpu)| {
+        before.uuid == now.uuid
+            && before.grants.len() == now.grants.len()
+            && before.grants.iter().zip(&now.grants).all(is_same)
+    };
+    before.len() == now.len() && before.iter().zip(now).all(has_same)
+}
+
+fn reject(connection: &UnixStream, message: &str) -> io::Result<()> {
+    write(connection, &Answer::Error { message: message.to_owned() })
+}
+
+fn write(mut connection: &UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    connection.write_all(&line)
+}
