@@ -62,11 +62,8 @@ pub struct EnergyPart {
 impl EnergyPart {
     /// In joules.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "exported as a double")]
     pub fn joules(&self) -> f64 {
-        // A counter has whole millijoules, which a double holds exactly.
-        let (millijoules, rest) = (self.picojoules / PICOJOULES, self.picojoules % PICOJOULES);
-        millijoules as f64 / 1e3 + rest as f64 / 1e12
+        joules(self.picojoules)
     }
 
     const fn since(self, earlier: Self) -> Self {
@@ -82,6 +79,14 @@ impl AddAssign for EnergyPart {
         self.time += other.time;
         self.picojoules += other.picojoules;
     }
+}
+
+/// Picojoules in joules.
+#[expect(clippy::cast_precision_loss, reason = "exported as a double")]
+pub(crate) fn joules(picojoules: u128) -> f64 {
+    // A counter has whole millijoules, which a double holds exactly.
+    let (millijoules, rest) = (picojoules / PICOJOULES, picojoules % PICOJOULES);
+    millijoules as f64 / 1e3 + rest as f64 / 1e12
 }
 
 /// Energy by basis. Each instant is covered by at most one.

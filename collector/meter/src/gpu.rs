@@ -5,6 +5,7 @@
 
 mod alerts;
 mod boundaries;
+mod holders;
 mod posting;
 mod queries;
 mod rates;

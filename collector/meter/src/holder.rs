@@ -176,6 +176,9 @@ pub enum AllocationMethod {
 }
 
 impl AllocationMethod {
+    /// All methods, the most certain first.
+    pub const ALL: [Self; 4] = [Self::Exclusive, Self::ByUse, Self::ByGrant, Self::Equal];
+
     /// The value of the attribute `phasemeter.allocation.method`.
     #[must_use]
     pub const fn name(self) -> &'static str {

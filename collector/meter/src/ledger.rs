@@ -6,6 +6,7 @@ use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::activity::ActivityMeter;
 use crate::allocation::AllocationMeter;
 use crate::config::MeterConfig;
+use crate::holders::Holders;
 use crate::money::{NanoUsd, Rate};
 use crate::periods::Periods;
 use crate::span::{PhaseSpan, SpanBuilder};
@@ -23,6 +24,7 @@ pub(crate) struct Ledger {
     pub(crate) spans: SpanBuilder,
     pub(crate) activity: ActivityMeter,
     pub(crate) allocation: AllocationMeter,
+    pub(crate) holders: Holders,
 }
 
 impl Ledger {
@@ -36,6 +38,7 @@ impl Ledger {
             spans: SpanBuilder::new(config.min_span),
             activity: ActivityMeter::new(config.utc_offset),
             allocation: AllocationMeter::default(),
+            holders: Holders::default(),
         }
     }
 

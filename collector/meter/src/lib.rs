@@ -40,6 +40,7 @@ pub mod accrual;
 mod allocation;
 mod config;
 pub mod gpu;
+pub mod holders;
 mod ledger;
 pub mod periods;
 pub mod phase;

@@ -16,6 +16,7 @@ impl Pipeline<'_> {
         gpu.begin_at(start, self.exporter.as_mut());
         self.wall.steps().for_each(|(at, offset)| gpu.meter.step_wall_clock(at, offset));
         self.announce_gap(identity, start);
+        self.apply_waiting_holders();
     }
 
     /// Adds the next GPU of a gateway, found by the metrics of another program, whose span begins at its
@@ -33,6 +34,7 @@ impl Pipeline<'_> {
         let gpu = self.begin(meter, identity, rank, at, at);
         self.gpus.push(gpu);
         self.announce_gap(identity, at);
+        self.apply_waiting_holders();
     }
 
     /// Adds the GPUs that were found by a reading at this instant.
@@ -40,6 +42,7 @@ impl Pipeline<'_> {
         if let Some(new @ [_, ..]) = identities.get(self.gpus.len()..) {
             // An older reading may still arrive.
             self.add_gpus(new, at.saturating_sub(self.meter.allowed_lateness), at);
+            self.apply_waiting_holders();
         }
     }
 

@@ -13,6 +13,7 @@ mod experiments_of_run;
 mod export;
 mod found_gpus;
 mod gpu;
+mod holders;
 #[cfg(feature = "full")]
 mod interruptions;
 mod opening;
@@ -124,6 +125,8 @@ pub struct Pipeline<'a> {
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
+    /// What was found out about holders of GPUs before their first readings.
+    waiting_holders: holders::WaitingHolders,
     /// The source of the polled utilization of each GPU of the source, if it names any.
     polled_bases: Vec<Option<Basis>>,
     /// The number of GPUs of each model.
@@ -185,6 +188,7 @@ impl<'a> Pipeline<'a> {
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
+            waiting_holders: holders::WaitingHolders::default(),
             polled_bases: Vec::new(),
             models: BTreeMap::new(),
             buffered: 0,
@@ -216,6 +220,9 @@ impl<'a> Pipeline<'a> {
         while let Some((gpu, reading)) = source.next()? {
             let new = self.polled_bases.len()..source.gpus().len();
             self.polled_bases.extend(new.map(|gpu| source.basis(gpu)));
+            for (gpu, change) in source.take_holder_changes() {
+                self.change_holders(gpu, change);
+            }
             if let Err(late) = self.ingest(gpu, &reading, source.gpus())? {
                 source.reject(&late.to_string());
             }

@@ -1,0 +1,103 @@
+//! The accounts of one holder of a GPU.
+
+use crate::accounts::Balance;
+use crate::energy::joules;
+use crate::holder::{AllocationMethod, HolderAccount};
+use crate::phase::Account;
+use crate::units::{Nanos, Timestamp};
+
+/// The number of balances: of each account of a holder, one per account of the GPU.
+const BALANCES: usize = HolderAccount::ALL.len() * Account::ALL.len();
+
+/// What one holder used and held of a GPU, and what it pays.
+///
+/// Time is that of a whole GPU: an hour of a quarter is 15 minutes. Of used time the balance has all as utilized,
+/// and none of other time, so that the waste of a holder is what it held and did not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderAccounts {
+    pub(super) from: Timestamp,
+    pub(super) to: Option<Timestamp>,
+    pub(super) first_touch: Option<Timestamp>,
+    balances: Box<[Balance; BALANCES]>,
+    methods: [Nanos; AllocationMethod::ALL.len()],
+    pub(super) picojoules: u128,
+}
+
+impl HolderAccounts {
+    /// The accounts of a holder that has nothing yet.
+    pub(super) fn new(from: Timestamp) -> Self {
+        Self {
+            from,
+            to: None,
+            first_touch: None,
+            balances: Box::default(),
+            methods: [Nanos::ZERO; AllocationMethod::ALL.len()],
+            picojoules: 0,
+        }
+    }
+
+    /// The balance of one of its accounts, in the time of one account of the GPU. They tile the accounts of the
+    /// GPU, together with those of other holders and with what is nobody's.
+    #[must_use]
+    pub fn balance(&self, of: HolderAccount, account: Account) -> Balance {
+        self.balances[index(of, account)]
+    }
+
+    /// The balance of one of its accounts, over all accounts of the GPU.
+    #[must_use]
+    pub fn total(&self, of: HolderAccount) -> Balance {
+        let mut total = Balance::default();
+        Account::ALL.into_iter().for_each(|account| total += self.balance(of, account));
+        total
+    }
+
+    /// All that it pays.
+    #[must_use]
+    pub fn all(&self) -> Balance {
+        let mut all = Balance::default();
+        HolderAccount::ALL.into_iter().for_each(|of| all += self.total(of));
+        all
+    }
+
+    /// Its part of the energy of the GPU in joules, which follows its part of the time.
+    #[must_use]
+    pub fn joules(&self) -> f64 {
+        joules(self.picojoules)
+    }
+
+    /// When it was first granted a part or used any.
+    #[must_use]
+    pub const fn from(&self) -> Timestamp {
+        self.from
+    }
+
+    /// The end of its last grant; `None` while it holds the GPU.
+    #[must_use]
+    pub const fn to(&self) -> Option<Timestamp> {
+        self.to
+    }
+
+    /// When it was first touched: a use at or above the idle threshold, or a compute process; `None` if it was not.
+    #[must_use]
+    pub const fn first_touch(&self) -> Option<Timestamp> {
+        self.first_touch
+    }
+
+    /// How the GPU was divided for most of its time.
+    #[must_use]
+    pub fn method(&self) -> AllocationMethod {
+        // Of equal times the less certain one.
+        let most = self.methods().max_by_key(|(_, time)| *time);
+        most.map_or(AllocationMethod::Equal, |(method, _)| method)
+    }
+
+    /// How the GPU was divided, each method with its time.
+    pub fn methods(&self) -> impl Iterator<Item = (AllocationMethod, Nanos)> {
+        let times = AllocationMethod::ALL.into_iter().zip(self.methods);
+        times.filter(|(_, time)| *time > Nanos::ZERO)
+    }
+}
+
+const fn index(of: HolderAccount, account: Account) -> usize {
+    of as usize * Account::ALL.len() + account as usize
+}
