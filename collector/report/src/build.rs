@@ -15,6 +15,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use super::absence;
 use super::alerts::Alerts;
 use super::experiments::Experiments;
+use super::holders::{Holder, Nobody};
 use super::input::{GpuInput, Input};
 use super::interruptions::Interruptions;
 use super::model::*;
@@ -116,7 +117,8 @@ impl Gpu {
             node: gpu.identity.node().map(str::to_owned),
             host: gpu.identity.host().map(str::to_owned),
             pod: gpu.identity.pod().map(str::to_owned),
-            holders: holders(gpu),
+            holders: Holder::all_of(gpu, wall),
+            nobody: Nobody::of(gpu),
             model: gpu.identity.model.clone(),
             start: summary.span.map(|(start, _)| Utc(start)),
             end: summary.span.map(|(_, end)| Utc(end)),
@@ -198,24 +200,6 @@ impl From<(EnergyBasis, EnergyPart)> for EnergyOnBasis {
     fn from((basis, part): (EnergyBasis, EnergyPart)) -> Self {
         Self { basis: basis.name(), seconds: Seconds(part.time), joules: part.joules() }
     }
-}
-
-/// What a GPU was allocated to, each once, in order.
-fn holders(gpu: &GpuInput<'_>) -> Vec<Holder> {
-    let mut holders: Vec<Holder> = Vec::new();
-    for (number, names) in &gpu.identity.holders {
-        let untouched = gpu.meter.untouched().get(number).map(|balance| balance.time);
-        for name in names {
-            let known = holders.iter().position(|holder| holder.name == *name);
-            let place = known.unwrap_or(holders.len());
-            if known.is_none() {
-                let never_touched_seconds = Seconds(Nanos::ZERO);
-                holders.push(Holder { name: name.clone(), never_touched_seconds });
-            }
-            holders[place].never_touched_seconds.0 += untouched.unwrap_or_default();
-        }
-    }
-    holders
 }
 
 /// A warning if the first reading is from 1970, where clocks start.

@@ -13,6 +13,7 @@ use super::alerts::Alerts;
 use super::attribution::Attribution;
 use super::experiment::Experiment;
 use super::experiments::Experiments;
+use super::holders::{Holder, Nobody};
 use super::interruptions::Interruptions;
 use super::periods::Periods;
 use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
@@ -105,8 +106,11 @@ pub struct Gpu {
     pub host: Option<String>,
     /// Its pod; `None` if it has none, or had several.
     pub pod: Option<String>,
-    /// What schedulers allocated it to, in order; empty if unknown.
+    /// What holds it or a part of it, in order; empty if unknown.
     pub holders: Vec<Holder>,
+    /// What no holder has of it; `None` if it is not divided among holders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nobody: Option<Nobody>,
     /// Its model, as reported by the driver.
     pub model: Option<String>,
     /// Time of the first reading.
@@ -161,15 +165,6 @@ pub struct Gpu {
     /// Time and cost by UTC hour, or longer periods of a long run. They tile the span and sum to the
     /// accounts.
     pub periods: Periods,
-}
-
-/// What a scheduler allocated a GPU to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Holder {
-    /// `NAMESPACE/POD`, `claim NAMESPACE/NAME` or `job ID`.
-    pub name: String,
-    /// Held idle time of its allocations that nothing ever touched.
-    pub never_touched_seconds: Seconds,
 }
 
 /// The part of the energy that was computed from one source.

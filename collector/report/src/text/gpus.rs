@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use phasemeter_meter::gpu_name::{GPU, NamedGpu, gpu_names};
 use phasemeter_terminal::duration;
+use phasemeter_terminal::number::counted;
 use phasemeter_terminal::page::{Page, Style, WIDTH};
 use phasemeter_terminal::wrap::{padded, shortened, width};
 
@@ -178,6 +179,12 @@ pub(super) fn which(gpus: &[Gpu], ids: &[String]) -> String {
     // On several nodes, it would read as the GPUs of the last one.
     let is_of_one_node = all.iter().all(|name| name.starts_with(GPU));
     if named.len() > 1 && is_of_one_node { format!("{text} of {}", all.len()) } else { text }
+}
+
+/// The same in a column of a table: their number if their names take more than `limit` columns.
+pub(super) fn which_in_column(gpus: &[Gpu], ids: &[String], limit: usize) -> String {
+    let names = listed(&names_of(gpus, ids));
+    if width(&names) <= limit { names } else { counted(ids.len() as u64, "GPU") }
 }
 
 /// Names, with ranges of indexes on each node.

@@ -1,40 +1,197 @@
-//! What schedulers allocated GPUs to, and which of them nothing ever touched.
+//! Who pays for GPUs: a table of what each holder used, was granted and did not use, and never touched.
+//!
+//! Displayed amounts of a row sum to its cost, and costs to the bill.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::holder::AllocationMethod;
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 use phasemeter_terminal::duration;
-use phasemeter_terminal::page::Page;
+use phasemeter_terminal::page::{Page, SEPARATOR};
+use phasemeter_terminal::table::Table;
 
+use crate::holders::{Holder, HolderBill};
 use crate::model::{Gpu, Report};
+use crate::value::{Seconds, Usd};
 
-use super::first;
-use super::gpus::which;
+use super::amounts::Bill;
+use super::format::Dollars;
+use super::gpus::{which, which_in_column};
 
 /// Maximum number of holders; the JSON report has all.
-const HOLDERS: usize = 4;
+const HOLDERS: usize = 8;
 
-/// Writes the holders with most time that is never touched first.
-pub(super) fn write(page: &mut Page, report: &Report) {
-    let mut by_name: BTreeMap<&str, (Vec<String>, Nanos)> = BTreeMap::new();
-    let mut order: Vec<&str> = Vec::new();
-    for Gpu { id, holders, .. } in &report.gpus {
-        for holder in holders {
-            let (gpus, sum) = by_name.entry(&holder.name).or_insert_with(|| {
-                order.push(&holder.name);
-                Default::default()
-            });
-            gpus.push(id.clone());
-            *sum += holder.never_touched_seconds.0;
+/// Maximum columns of the GPUs of a holder.
+const GPUS: usize = 16;
+
+/// Time and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amount {
+    time: Nanos,
+    cost: NanoUsd,
+}
+
+/// A row of the table: what holders of one name have of all GPUs, or several together.
+#[derive(Clone, Debug, Default)]
+struct Row<'a> {
+    name: String,
+    /// IDs.
+    gpus: BTreeSet<&'a str>,
+    /// Used, granted and not used, never touched; none if it is no holder's.
+    accounts: Option<[Amount; 3]>,
+    all: Amount,
+    is_priced: bool,
+}
+
+impl<'a> Row<'a> {
+    fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    fn add(&mut self, gpu: &'a Gpu, seconds: Seconds, cost: Option<Usd>) {
+        self.gpus.insert(&gpu.id);
+        self.is_priced |= cost.is_some();
+        self.all += Amount::new((seconds, cost));
+    }
+
+    fn add_accounts(&mut self, accounts: [Amount; 3]) {
+        let mine = self.accounts.get_or_insert_default();
+        mine.iter_mut().zip(accounts).for_each(|(mine, more)| *mine += more);
+    }
+
+    /// Those that never touched a GPU first, then those that leave most of it unused.
+    fn rank(&self) -> impl Ord + use<> {
+        let [_, unused, never_touched] =
+            self.accounts.unwrap_or_default().map(|it| (it.cost, it.time));
+        Reverse((never_touched, unused, self.all.cost))
+    }
+}
+
+impl Amount {
+    fn new((Seconds(time), cost): (Seconds, Option<Usd>)) -> Self {
+        Self { time, cost: cost.map_or(NanoUsd::ZERO, |Usd(cost)| cost) }
+    }
+}
+
+impl std::ops::AddAssign for Amount {
+    fn add_assign(&mut self, more: Self) {
+        self.time += more.time;
+        self.cost += more.cost;
+    }
+}
+
+/// Writes the table, if any source names a holder.
+pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
+    let mut rows = holders(&report.gpus);
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_cached_key(Row::rank);
+    let hidden = rows.split_off(HOLDERS.min(rows.len()));
+    let others = [together(hidden), nobody(&report.gpus), without_holder(&report.gpus)];
+    rows.extend(others.into_iter().filter(|row| row.all.time > Nanos::ZERO));
+    page.end_line();
+    let sum = if bill.is_some() { "cost" } else { "GPU time" };
+    let mut table = Table::of_numbers(["Holder", "GPUs", "used", "not used", "never touched", sum]);
+    let costs = bill.map(|bill| bill.total.split_all(rows.iter().map(|it| it.all.cost).collect()));
+    let mut costs = costs.unwrap_or_default().into_iter();
+    for row in &rows {
+        let ids: Vec<String> = row.gpus.iter().map(|&id| id.to_owned()).collect();
+        let gpus = which_in_column(&report.gpus, &ids, GPUS);
+        let [used, unused, never_touched, all] = cells(row, costs.next());
+        table.row([row.name.clone(), gpus, used, unused, never_touched, all]);
+    }
+    table.write(page, 0);
+    page.fact("Divided", &methods(&report.gpus), SEPARATOR);
+}
+
+/// The accounts of a row, and their sum: in dollars, else in time.
+fn cells(row: &Row<'_>, cost: Option<Dollars>) -> [String; 4] {
+    let none = || [""; 3].map(str::to_owned);
+    let (accounts, all) = match (cost, row.accounts) {
+        (Some(_), _) if !row.is_priced => (none(), "no price".to_owned()),
+        (Some(cost), Some(accounts)) => {
+            let split = cost.split(accounts.map(|it| it.cost), &[]);
+            (split.map(|part| part.to_string()), cost.to_string())
+        }
+        (Some(cost), None) => (none(), cost.to_string()),
+        (None, accounts) => {
+            let times = accounts.map(|all| all.map(|it| duration::duration(it.time)));
+            (times.unwrap_or_else(none), duration::duration(row.all.time))
+        }
+    };
+    let [used, unused, never_touched] = accounts;
+    [used, unused, never_touched, all]
+}
+
+/// The holders of all GPUs, by name.
+fn holders(gpus: &[Gpu]) -> Vec<Row<'_>> {
+    let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
+    for gpu in gpus {
+        for (Holder { name, never_touched_seconds, .. }, bill) in bills(gpu) {
+            let row = rows.entry(name).or_insert_with(|| Row::named(name));
+            let accounts = [
+                (bill.used_seconds, bill.used_usd),
+                (bill.granted_unused_seconds, bill.granted_unused_usd),
+                (*never_touched_seconds, bill.never_touched_usd),
+            ];
+            accounts.into_iter().for_each(|(seconds, cost)| row.add(gpu, seconds, cost));
+            row.add_accounts(accounts.map(Amount::new));
         }
     }
-    order.sort_by_key(|name| std::cmp::Reverse(by_name.get(name).map(|(_, time)| *time)));
-    let fact = |name: &str| {
-        let (gpus, time) = by_name.get(name).cloned().unwrap_or_default();
-        let never = format!("never touched: {}", duration::duration(time));
-        let never = (time > Nanos::ZERO).then_some(never);
-        let items = [name.to_owned(), which(&report.gpus, &gpus)];
-        items.into_iter().chain(never).collect()
-    };
-    page.facts("Held by", first(HOLDERS, order.into_iter().map(fact)));
+    rows.into_values().collect()
+}
+
+/// The holders of a GPU that is divided among them.
+fn bills(gpu: &Gpu) -> impl Iterator<Item = (&Holder, &HolderBill)> {
+    gpu.holders.iter().filter_map(|holder| Some((holder, holder.bill.as_ref()?)))
+}
+
+/// Those that are not listed.
+fn together(rows: Vec<Row<'_>>) -> Row<'_> {
+    let mut all = Row::named(format!("{} more in --format json", rows.len()));
+    for row in rows {
+        all.gpus.extend(row.gpus);
+        all.all += row.all;
+        all.is_priced |= row.is_priced;
+        row.accounts.into_iter().for_each(|accounts| all.add_accounts(accounts));
+    }
+    all
+}
+
+/// What no holder has of the GPUs that have one.
+fn nobody(gpus: &[Gpu]) -> Row<'_> {
+    let mut row = Row::named("nobody");
+    for (gpu, nobody) in gpus.iter().filter_map(|gpu| Some((gpu, gpu.nobody?))) {
+        if nobody.seconds.0 > Nanos::ZERO {
+            row.add(gpu, nobody.seconds, nobody.cost_usd);
+        }
+    }
+    row
+}
+
+/// GPUs of which no source names a holder.
+fn without_holder(gpus: &[Gpu]) -> Row<'_> {
+    let mut row = Row::named("no known holder");
+    for gpu in gpus.iter().filter(|gpu| gpu.nobody.is_none()) {
+        row.add(gpu, gpu.span_seconds, gpu.cost_usd);
+    }
+    row
+}
+
+/// How GPUs of several holders were divided: `GPU 3 by what each used`.
+fn methods(gpus: &[Gpu]) -> Vec<String> {
+    let words = [
+        (AllocationMethod::ByUse, "by what each used"),
+        (AllocationMethod::ByGrant, "by what each was granted, since what each used is unknown"),
+        (AllocationMethod::Equal, "equally, since neither grants nor use are known"),
+    ];
+    let divided = words.into_iter().filter_map(|(method, words)| {
+        let is_divided = |gpu: &&Gpu| bills(gpu).any(|(_, bill)| bill.method == method.name());
+        let ids: Vec<String> = gpus.iter().filter(is_divided).map(|gpu| gpu.id.clone()).collect();
+        (!ids.is_empty()).then(|| format!("{} {words}", which(gpus, &ids)))
+    });
+    divided.collect()
 }

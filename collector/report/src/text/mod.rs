@@ -9,6 +9,7 @@ mod experiments;
 mod explanation;
 pub mod format;
 mod gpus;
+mod held_by;
 mod holders;
 mod interruptions;
 mod measured;
@@ -74,8 +75,9 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     money::write(&mut page, report, bill);
     experiments::write(&mut page, report, bill);
     interruptions::write(&mut page, report);
+    holders::write(&mut page, report, bill);
     blank(&mut page);
-    holders::write(&mut page, report);
+    held_by::write(&mut page, report);
     measured::write(&mut page, report);
     alerts::write(&mut page, report);
     let in_full = options.explain != Explain::None;

@@ -1,0 +1,227 @@
+//! The holders of a GPU: what each used of it, what it was granted and did not use, and what that cost.
+//!
+//! With what is nobody's, they sum to the bill of the GPU.
+
+use phasemeter_meter::accounts::Balance;
+use phasemeter_meter::holder::{Container, Holder as MeterHolder, HolderAccount};
+use phasemeter_meter::holders::HolderAccounts;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::units::Nanos;
+use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_terminal::number::counted;
+use serde::Serialize;
+
+use super::input::GpuInput;
+use super::value::{Seconds, Usd, Utc};
+
+/// What has a GPU or a part of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Holder {
+    /// `NAMESPACE/POD`, `claim NAMESPACE/NAME`, `job ID`, `process group ID` or a given name. Containers of a
+    /// pod have the same.
+    pub name: String,
+    /// Time of its grant before it first touched the GPU. Without `bill`: held idle time of its allocations
+    /// that nothing ever touched.
+    pub never_touched_seconds: Seconds,
+    /// What it pays; `None` if the GPU is not divided among its holders.
+    #[serde(flatten)]
+    pub bill: Option<HolderBill>,
+}
+
+/// What a holder pays: three accounts, which sum to its cost. Their time is that of the GPU times the part that they
+/// have of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HolderBill {
+    /// What it is.
+    #[serde(flatten)]
+    pub identity: HolderIdentity,
+    /// Since when it held the GPU.
+    pub start: Utc,
+    /// The end of its last grant; `None` if it still has one.
+    pub end: Option<Utc>,
+    /// When it first touched the GPU; `None` if it never did.
+    pub first_touch: Option<Utc>,
+    /// How the GPU was divided among its holders for most of its time: `exclusive`, `by_use`, `by_grant` or `equal`.
+    pub method: &'static str,
+    /// Time that it used.
+    pub used_seconds: Seconds,
+    /// Time of its grant that it did not use, from its first touch on.
+    pub granted_unused_seconds: Seconds,
+    /// Cost of what it used.
+    pub used_usd: Option<Usd>,
+    /// Cost of what it was granted and did not use.
+    pub granted_unused_usd: Option<Usd>,
+    /// Cost of its grant before its first touch.
+    pub never_touched_usd: Option<Usd>,
+    /// The three together.
+    pub cost_usd: Option<Usd>,
+    /// Cost of observed time that it did not use.
+    pub waste_usd: Option<Usd>,
+    /// Its part of the energy of the GPU, which follows its part of the time; `None` if it was not measured.
+    pub energy_joules: Option<f64>,
+}
+
+/// What a holder is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HolderIdentity {
+    /// `container`, `claim`, `job`, `process_group` or `named`; `earlier`: the holders that are too many to be
+    /// kept apart.
+    pub kind: &'static str,
+    /// Namespace of the pod or claim.
+    pub namespace: Option<String>,
+    /// Name of the pod.
+    pub pod: Option<String>,
+    /// Name of the container.
+    pub container: Option<String>,
+    /// UID of the pod.
+    pub uid: Option<String>,
+    /// ID of the job.
+    pub job: Option<String>,
+}
+
+/// What no holder was granted or used of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Nobody {
+    /// Time.
+    pub seconds: Seconds,
+    /// Its cost.
+    pub cost_usd: Option<Usd>,
+    /// Cost of observed time that it did not use.
+    pub waste_usd: Option<Usd>,
+    /// Its part of the energy of the GPU, which follows its part of the time; `None` if it was not measured.
+    pub energy_joules: Option<f64>,
+}
+
+impl Nobody {
+    /// What no holder has of this GPU; `None` if no source ever named one.
+    pub(super) fn of(gpu: &GpuInput<'_>) -> Option<Self> {
+        let holders = gpu.meter.holders();
+        let total = Total::of(|account| holders.nobody(account));
+        let usd = |amount| gpu.price.is_ok().then_some(Usd(amount));
+        (!holders.is_empty()).then(|| Self {
+            seconds: Seconds(total.time),
+            cost_usd: usd(total.cost),
+            waste_usd: usd(total.waste),
+            energy_joules: energy(gpu, holders.nobody_joules()),
+        })
+    }
+}
+
+impl Holder {
+    /// The holders of a GPU, in order.
+    pub(super) fn all_of(gpu: &GpuInput<'_>, wall: WallOffset) -> Vec<Self> {
+        let holders = gpu.meter.holders();
+        if holders.is_empty() {
+            return named(gpu);
+        }
+        let kept = holders
+            .iter()
+            .map(|(holder, accounts)| (holder.to_string(), HolderIdentity::from(holder), accounts));
+        let earlier = holders.earlier().map(|(count, accounts)| {
+            let identity = HolderIdentity { kind: "earlier", ..HolderIdentity::default() };
+            (counted(count, "earlier holder"), identity, accounts)
+        });
+        let all = kept.chain(earlier);
+        all.map(|(name, identity, accounts)| Self::build(gpu, wall, name, identity, accounts))
+            .collect()
+    }
+
+    fn build(
+        gpu: &GpuInput<'_>,
+        wall: WallOffset,
+        name: String,
+        identity: HolderIdentity,
+        accounts: &HolderAccounts,
+    ) -> Self {
+        let of = |of| Total::of(|account| accounts.balance(of, account));
+        let [used, unused, never_touched] = HolderAccount::ALL.map(of);
+        let usd = |amount| gpu.price.is_ok().then_some(Usd(amount));
+        let utc = |at| Utc(wall.wall(at));
+        let bill = HolderBill {
+            identity,
+            start: utc(accounts.from()),
+            end: accounts.to().map(utc),
+            first_touch: accounts.first_touch().map(utc),
+            method: accounts.method().name(),
+            used_seconds: Seconds(used.time),
+            granted_unused_seconds: Seconds(unused.time),
+            used_usd: usd(used.cost),
+            granted_unused_usd: usd(unused.cost),
+            never_touched_usd: usd(never_touched.cost),
+            cost_usd: usd(used.cost + unused.cost + never_touched.cost),
+            waste_usd: usd(used.waste + unused.waste + never_touched.waste),
+            energy_joules: energy(gpu, accounts.joules()),
+        };
+        Self { name, never_touched_seconds: Seconds(never_touched.time), bill: Some(bill) }
+    }
+}
+
+impl From<&MeterHolder> for HolderIdentity {
+    fn from(holder: &MeterHolder) -> Self {
+        let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        match holder {
+            MeterHolder::Container(Container { namespace, pod, uid, container }) => Self {
+                kind: "container",
+                namespace: known(namespace),
+                pod: known(pod),
+                container: known(container),
+                uid: uid.clone(),
+                job: None,
+            },
+            MeterHolder::Claim { namespace, .. } => {
+                Self { kind: "claim", namespace: known(namespace), ..Self::default() }
+            }
+            MeterHolder::Job(id) => Self { kind: "job", job: known(id), ..Self::default() },
+            MeterHolder::ProcessGroup(_) => Self { kind: "process_group", ..Self::default() },
+            MeterHolder::Named(_) => Self { kind: "named", ..Self::default() },
+        }
+    }
+}
+
+/// Time, cost and waste over several accounts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    time: Nanos,
+    cost: NanoUsd,
+    waste: NanoUsd,
+}
+
+impl Total {
+    /// The sum over all accounts of the GPU.
+    fn of(balance: impl Fn(Account) -> Balance) -> Self {
+        let mut total = Self::default();
+        for account in Account::ALL {
+            let balance = balance(account);
+            total.time += balance.time;
+            total.cost += balance.cost;
+            if account != Account::Unobserved {
+                total.waste += balance.waste();
+            }
+        }
+        total
+    }
+}
+
+/// A part of the energy of a GPU; `None` if none was measured.
+fn energy(gpu: &GpuInput<'_>, joules: f64) -> Option<f64> {
+    gpu.meter.energy().joules().map(|_| joules)
+}
+
+/// The holders of a GPU that is not divided among them, each once, in order.
+fn named(gpu: &GpuInput<'_>) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = Vec::new();
+    for (number, names) in &gpu.identity.holders {
+        let untouched = gpu.meter.untouched().get(number).map(|balance| balance.time);
+        for name in names {
+            let known = holders.iter().position(|holder| holder.name == *name);
+            let place = known.unwrap_or(holders.len());
+            if known.is_none() {
+                let never_touched_seconds = Seconds(Nanos::ZERO);
+                holders.push(Holder { name: name.clone(), never_touched_seconds, bill: None });
+            }
+            holders[place].never_touched_seconds.0 += untouched.unwrap_or_default();
+        }
+    }
+    holders
+}
