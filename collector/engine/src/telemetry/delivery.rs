@@ -53,7 +53,7 @@ pub(super) fn watch(meter: &Meter, stats: &Stats, config: &Config) {
         exported(meter, exporter, &duration);
         inflight(meter, exporter);
     }
-    queue(meter, exporters, config.queue_bytes);
+    queue(meter, exporters, stats.clone());
 }
 
 fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) {
@@ -97,7 +97,7 @@ fn inflight(meter: &Meter, exporter: &Arc<Exporter>) {
         .build();
 }
 
-fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
+fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, stats: Stats) {
     meter
         .i64_observable_up_down_counter(metric::EXPORTER_QUEUE_SIZE)
         .with_unit("By")
@@ -113,7 +113,7 @@ fn queue(meter: &Meter, exporters: Vec<Arc<Exporter>>, capacity: u64) {
         .i64_observable_up_down_counter(metric::EXPORTER_QUEUE_CAPACITY)
         .with_unit("By")
         .with_description("Capacity of the queue, over all signals")
-        .with_callback(move |observer| observer.observe(signed(capacity), &[]))
+        .with_callback(move |observer| observer.observe(signed(stats.queue_capacity()), &[]))
         .build();
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt_log::AttemptLog;
-use super::config::Config;
+use super::config::{Config, QUEUE_BYTES_PER_GPU};
 use super::losses::Losses;
 use super::operations::{OperationEnd, Operations};
 use super::outcome::{Outcome, Receipt};
@@ -37,6 +37,8 @@ pub struct Client {
     operations: BySignal<Arc<Operations>>,
     closing: watch::Sender<Closing>,
     thread: JoinHandle<()>,
+    /// The capacity of the queue without GPUs.
+    queue_bytes: u64,
 }
 
 /// The exporting thread cannot be started.
@@ -80,13 +82,20 @@ impl Client {
         let name = |signal| config.target(signal).map(ToString::to_string).unwrap_or_default();
         let losses = Arc::new(Losses::new(BySignal::each(name)));
         let sender = RequestSender { queue, addressed, losses };
-        Ok(Self { sender, operations, closing, thread })
+        Ok(Self { sender, operations, closing, thread, queue_bytes: config.queue_bytes })
     }
 
     /// Delays metrics and spans, which all meters export at the same instants, by this much, until the
     /// client is flushed. Other data, retries included, is not delayed.
     pub fn set_send_offset(&self, offset: Duration) {
         self.sender.queue.set_offset(offset);
+    }
+
+    /// Raises the capacity of the queue to that for this many metered GPUs, whose points arrive all at once.
+    pub fn make_space_for(&self, gpus: usize) {
+        let gpus = u64::try_from(gpus).unwrap_or(u64::MAX);
+        let more = gpus.saturating_mul(QUEUE_BYTES_PER_GPU);
+        self.sender.queue.grow(self.queue_bytes.saturating_add(more));
     }
 
     /// Queues a request without waiting: if the queue is full, the oldest requests are dropped and
@@ -181,6 +190,12 @@ impl Stats {
     #[must_use]
     pub fn read(&self) -> Outcome {
         self.queue.outcome()
+    }
+
+    /// The capacity of the queue over all signals, in encoded bytes.
+    #[must_use]
+    pub fn queue_capacity(&self) -> u64 {
+        self.queue.capacity()
     }
 
     /// Durations of a signal's export operations, by how they ended.

@@ -7,6 +7,7 @@
 //! counts always add up. The lock is held only while moving a pointer.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ const SCANNED: usize = 256;
 #[derive(Debug)]
 pub(super) struct Queue {
     /// In encoded bytes, including requests in flight.
-    capacity: u64,
+    capacity: AtomicU64,
     batching: Batching,
     started: Instant,
     /// The delay of signals that all meters send at the same instants.
@@ -59,7 +60,7 @@ struct State {
 impl Queue {
     pub(super) fn new(capacity: u64, batching: Batching) -> Self {
         Self {
-            capacity,
+            capacity: capacity.into(),
             batching,
             started: Instant::now(),
             offset: OnceLock::new(),
@@ -69,13 +70,23 @@ impl Queue {
         }
     }
 
+    /// The capacity in encoded bytes, including requests in flight.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Raises the capacity to this many bytes. It is never lowered: what waits already would be dropped.
+    pub(super) fn grow(&self, capacity: u64) {
+        self.capacity.fetch_max(capacity, Ordering::Relaxed);
+    }
+
     /// Adds a request without waiting: if there is no space, the oldest are dropped. Returns its receipt,
     /// and what was dropped.
     pub(super) fn push(&self, request: EncodedRequest) -> (Receipt, BySignal<Count>) {
         let signal = request.signal();
         let orders = self.batching.consumers > 1;
         let resources = if orders { resources(request.body()) } else { Vec::new() };
-        let pushed = self.lock().push(request, resources, self.capacity);
+        let pushed = self.lock().push(request, resources, self.capacity());
         self.arrived.of(signal).notify_one();
         pushed
     }
@@ -97,7 +108,7 @@ impl Queue {
     /// How long the queue can take more requests if nothing leaves it and they arrive as fast as so far.
     pub(super) fn time_until_full(&self) -> Duration {
         let state = self.lock();
-        let free = self.capacity.saturating_sub(state.bytes());
+        let free = self.capacity().saturating_sub(state.bytes());
         let nanos = self.started.elapsed().as_nanos().saturating_mul(free.into());
         let nanos = nanos.checked_div(state.pushed.into()).unwrap_or(u128::MAX);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -108,7 +119,7 @@ impl Queue {
     pub(super) fn wait_for_space(&self, request: &EncodedRequest, patience: Duration) {
         let size = Count::of(request).bytes;
         let mut state = self.lock();
-        while !state.stalled && size <= self.capacity && state.bytes() + size > self.capacity {
+        while !state.stalled && size <= self.capacity() && state.bytes() + size > self.capacity() {
             let woken = self.space.wait_timeout(state, patience);
             let (next, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
             state = next;
@@ -211,8 +222,12 @@ impl State {
             }) {
                 break;
             }
-            if is_held {
+            // If the response to two rounds of a resource is lost, a backend that has stored both rejects the
+            // first of them as too old once it arrives alone: metrics leave one round after another.
+            if is_held || signal == Signal::Metrics {
                 held.extend(&next.resources);
+            }
+            if is_held {
                 index += 1;
             } else {
                 bytes += size;

@@ -132,6 +132,11 @@ impl Delivery {
         self.client.set_send_offset(instance::send_offset(instance, every));
     }
 
+    /// Makes space for the metrics of this many GPUs.
+    pub(super) fn make_space_for(&self, gpus: usize) {
+        self.client.make_space_for(gpus);
+    }
+
     /// Enqueues an encoded request; never blocks. `None` if its signal is not exported.
     pub(super) fn send_encoded(&self, request: EncodedRequest) -> Option<Receipt> {
         self.client.enqueue_with_receipt(request)

@@ -27,6 +27,12 @@ use super::relay::{self, Relay};
 use super::run_report::{self, GRACE};
 use crate::cli::{LiveArgs, MeteringArgs};
 
+/// Additional time to deliver the last points of each metered GPU.
+const GRACE_PER_GPU: Duration = Duration::from_millis(1);
+
+/// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
+const MAX_GRACE: Duration = Duration::from_secs(20);
+
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: Option<ReplacedFile>,
@@ -123,13 +129,15 @@ impl Outputs {
         Some(telemetry)
     }
 
-    /// Stores and sends what claims time. To be called after each change of the pipeline.
+    /// Makes space for the metrics of these GPUs; stores and sends what claims time. To be called after each
+    /// change of the pipeline.
     pub(super) fn step(
         &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
     ) -> Result<(), PipelineError> {
         let delivery = self.delivery.as_ref().ok();
+        delivery.into_iter().for_each(|delivery| delivery.make_space_for(gpus.len()));
         self.claims.iter_mut().try_for_each(|claims| claims.step(pipeline, gpus, delivery))
     }
 
@@ -143,14 +151,17 @@ impl Outputs {
     ) -> Ended {
         let Self { report, file, delivery, relay, mut claims, telemetry, optional } = self;
         let FinishedRun { run, gpus, mut provenance } = metered;
-        let until = Instant::now() + GRACE;
+        let grace = grace(gpus.len());
+        let until = Instant::now() + grace;
         // The file has what the pipeline wrote, and the backend what was received.
         file.iter().for_each(LiveFile::finish);
-        let forwarded = relay.map(|relay| relay.finish(GRACE, &is_cut));
+        let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));
         let (forwarded, passed) = forwarded.unwrap_or_default();
         // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
-        let delivered = delivery.map(|delivery| delivery.finish(GRACE, &is_cut));
+        // What a relay has waited for, the last points do not wait for again.
+        let left = until.saturating_duration_since(Instant::now()).max(GRACE);
+        let delivered = delivery.map(|delivery| delivery.finish(left, &is_cut));
         claims.into_iter().for_each(|claims| claims.conclude(&run));
         // Internal telemetry has these counts, too.
         let left = until.saturating_duration_since(Instant::now());
@@ -171,4 +182,10 @@ impl Outputs {
         let is_delivered = lost.is_none() && !matches!(delivered, Err(NotSent::NotStarted));
         Ended { is_delivered, reported: reported.and(run_report::flush(is_cut)) }
     }
+}
+
+/// The time for the final flush of so many metered GPUs.
+fn grace(gpus: usize) -> Duration {
+    let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
+    GRACE.saturating_add(GRACE_PER_GPU.saturating_mul(gpus)).min(MAX_GRACE)
 }

@@ -42,11 +42,15 @@ use crate::signal::{BySignal, Signal};
 /// eight GPUs without a backend, and keeps the sidecar within 25 MiB of resident memory.
 pub const QUEUE_BYTES: u64 = 4 * 1024 * 1024;
 
+/// What the capacity grows by with each GPU that is metered: some five rounds of its metrics, 48 series each. A
+/// gateway exports those of all its GPUs at once.
+pub(super) const QUEUE_BYTES_PER_GPU: u64 = 32 * 1024;
+
 /// Targets of all signals, and the retry settings.
 #[derive(Clone, Debug)]
 pub struct Config {
     targets: BySignal<Option<Target>>,
-    /// Capacity of the queue, in encoded bytes.
+    /// Capacity of the queue without GPUs, in encoded bytes.
     pub queue_bytes: u64,
     /// How requests leave together, and how many at once.
     pub batching: Batching,

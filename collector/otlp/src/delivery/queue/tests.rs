@@ -207,7 +207,11 @@ const BATCHES: Batching =
 
 /// A request of five bytes of one resource.
 fn of(resource: u8) -> EncodedRequest {
-    EncodedRequest::new(Signal::Traces, 1, vec![10, 3, 10, 1, resource].into())
+    of_signal(Signal::Traces, resource)
+}
+
+fn of_signal(signal: Signal, resource: u8) -> EncodedRequest {
+    EncodedRequest::new(signal, 1, vec![10, 3, 10, 1, resource].into())
 }
 
 fn bodies(taken: Option<Batch>) -> Vec<u8> {
@@ -226,6 +230,32 @@ fn small_requests_leave_as_one() {
     assert_eq!(bodies(queue.take(Signal::Traces, 0)), [3, 4]);
     assert_eq!(queue.take(Signal::Traces, 0).unwrap().count().bytes, 16, "larger ones leave alone");
     assert_eq!(queue.outcome().traces.sent, Count { requests: 3, items: 3, bytes: 15 });
+}
+
+/// A backend that has stored two rounds of a resource rejects the first of them if it arrives again alone.
+#[test]
+fn metrics_of_a_resource_leave_one_request_after_another() {
+    let queue = Queue::new(CAPACITY, BATCHES);
+    let push = |resource| drop(queue.push(of_signal(Signal::Metrics, resource)));
+    [b'a', b'a', b'b', b'a'].into_iter().for_each(push);
+    for expected in [&b"ab"[..], b"a", b"a"] {
+        let first = queue.take(Signal::Metrics, 0).unwrap();
+        queue.complete(first, 0, &retry());
+        let again = queue.take(Signal::Metrics, 0).unwrap();
+        assert_eq!(again.body().chunks(5).map(|request| request[4]).collect::<Vec<_>>(), expected);
+        queue.complete(again, 0, &accepted());
+    }
+}
+
+#[test]
+fn capacity_grows_and_never_shrinks() {
+    let queue = Queue::new(CAPACITY, ALONE);
+    queue.push(request(Signal::Metrics, 1, 60));
+    queue.grow(2 * CAPACITY);
+    queue.grow(CAPACITY);
+    assert_eq!(queue.capacity(), 2 * CAPACITY);
+    let (_, dropped) = queue.push(request(Signal::Metrics, 1, 60));
+    assert_eq!(dropped.metrics, Count::default());
 }
 
 #[test]
