@@ -3,6 +3,8 @@
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
 #[cfg(feature = "full")]
+mod agent;
+#[cfg(feature = "full")]
 mod alerts;
 #[cfg(feature = "full")]
 mod bill;
@@ -32,6 +34,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 #[cfg(feature = "full")]
+pub use agent::{AgentArgs, NodeArgs};
+#[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
 pub use bill::{BillArgs, BillFormat, CompareArgs};
@@ -41,7 +45,7 @@ pub use gateway::{GatewayArgs, ReceiveArgs};
 #[cfg(feature = "full")]
 pub use interruptions::{CommandSignal, InterruptionArgs};
 #[cfg(feature = "full")]
-pub use live::{LiveArgs, RecordArgs, RunArgs};
+pub use live::{LiveArgs, MachineArgs, RecordArgs, RunArgs, WorkloadArgs};
 pub use metering::{
     ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs, ReportArgs, SendArgs,
 };
@@ -130,6 +134,9 @@ pub enum Command {
     /// Meter this machine's GPUs while a command runs, or until interrupted.
     #[cfg(feature = "full")]
     Run(Box<RunArgs>),
+    /// Meter all GPUs of this node, and divide their cost among the pods and jobs that hold them.
+    #[cfg(feature = "full")]
+    Agent(Box<AgentArgs>),
     /// Forward OTLP of other programs, and meter the GPUs whose metrics pass.
     #[cfg(feature = "full")]
     Gateway(Box<GatewayArgs>),

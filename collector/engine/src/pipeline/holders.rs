@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse};
+use phasemeter_meter::holders::Holders;
 use phasemeter_meter::units::Timestamp;
 
 use super::Pipeline;
@@ -30,6 +31,12 @@ impl Pipeline<'_> {
     /// A compute process of a holder was seen on the GPU at this index.
     pub fn touch(&mut self, gpu: usize, at: Timestamp, holder: &Holder) {
         self.change_holders(gpu, HolderChange::Touched { at, holder: holder.clone() });
+    }
+
+    /// The accounts by holder of the GPU at this index.
+    #[must_use]
+    pub fn holders(&self, gpu: usize) -> Option<&Holders> {
+        self.gpus.get(gpu).map(|gpu| gpu.meter.holders())
     }
 
     /// Applies what was found out about holders of the GPU at this index. If it has no meter yet, that waits for its

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, FromArgMatches};
 use phasemeter_engine::sampler::SamplerConfig;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
@@ -40,12 +40,52 @@ pub struct RecordArgs {
 
 /// `phasemeter run`.
 #[derive(Debug, Args)]
+#[command(mut_arg("command", |arg| arg.conflicts_with("duration")))]
 pub struct RunArgs {
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// The command of a run, and what it reports.
+#[derive(Debug, Args)]
+pub struct WorkloadArgs {
     /// Command to run, with its arguments. Signals are forwarded to it, and its exit status is
     /// returned. Without a command, GPUs are metered until SIGINT or SIGTERM.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 
+    /// Receive the command's telemetry and forward it to OTEL_EXPORTER_OTLP_ENDPOINT. The command's
+    /// variable of that name is this address: a free port of the loopback address, for the command only,
+    /// or the given one, for everyone who can connect.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
+    pub receive: Option<Option<ListenAddress>>,
+
+    /// Implies --receive.
+    #[command(flatten)]
+    pub spans: SpanArgs,
+
+    #[command(flatten)]
+    pub request_size: RequestSizeArgs,
+
+    #[command(flatten)]
+    pub work_mappings: WorkMappingArgs,
+
+    /// Unix socket on which the workload reports its work, one line each: `work samples 512`, `step`,
+    /// `epoch` or `checkpoint`. Its path is in PHASEMETER_SOCKET of the command's environment
+    /// [default: a new one, if there is a command].
+    #[arg(long, value_name = "PATH")]
+    pub work_socket: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub interruptions: InterruptionArgs,
+}
+
+/// Options of the commands that meter this machine's GPUs.
+#[derive(Debug, Args)]
+pub struct MachineArgs {
     /// GPU to meter: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
     /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
@@ -66,24 +106,8 @@ pub struct RunArgs {
     pub interval: Nanos,
 
     /// Stop after this many seconds. Not allowed with a command.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "command")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
-
-    /// Receive the command's telemetry and forward it to OTEL_EXPORTER_OTLP_ENDPOINT. The command's
-    /// variable of that name is this address: a free port of the loopback address, for the command only,
-    /// or the given one, for everyone who can connect.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, requires = "command")]
-    pub receive: Option<Option<ListenAddress>>,
-
-    /// Implies --receive.
-    #[command(flatten)]
-    pub spans: SpanArgs,
-
-    #[command(flatten)]
-    pub request_size: RequestSizeArgs,
-
-    #[command(flatten)]
-    pub work_mappings: WorkMappingArgs,
 
     /// Traces of GPU sessions: shared (the trace of the command, or of the given context) or
     /// per-session (one trace each, linked to the previous one). Without a command, or with
@@ -91,12 +115,6 @@ pub struct RunArgs {
     /// own trace.
     #[arg(long, value_name = "MODE", default_value = "shared", value_parser = traces)]
     pub trace_mode: TraceMode,
-
-    /// Unix socket on which the workload reports its work, one line each: `work samples 512`, `step`,
-    /// `epoch` or `checkpoint`. Its path is in PHASEMETER_SOCKET of the command's environment
-    /// [default: a new one, if there is a command].
-    #[arg(long, value_name = "PATH")]
-    pub work_socket: Option<PathBuf>,
 
     /// The /proc of the host, if it is mounted elsewhere. The programs on GPUs tell a service from a training;
     /// of each, only its command line is read, and nothing of it is kept [default: /proc, unless process
@@ -108,9 +126,6 @@ pub struct RunArgs {
     /// failed.
     #[arg(long)]
     pub fail_on_undelivered: bool,
-
-    #[command(flatten)]
-    pub interruptions: InterruptionArgs,
 
     #[command(flatten)]
     pub live: LiveArgs,
@@ -150,9 +165,17 @@ pub struct WindowArgs {
     pub window_interval: Nanos,
 }
 
-impl RunArgs {
+impl WorkloadArgs {
+    /// The options of a run without a command that reports no work.
+    pub fn none() -> Result<Self, clap::Error> {
+        let options = Self::augment_args(clap::Command::new("none").no_binary_name(true));
+        Self::from_arg_matches(&options.try_get_matches_from([""; 0])?)
+    }
+}
+
+impl MachineArgs {
     /// The configuration of the meter for a live run.
-    pub fn config(&self) -> MeterConfig {
+    pub fn config(&self, has_command: bool) -> MeterConfig {
         let MeterArgs { thresholds, stale_after, .. } = self.live.metering.meter;
         MeterConfig {
             thresholds,
@@ -160,14 +183,18 @@ impl RunArgs {
             stale_after: stale_after
                 .map_or(StaleAfter::from_interval(self.interval), StaleAfter::Fixed),
             basis: self.basis,
-            session_every: if self.ends_sessions() { MeterConfig::SESSION } else { Nanos::ZERO },
+            session_every: if self.ends_sessions(has_command) {
+                MeterConfig::SESSION
+            } else {
+                Nanos::ZERO
+            },
             ..MeterConfig::default()
         }
     }
 
     /// Whether sessions end every hour: they do unless a command ends them.
-    fn ends_sessions(&self) -> bool {
-        self.command.is_empty() || self.trace_mode == TraceMode::PerSession
+    fn ends_sessions(&self, has_command: bool) -> bool {
+        !has_command || self.trace_mode == TraceMode::PerSession
     }
 }
 
@@ -205,7 +232,7 @@ mod tests {
         let session = |args: &[&str]| {
             let cli = Cli::try_parse_from([&["phasemeter", "run"], args].concat()).unwrap();
             let Command::Run(args) = cli.command else { panic!("{args:?}") };
-            args.config().session_every
+            args.machine.config(!args.workload.command.is_empty()).session_every
         };
         assert_eq!(session(&[]), MeterConfig::SESSION);
         assert_eq!(session(&["--", "train"]), Nanos::ZERO);

@@ -27,6 +27,7 @@ use tracing::warn;
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
 use super::local_zone::LocalZone;
+use super::node_agent::NodeAgent;
 use super::outputs::{FinishedRun, Outputs};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
@@ -48,6 +49,8 @@ pub(super) struct Live {
     pub(super) kinds: WorkKinds,
     /// Which GPUs are exported as hardware.
     pub(super) hardware: HardwareExport,
+    /// Who holds the GPUs, if this is the agent of a node.
+    pub(super) agent: Option<NodeAgent>,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -85,6 +88,7 @@ impl Live {
             telemetry: None,
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
+            agent: None,
             loading,
             start: clock.now(),
             observations: Vec::new(),
@@ -108,6 +112,7 @@ impl Live {
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&identity, true);
         }
+        self.agent.iter_mut().for_each(|agent| agent.join(&identity));
         self.gpus.push(identity);
         if let Err(error) = self.sampler.add(uuid, driver) {
             let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
@@ -176,6 +181,9 @@ impl Live {
         }
         self.observations = observations;
         let now = self.clock.now();
+        if let Some(agent) = &mut self.agent {
+            agent.step(&mut self.pipeline, &mut self.gpus, now);
+        }
         if let Some(notice) = self.long_trace.step(now) {
             warn!("{notice}");
             self.notes.push(notice.to_owned());
@@ -306,7 +314,11 @@ impl Live {
         Ok(FinishedRun { run, gpus: self.gpus, provenance })
     }
 
-    fn process(&mut self, Observation { gpu, observed }: Observation) -> Result<(), PipelineError> {
+    fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {
+        let Observation { gpu, mut observed } = observation;
+        if let Some(agent) = &mut self.agent {
+            agent.observe(gpu, &mut observed, self.clock.now());
+        }
         match observed {
             Observed::Reading(reading) => {
                 let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;

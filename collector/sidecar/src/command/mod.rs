@@ -1,6 +1,8 @@
 //! The subcommands, one file each, and what they share.
 
 #[cfg(feature = "full")]
+mod agent;
+#[cfg(feature = "full")]
 mod alerts;
 mod audit;
 #[cfg(feature = "full")]
@@ -54,6 +56,8 @@ mod local_zone;
 #[cfg(feature = "full")]
 mod mappings;
 mod metering;
+#[cfg(feature = "full")]
+mod node_agent;
 #[cfg(feature = "full")]
 mod optional;
 mod output_files;
@@ -123,6 +127,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "full")]
+        Command::Agent(args) => agent::run(&args),
         #[cfg(feature = "full")]
         Command::Gateway(args) => gateway::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

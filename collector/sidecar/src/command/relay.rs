@@ -23,7 +23,7 @@ use super::live_error::LiveError;
 use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
-use crate::cli::{ReceiveArgs, RequestSizeArgs, RunArgs, SpanArgs, WorkMappingArgs};
+use crate::cli::{ReceiveArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs, WorkloadArgs};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -206,7 +206,7 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
 /// where only a client with the command's token may send, or on a given address. `None` if that is impossible
 /// now and the command runs anyway.
 pub(super) fn of_command(
-    args: &RunArgs,
+    args: &WorkloadArgs,
     optional: Optional,
 ) -> Result<Option<(Relay, mpsc::Receiver<Metered>)>, CommandError> {
     let prices_spans = !args.spans.price_spans.is_empty();

@@ -36,6 +36,7 @@ use super::interruptions::Interruptions;
 use super::live::Live;
 use super::local_zone::LocalZone;
 use super::metering;
+use super::node_agent::NodeAgent;
 use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
 use super::own_resources::OwnResources;
@@ -45,7 +46,7 @@ use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
-use crate::cli::RunArgs;
+use crate::cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -67,7 +68,24 @@ struct Prepared {
 
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
-    let command = args.command.split_first();
+    meter_machine(&Run { machine: &args.machine, workload: &args.workload, node: None })
+}
+
+/// What is metered.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    /// The GPUs of this machine.
+    pub(super) machine: &'a MachineArgs,
+    /// The command, if there is one, and what it reports.
+    pub(super) workload: &'a WorkloadArgs,
+    /// What the agent of a node follows.
+    pub(super) node: Option<&'a NodeArgs>,
+}
+
+/// Meters the GPUs of this machine until the command ends, or until a signal, and reports.
+pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
+    let Run { machine, workload, .. } = *args;
+    let command = workload.command.split_first();
 
     // Signals are blocked before there is another thread, and handled once nothing is left to reject.
     let signals = SignalListener::start(command.is_some())?;
@@ -99,7 +117,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     let supervision = Supervision::start(child, signals);
 
     // Metering, until the command ends.
-    let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
+    let until = machine.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
         let interval = outputs.relay.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
         let attended = command.map(|_| &supervision);
@@ -117,16 +135,16 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     // The outputs, and the report.
     let ended = metered.and_then(|(mut metered, is_cut)| {
         contained(|| {
-            metered.provenance.title = title(&args.command);
+            metered.provenance.title = title(&workload.command);
             metered.provenance.assumptions.insert(0, arrivals.description());
             metered.provenance.sampling.extend(clock_note);
-            Ok(outputs.end(&args.live.metering, metered, is_cut))
+            Ok(outputs.end(&machine.live.metering, metered, is_cut))
         })
     });
 
     // The exit status: that of the command, if there is one.
     let status = supervision.wait()?;
-    let undelivered = |ended: &Ended| args.fail_on_undelivered && !ended.is_delivered;
+    let undelivered = |ended: &Ended| machine.fail_on_undelivered && !ended.is_delivered;
     match (ended, status) {
         (Ok(Ended { reported: Err(error), .. }) | Err(error), None) => Err(error),
         (Ok(ended), None | Some(0)) if undelivered(&ended) => Ok(EX_IOERR.into()),
@@ -139,9 +157,10 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
 }
 
 /// Prepares all that precedes the command. What this machine refuses is a warning if there is a command.
-fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, CommandError> {
-    let options = &args.live.metering;
-    let command = args.command.first();
+fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, CommandError> {
+    let Run { machine, workload, node } = *args;
+    let options = &machine.live.metering;
+    let command = workload.command.first();
     let optional = Optional(command.is_some());
 
     // The environment.
@@ -150,16 +169,16 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
 
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
-    let mut outputs = Outputs::open(&args.live, &environment, Export::Optional, optional)?;
-    let work_mappings = relay::work_mappings(&args.work_mappings)?;
+    let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
+    let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
-    (outputs.relay, received) = relay::of_command(args, optional)?.unzip();
-    outputs.open_claims(&args.live)?;
+    (outputs.relay, received) = relay::of_command(workload, optional)?.unzip();
+    outputs.open_claims(&machine.live)?;
 
     // GPUs: the driver is searched while the rest is prepared.
     let driver = driver::tried();
-    let is_optional = command.is_some() && !args.require_gpu;
-    let mut arrivals = GpuArrivals::start(Arc::clone(&driver), &args.gpus, is_optional)?;
+    let is_optional = command.is_some() && !machine.require_gpu;
+    let mut arrivals = GpuArrivals::start(Arc::clone(&driver), &machine.gpus, is_optional)?;
     signals.ready();
 
     // The experiment and the resources. Prices follow what is given, not what is detected.
@@ -174,7 +193,7 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     let request = metering::request(options, std::mem::take(&mut environment.experiment));
     let executable = command.map(|program| child::executable_name(program));
     let executable = executable.or(request.executable);
-    let request = ExperimentRequest { traces: args.trace_mode, executable, ..request };
+    let request = ExperimentRequest { traces: machine.trace_mode, executable, ..request };
     let clock = Clock::start();
     let clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
     let mut experiment = request.open(clock.now(), kind);
@@ -183,20 +202,20 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     let mut command_env = experiment.propagation_env();
 
     // Policies and prices. Prices are queried first, so that metering does not wait for policies.
-    let zone = LocalZone::of(args.live.utc_offset, |name| std::env::var(name).ok());
+    let zone = LocalZone::of(machine.live.utc_offset, |name| std::env::var(name).ok());
     let manager = policies::open(&options.policies, policies::Evaluations::Periodic);
     let manager = optional.result(manager)?.flatten();
-    let gpus = if args.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
+    let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
     let mut pricing = metering::pricing(&options.price, &given, manager.clone())?;
     query_prices(&mut pricing, &gpus, clock);
 
     // The pipeline.
     let costs = outputs.relay.as_ref().and_then(|relay| {
         let instance = experiment.attributes.get(SERVICE_INSTANCE_ID).cloned().unwrap_or_default();
-        relay.span_costs(&args.spans, Unplaced::AllGpus, instance)
+        relay.span_costs(&workload.spans, Unplaced::AllGpus, instance)
     });
     let settings = Settings {
-        meter: MeterConfig { utc_offset: zone.offset(), ..args.config() },
+        meter: MeterConfig { utc_offset: zone.offset(), ..machine.config(command.is_some()) },
         alerts,
         pricing,
         work: metering::work(options),
@@ -209,9 +228,10 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     outputs.claims.iter().for_each(|claims| claims.resume(&mut pipeline));
 
     // The live run: windows of policies, the sampler, reports of work, received telemetry, processes.
-    let scheduler = WindowScheduler::start(manager.clone(), &args.live, optional)?;
-    let sampler = Sampler::new(driver, SamplerConfig { tick: args.interval, stale_after }, clock);
-    let socket = WorkSocket::for_run(args.work_socket.as_deref(), command.is_some(), clock);
+    let scheduler = WindowScheduler::start(manager.clone(), &machine.live, optional)?;
+    let sampler =
+        Sampler::new(driver, SamplerConfig { tick: machine.interval, stale_after }, clock);
+    let socket = WorkSocket::for_run(workload.work_socket.as_deref(), command.is_some(), clock);
     let socket = socket.map_err(CommandError::system("cannot listen at the work socket"));
     let socket = optional.result(socket)?.flatten();
     let path = socket.as_ref().and_then(|socket| socket.path().to_str());
@@ -221,12 +241,13 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     if let Some(received) = received {
         live.receive(received, costs, work_mappings);
     }
-    let kinds = WorkKinds::start(&args.command, args.procfs.as_deref());
+    let kinds = WorkKinds::start(&workload.command, machine.procfs.as_deref());
     let kinds =
         optional.result(kinds.map_err(CommandError::system("kinds of work are unknown")))?;
     live.kinds = kinds.unwrap_or_default();
     live.long_trace = long_trace;
     live.hardware = HardwareExport::new(own.slot);
+    live.agent = node.map(|node| NodeAgent::start(node, clock)).transpose()?;
     gpus.into_iter().for_each(|gpu| live.join(gpu));
 
     // Internal telemetry.
@@ -236,7 +257,7 @@ fn prepare(args: &RunArgs, signals: &SignalListener) -> Result<Prepared, Command
     command_env.extend(outputs.relay.iter().flat_map(Relay::command_env));
 
     // Interruptions.
-    let interruptions = Interruptions::start(&args.interruptions);
+    let interruptions = Interruptions::start(&workload.interruptions);
     let interruptions =
         interruptions.map_err(CommandError::system("interruptions are not watched"));
     let interruptions = optional.result(interruptions)?.flatten();

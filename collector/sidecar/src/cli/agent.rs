@@ -1,0 +1,49 @@
+//! Options of the agent of a node.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use phasemeter_engine::agent::DEFAULT_PATH;
+use phasemeter_holders::Options;
+
+use super::MachineArgs;
+
+/// `phasemeter agent`.
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    #[command(flatten)]
+    pub node: NodeArgs,
+
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// Where the holders of a node's GPUs are found.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Node")]
+pub struct NodeArgs {
+    /// The kubelet's socket that lists which container holds which GPU. Mount its directory, not the socket.
+    #[arg(long, value_name = "PATH", default_value = Options::KUBELET)]
+    pub kubelet_socket: PathBuf,
+
+    /// Read the ResourceSlices of this node from the API server, which names the GPUs of claims (dynamic resource
+    /// allocation). Needs get, list and watch of resourceslices, and NODE_NAME.
+    #[arg(long)]
+    pub resource_slices: bool,
+
+    /// The directory in which a prolog writes the job of each GPU, one file per index, as for dcgm-exporter.
+    #[arg(long, value_name = "DIR")]
+    pub job_mapping: Option<PathBuf>,
+
+    /// The directory in which Slurm's prolog writes a file per job.
+    #[arg(long, value_name = "DIR")]
+    pub slurm_jobs: Option<PathBuf>,
+
+    /// The directory with the logs of pods, whose names have the UIDs of pods.
+    #[arg(long, value_name = "DIR", default_value = Options::POD_LOGS)]
+    pub pod_logs: PathBuf,
+
+    /// The Unix socket on which sidecars learn which GPUs their pod holds, and read them.
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_PATH)]
+    pub socket: PathBuf,
+}

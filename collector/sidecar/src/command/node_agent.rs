@@ -1,0 +1,289 @@
+//! Who holds the GPUs of a node: asked on a thread of its own, applied to the pipeline, published to sidecars.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{io, thread};
+
+use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
+use phasemeter_engine::pipeline::Pipeline;
+use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName};
+use phasemeter_meter::holder::{Grant, Holder, HolderAccount};
+use phasemeter_meter::holders::HolderAccounts;
+use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
+use phasemeter_sources::clock::Clock;
+use phasemeter_sources::live::Observed;
+use tracing::{info, warn};
+
+use super::error::CommandError;
+use crate::cli::NodeArgs;
+
+/// How often it is asked who holds the GPUs: no source announces changes.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Polls that wait to be applied: many times more than a drain takes.
+const MAX_WAITING: usize = 64;
+
+/// How long a process counts after it was seen last. Drivers list processes every second.
+const PROCESS_LIFETIME: Nanos = Nanos::from_secs(3);
+
+/// Distinct problems that are logged; the number of their texts is limited by the node.
+const MAX_LOGGED: usize = 1_024;
+
+/// Who holds the GPUs of a node, as it is found out.
+#[derive(Debug)]
+pub(super) struct NodeAgent {
+    polls: Receiver<Assignments>,
+    /// What polls ask about.
+    listed: Arc<Mutex<Vec<NodeGpu>>>,
+    gpus: Vec<HeldGpu>,
+    socket: Option<AgentSocket>,
+    /// Whether any poll has been applied.
+    has_polled: bool,
+    /// Problems and disagreements that are logged.
+    logged: BTreeSet<String>,
+}
+
+/// A GPU of the node.
+#[derive(Debug, Default)]
+struct HeldGpu {
+    uuid: String,
+    /// Who holds it; `None` until the first poll.
+    grants: Option<Vec<Grant>>,
+    /// The number of its allocation: another one begins once nobody of the last one is left.
+    allocation: u32,
+    /// The processes on it, and when each was seen last.
+    processes: BTreeMap<u32, Timestamp>,
+}
+
+impl NodeAgent {
+    /// Starts to follow the holders. What the node lacks is a warning.
+    pub(super) fn start(args: &NodeArgs, clock: Clock) -> Result<Self, CommandError> {
+        let options = options(args, |name| std::env::var(name).ok());
+        let holders = NodeHolders::new(options);
+        let holders = holders.map_err(|error| {
+            CommandError::system("cannot follow holders")(io::Error::other(error))
+        })?;
+        let listed = Arc::<Mutex<Vec<NodeGpu>>>::default();
+        let (sender, polls) = sync_channel(MAX_WAITING);
+        let asked = Arc::clone(&listed);
+        let thread = thread::Builder::new().name("holders".to_owned());
+        thread
+            .spawn(move || poll(holders, &asked, clock, &sender))
+            .map_err(CommandError::system("cannot start a thread"))?;
+        let socket = listen(args, clock);
+        Ok(Self {
+            polls,
+            listed,
+            gpus: Vec::new(),
+            socket,
+            has_polled: false,
+            logged: BTreeSet::new(),
+        })
+    }
+
+    /// Follows the holders of one more GPU.
+    pub(super) fn join(&mut self, gpu: &GpuIdentity) {
+        let uuid = gpu.uuid.clone().unwrap_or_default();
+        let index = gpu.index.unwrap_or_default();
+        lock(&self.listed).push(NodeGpu { uuid: uuid.clone(), index, ..NodeGpu::default() });
+        self.gpus.push(HeldGpu { uuid, ..HeldGpu::default() });
+    }
+
+    /// Notes what was observed of a GPU. A reading gets the allocation of the GPU.
+    pub(super) fn observe(&mut self, gpu: usize, observed: &mut Observed, now: Timestamp) {
+        let Some(held) = self.gpus.get_mut(gpu) else { return };
+        match observed {
+            Observed::Reading(reading) => reading.allocation = held.allocation(),
+            Observed::Process(pid) => {
+                held.processes.insert(*pid, now);
+            }
+            _ => {}
+        }
+        if let Some(socket) = &mut self.socket {
+            socket.observe(&held.uuid, observed);
+        }
+    }
+
+    /// Applies what was found out since the last call, and publishes it to sidecars.
+    pub(super) fn step(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        identities: &mut [GpuIdentity],
+        now: Timestamp,
+    ) {
+        while let Ok(assignments) = self.polls.try_recv() {
+            self.apply(&assignments, pipeline, identities);
+        }
+        self.list_processes(now);
+        let published = self.has_polled.then(|| self.state(pipeline, identities));
+        self.socket.iter_mut().for_each(|socket| socket.publish(published.clone()));
+    }
+
+    /// Assigns the GPUs to those that hold them now.
+    fn apply(
+        &mut self,
+        assignments: &Assignments,
+        pipeline: &mut Pipeline<'_>,
+        identities: &mut [GpuIdentity],
+    ) {
+        self.has_polled = true;
+        for (place, (gpu, identity)) in self.gpus.iter_mut().zip(identities).enumerate() {
+            let Some(assignment) = assignments.gpus.get(&gpu.uuid) else { continue };
+            let grants = assignment.grants();
+            if gpu.assign(&grants, identity) {
+                pipeline.assign(place, assignment.since, grants);
+            }
+            for holder in &assignment.touched {
+                pipeline.touch(place, assignments.at, holder);
+            }
+        }
+        let disagreements = assignments.gpus.values().chain(assignments.instances.values());
+        let disagreements = disagreements.flat_map(|it| &it.disagreements).map(ToString::to_string);
+        let problems = assignments.problems.iter().map(ToString::to_string);
+        for text in problems.chain(disagreements) {
+            if self.logged.len() < MAX_LOGGED && !self.logged.contains(&text) {
+                warn!("{text}");
+                self.logged.insert(text);
+            }
+        }
+    }
+
+    /// Passes the processes on each GPU to the next poll.
+    fn list_processes(&mut self, now: Timestamp) {
+        for (gpu, listed) in self.gpus.iter_mut().zip(lock(&self.listed).iter_mut()) {
+            gpu.processes.retain(|_, seen| now.since(*seen) < PROCESS_LIFETIME);
+            listed.processes.clear();
+            listed.processes.extend(gpu.processes.keys());
+        }
+    }
+
+    /// The GPUs and their holders, for sidecars.
+    fn state(&self, pipeline: &Pipeline<'_>, identities: &[GpuIdentity]) -> Vec<MeteredGpuState> {
+        let gpus = self.gpus.iter().zip(identities).enumerate();
+        let states = gpus.map(|(place, (gpu, identity))| {
+            let holders = pipeline.holders(place);
+            let grants = gpu.grants.iter().flatten();
+            let holders = grants.filter_map(|Grant { holder, share }| {
+                let Holder::Container(container) = holder else { return None };
+                let accounts = holders.and_then(|holders| holders.get(holder));
+                Some(HolderState {
+                    container: container.clone(),
+                    share: *share,
+                    accounts: accounts.map(accounts_of).unwrap_or_default(),
+                })
+            });
+            let gpu = AgentGpu {
+                uuid: gpu.uuid.clone(),
+                index: identity.index,
+                model: identity.model.clone(),
+                memory_total_bytes: identity.memory_total.map(Bytes::get),
+                grants: Vec::new(),
+            };
+            MeteredGpuState { gpu, holders: holders.collect() }
+        });
+        states.collect()
+    }
+}
+
+impl HeldGpu {
+    /// Notes who holds it. Returns whether that has changed.
+    fn assign(&mut self, grants: &[Grant], identity: &mut GpuIdentity) -> bool {
+        if self.grants.as_deref() == Some(grants) {
+            return false;
+        }
+        let before = self.grants.iter().flatten();
+        let is_same = |held: &Grant| grants.iter().any(|grant| grant.holder == held.holder);
+        if !grants.is_empty() && !before.into_iter().any(is_same) {
+            self.allocation = self.allocation.saturating_add(1);
+        }
+        if !grants.is_empty() {
+            let names = identity.holders.entry(self.allocation).or_default();
+            names.extend(grants.iter().map(|grant| grant.holder.to_string()));
+            names.sort();
+            names.dedup();
+        }
+        if identity.holders.len() > MAX_ALLOCATIONS {
+            identity.holders.pop_first();
+        }
+        self.grants = Some(grants.to_vec());
+        true
+    }
+
+    /// Whether a scheduler has allocated it.
+    fn allocation(&self) -> Allocation {
+        match &self.grants {
+            None => Allocation::Unknown,
+            Some(grants) if grants.is_empty() => Allocation::None,
+            Some(_) => Allocation::Held(self.allocation),
+        }
+    }
+}
+
+/// The accounts of a holder over all phases, those that are not empty.
+fn accounts_of(accounts: &HolderAccounts) -> Vec<AgentAccount> {
+    let all = HolderAccount::ALL.into_iter().map(|account| (account, accounts.total(account)));
+    let all = all.filter(|(_, total)| total.time > Nanos::ZERO);
+    let all = all.map(|(account, total)| AgentAccount {
+        account: account.name().to_owned(),
+        nanoseconds: total.time.0,
+        nano_usd: u64::try_from(total.cost.0).unwrap_or(u64::MAX),
+    });
+    all.collect()
+}
+
+/// Polls until nobody takes the results.
+fn poll(
+    mut holders: NodeHolders,
+    listed: &Mutex<Vec<NodeGpu>>,
+    clock: Clock,
+    polls: &SyncSender<Assignments>,
+) {
+    loop {
+        let gpus = lock(listed).clone();
+        // Until the driver has answered there is nothing to ask about.
+        if !gpus.is_empty() && polls.send(holders.poll(clock.now(), &gpus)).is_err() {
+            return;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+fn lock(listed: &Mutex<Vec<NodeGpu>>) -> MutexGuard<'_, Vec<NodeGpu>> {
+    // It is valid after each change.
+    listed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Listens for sidecars; without a place for the socket, none is answered.
+fn listen(args: &NodeArgs, clock: Clock) -> Option<AgentSocket> {
+    let path = &args.socket;
+    let procfs = Options::PROC.as_ref();
+    match AgentSocket::listen(path, procfs, clock) {
+        Ok(socket) => {
+            info!("sidecars are answered at {}", path.display());
+            Some(socket)
+        }
+        Err(error) => {
+            warn!("{}: sidecars are not answered: {error}; name another --socket", path.display());
+            None
+        }
+    }
+}
+
+/// Where the holders of the GPUs are found.
+fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Options {
+    let NodeArgs { kubelet_socket, resource_slices, job_mapping, slurm_jobs, pod_logs, .. } = args;
+    let own_pod = variable("POD_NAMESPACE").zip(variable("POD_NAME"));
+    Options {
+        kubelet: Some(kubelet_socket.clone()),
+        api: resource_slices.then(|| ApiServer::of_pod(&variable)).flatten(),
+        node: variable("NODE_NAME"),
+        pod_logs: Some(pod_logs.clone()),
+        job_mapping: job_mapping.clone(),
+        jobs: slurm_jobs.clone(),
+        own_pod: own_pod.map(|(namespace, name)| PodName { namespace, name }),
+        ..Options::default()
+    }
+}
