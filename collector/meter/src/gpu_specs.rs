@@ -124,6 +124,14 @@ pub fn driver_name(model: &str) -> &str {
     GpuSpecs::of(model).map_or(model, |specs| specs.model)
 }
 
+/// Whether a label names a GPU that is shared by time-slicing or MPS.
+#[must_use]
+pub fn is_shared(label: &str) -> bool {
+    let name = label.trim().as_bytes();
+    let begin = name.len().saturating_sub(SHARED.len());
+    name.get(begin..).is_some_and(|end| end.iter().copied().map(letter).eq(SHARED.iter().copied()))
+}
+
 /// Kubernetes appends it to the name of a GPU that is shared by time-slicing or MPS.
 const SHARED: &[u8] = b" shared";
 
@@ -208,6 +216,7 @@ mod tests {
                 assert_eq!(GpuSpecs::of(&label), Some(specs), "{label}");
                 let shared = [&label, blank, "SHARED"].concat();
                 assert_eq!(driver_name(&shared), specs.model, "{shared}");
+                assert_eq!([is_shared(&shared), is_shared(&label)], [true, false]);
             }
         }
         assert!(extends_model("NVIDIA-B300-SXM6-AC", "NVIDIA B300"));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::device_state::DeviceState;
 use crate::energy_source::{EnergyCounter, PowerBasis};
+use crate::gpu_specs::GpuSpecs;
 use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization};
 use crate::vendor::Vendor;
 
@@ -300,6 +301,13 @@ impl GpuIdentity {
     #[must_use]
     pub fn pod(&self) -> Option<&str> {
         self.attributes.get(POD).map(String::as_str)
+    }
+
+    /// The size of its memory: as reported, else as specified for the model.
+    #[must_use]
+    pub fn memory_size(&self) -> Option<Bytes> {
+        let by_model = || GpuSpecs::of(self.model.as_deref()?)?.memory;
+        self.memory_total.or_else(by_model)
     }
 
     /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes and

@@ -57,7 +57,7 @@ pub trait Source {
     }
 
     /// What was found out about holders with the reading returned last, each with its GPU as an index
-    /// into [`Source::gpus`]; takes effect before that reading.
+    /// into [`Source::gpus`]; takes effect before that reading. At the end, what was found out since.
     fn take_holder_changes(&mut self) -> Vec<(usize, HolderChange)> {
         Vec::new()
     }

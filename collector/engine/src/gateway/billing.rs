@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::gpu_name::NamedGpu;
+use phasemeter_meter::presence::ABSENT_AFTER;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{EventKind, GpuEvent};
@@ -92,7 +93,14 @@ impl GatewayBilling {
         identity: &GpuIdentity,
     ) -> Result<(), PipelineError> {
         let HeldReading {
-            buffer_index, reading, basis, stale_after, billed_elsewhere, pauses, ..
+            buffer_index,
+            reading,
+            basis,
+            stale_after,
+            billed_elsewhere,
+            pauses,
+            holder_changes,
+            ..
         } = held;
         let next = self.gpus.len();
         let index = *self.pipeline_indices.entry(*buffer_index).or_insert(next);
@@ -116,6 +124,9 @@ impl GatewayBilling {
             self.pause(pipeline, index, (*from, *to), is_billed)?;
         }
         self.newest = self.newest.max(reading.at);
+        for change in holder_changes {
+            pipeline.change_holders(index, change.clone());
+        }
         let accepted = pipeline.ingest(index, reading, &self.gpus)?;
         self.summary.late += u64::from(accepted.is_err());
         pipeline.record_rates(index, reading.at, &held.rates);
@@ -150,15 +161,36 @@ impl GatewayBilling {
     pub fn advance(
         &mut self,
         pipeline: &mut Pipeline<'_>,
-        buffer: &ReadingBuffer,
+        buffer: &mut ReadingBuffer,
     ) -> Result<(), PipelineError> {
         if self.newest < self.advanced + ADVANCE_EVERY {
             return Ok(());
         }
         self.advanced = self.newest;
+        self.end_holding(pipeline, buffer, self.newest.saturating_sub(ABSENT_AFTER));
         self.hand_over(pipeline, buffer);
+        let buffer = &*buffer;
         let holds = |gpu: usize| self.buffer_index(gpu).is_some_and(|index| buffer.holds(index));
         pipeline.advance_unlisted(&self.gpus, holds)
+    }
+
+    /// Ends the holding of GPUs without readings for long before `now`.
+    pub fn end_holding(
+        &self,
+        pipeline: &mut Pipeline<'_>,
+        buffer: &mut ReadingBuffer,
+        now: Timestamp,
+    ) {
+        for (gpu, buffer_index) in self.buffer_indices.iter().enumerate() {
+            let changes = buffer.end_holding(*buffer_index, now);
+            changes.into_iter().for_each(|change| pipeline.change_holders(gpu, change));
+        }
+    }
+
+    /// The newest reading.
+    #[must_use]
+    pub const fn newest(&self) -> Timestamp {
+        self.newest
     }
 
     /// Ends the spans of GPUs that other meters have by now.

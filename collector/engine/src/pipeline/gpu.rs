@@ -2,7 +2,6 @@
 
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
@@ -88,7 +87,7 @@ impl MeteredGpu {
     ) -> Self {
         let CurrentPrice { price, until, .. } = current;
         let rate = price.as_ref().ok().map(|price| price.rate);
-        let memory_total = memory_total(identity);
+        let memory_total = identity.memory_size();
         Self {
             meter: GpuMeter::new(config, rate, memory_total),
             earlier: EarlierPrices::default(),
@@ -132,7 +131,7 @@ impl MeteredGpu {
     pub(super) fn set_model(&mut self, identity: &GpuIdentity, rank: u32) {
         self.model.clone_from(&identity.model);
         self.rank = rank;
-        self.memory_total = memory_total(identity);
+        self.memory_total = identity.memory_size();
         self.meter.set_memory_total(self.memory_total);
         if let (Some(export), Some(model)) = (&mut self.export, &self.model) {
             export.set_model(model);
@@ -277,12 +276,6 @@ impl MeteredGpu {
             exporter.end(export);
         }
     }
-}
-
-/// The memory as reported, else as specified for the model.
-fn memory_total(identity: &GpuIdentity) -> Option<Bytes> {
-    let by_model = || GpuSpecs::of(identity.model.as_deref()?)?.memory;
-    identity.memory_total.or_else(by_model)
 }
 
 /// Whether the source has provided the model.

@@ -230,6 +230,9 @@ impl<'a> Pipeline<'a> {
             self.record_rates(gpu, reading.at, &source.rates());
             step(source);
         }
+        for (gpu, change) in source.take_holder_changes() {
+            self.change_holders(gpu, change);
+        }
         Ok(())
     }
 

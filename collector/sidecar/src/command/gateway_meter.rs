@@ -177,7 +177,7 @@ impl GatewayMeter {
                 self.billing.meter(&mut self.pipeline, held, identity)?;
             }
         }
-        Ok(self.billing.advance(&mut self.pipeline, &self.buffer)?)
+        Ok(self.billing.advance(&mut self.pipeline, &mut self.buffer)?)
     }
 
     /// Meters what is held, once the receiver has stopped.
@@ -199,13 +199,14 @@ impl GatewayMeter {
             spans,
             scheduler,
             billing,
-            buffer,
+            mut buffer,
             ledger,
             intake,
             counters,
             zone,
             ..
         } = self;
+        billing.end_holding(&mut pipeline, &mut buffer, billing.newest());
         billing.hand_over(&mut pipeline, &buffer);
         pipeline.finish_gpus(billing.gpus())?;
         let finish = |mut pricing: SpanPricing| {

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::reading::{Allocation, MAX_ALLOCATIONS};
-
-use super::holder::Holder;
 
 /// Maximum number of names of one allocation: a GPU may be shared by some pods, which may be replaced.
 const MAX_NAMES: usize = 16;
@@ -23,9 +22,10 @@ pub(super) struct Allocations {
 }
 
 impl Allocations {
-    /// The allocation of a reading, in time order, with these holders.
-    pub(super) fn next(&mut self, holders: BTreeSet<Holder>) -> Allocation {
+    /// The allocation of a reading, in time order, with these holders, of which the containers of a pod are one.
+    pub(super) fn next<'a>(&mut self, holders: impl Iterator<Item = &'a Holder>) -> Allocation {
         self.has_changed = false;
+        let holders: BTreeSet<Holder> = holders.map(without_container).collect();
         if holders.is_empty() {
             // Without any so far, the source may not report them.
             return if self.last == 0 { Allocation::Unknown } else { Allocation::None };
@@ -37,9 +37,9 @@ impl Allocations {
             self.last = self.last.saturating_add(1);
         }
         let names = self.names.entry(self.last).or_default();
-        for Holder { name, .. } in &holders {
-            if names.len() < MAX_NAMES && !names.contains(name) {
-                names.push(name.clone());
+        for name in holders.iter().map(ToString::to_string) {
+            if names.len() < MAX_NAMES && !names.contains(&name) {
+                names.push(name);
             }
         }
         if self.names.len() > MAX_ALLOCATIONS {
@@ -61,19 +61,27 @@ impl Allocations {
     }
 }
 
+fn without_container(holder: &Holder) -> Holder {
+    match holder {
+        Holder::Container(container) => {
+            Holder::Container(Container { container: String::new(), ..container.clone() })
+        }
+        other => other.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn holders(names: &[&str]) -> BTreeSet<Holder> {
-        let holder = |name: &&str| Holder { name: (*name).to_owned(), ..Holder::default() };
-        names.iter().map(holder).collect()
+    fn holders(names: &[&str]) -> Vec<Holder> {
+        names.iter().map(|name| Holder::Named((*name).to_owned())).collect()
     }
 
     #[test]
     fn allocation_lasts_as_long_as_one_of_its_holders() {
         let mut allocations = Allocations::default();
-        let mut next = |names: &[&str]| allocations.next(holders(names));
+        let mut next = |names: &[&str]| allocations.next(holders(names).iter());
         assert_eq!(next(&[]), Allocation::Unknown);
         assert_eq!(next(&["a"]), Allocation::Held(1));
         assert_eq!(next(&["a", "b"]), Allocation::Held(1));
@@ -88,20 +96,26 @@ mod tests {
 
     #[test]
     fn pod_with_another_uid_is_another_allocation() {
-        let pod = |uid: &str| {
-            let uid = Some(uid.to_owned());
-            BTreeSet::from([Holder { name: "ml/a-0".to_owned(), uid, ..Holder::default() }])
+        let pod = |uid: &str, container: &str| {
+            let (uid, container) = (Some(uid.to_owned()), container.to_owned());
+            [Holder::Container(Container {
+                pod: "a-0".to_owned(),
+                uid,
+                container,
+                ..Container::default()
+            })]
         };
         let mut allocations = Allocations::default();
-        assert_eq!(allocations.next(pod("1")), Allocation::Held(1));
-        assert_eq!(allocations.next(pod("2")), Allocation::Held(2));
+        assert_eq!(allocations.next(pod("1", "main").iter()), Allocation::Held(1));
+        assert_eq!(allocations.next(pod("1", "sidecar").iter()), Allocation::Held(1));
+        assert_eq!(allocations.next(pod("2", "main").iter()), Allocation::Held(2));
     }
 
     #[test]
     fn names_of_many_allocations_are_limited() {
         let mut allocations = Allocations::default();
         for number in 0..1_000 {
-            allocations.next(holders(&[&number.to_string()]));
+            allocations.next(holders(&[&number.to_string()]).iter());
         }
         let names = allocations.names();
         assert_eq!(names.len(), MAX_ALLOCATIONS);

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MissingReason};
 use phasemeter_meter::staleness;
@@ -16,11 +17,13 @@ use super::arrival::ArrivedAt;
 use super::coverage::Coverage;
 use super::coverage_table::CoverageTable;
 use super::held_gpu::{HeldGpu, HeldReading};
+use super::holder::LabeledHolder;
 use super::identity::GpuLabels;
 use super::instant::Instant;
 use super::known_gpus::{GpusOverLimit, KnownGpus, MANY_OF_SENDER, Number};
 use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
+use super::value::Value;
 
 /// Maximum number of instants that are held per GPU: 90 s at ten per second.
 const MAX_INSTANTS: usize = 1_024;
@@ -156,6 +159,12 @@ impl ReadingBuffer {
         coverage.within(last, Timestamp::LAST).map(|(from, _)| from).next()
     }
 
+    /// What is known of the holders of a GPU that has had no reading for long, while the newest reading of any GPU is
+    /// of `now`: that they hold it no longer.
+    pub fn end_holding(&mut self, gpu: usize, now: Timestamp) -> Vec<HolderChange> {
+        self.gpus.get_mut(gpu).map(|gpu| gpu.end_holding(now)).unwrap_or_default()
+    }
+
     /// Adds a value that arrived at this time.
     pub fn insert(&mut self, value: GpuValue, arrival: impl Into<ArrivedAt>) -> Inserted {
         let ArrivedAt { at: arrived, ahead } = arrival.into();
@@ -206,19 +215,25 @@ impl ReadingBuffer {
             return Inserted { is_late: true, ..inserted };
         }
         // Jobs and claims have the GPU as a whole, each with a copy of its values.
-        let share = holder.as_ref().filter(|_| is_of_pod);
+        let share = holder.as_ref().filter(|_| is_of_pod).map(|holder| &holder.key);
         let measured = basis.map(|basis| value.is_ok().then_some(basis));
         let come = Nanos(gpu.arrived.0.saturating_add(ahead.0));
         let key = gpu.instant(at, come, share, measured);
         let HeldGpu { instants, shares, labels, .. } = gpu;
         let Some(instant) = instants.get_mut(&key) else { return inserted };
-        if let Some(holder) = holder.as_ref().filter(|_| !is_instance) {
+        let is_of_holder = matches!(value, Ok(Value::Holder(_)));
+        if let Some(holder) = holder.as_ref().filter(|_| !is_instance && !is_of_holder) {
             instant.add_holder(holder);
         }
         instant.instance = host_instance.or(instant.instance.take());
         let mut refused = 0;
         match value {
             // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
+            Ok(Value::Holder(of_holder)) => {
+                if let Some(LabeledHolder { key, .. }) = &holder {
+                    instant.holder_metrics.add(key, rank, of_holder);
+                }
+            }
             _ if is_instance => instant.set_missing(None, MissingReason::NotSupported, None),
             Ok(value) => {
                 refused = instant.add((quantity, value), Origin { rank, at }, share);
@@ -291,10 +306,11 @@ impl ReadingBuffer {
                 && is_due(first.get())
             {
                 if gpu.stale_after.is_none() {
-                    let times = gpu.instants.keys().copied();
-                    let estimated = match gpu.instants.len() {
-                        1 => self.hold.saturating_mul(3),
-                        _ => staleness::estimate(times),
+                    let readings = gpu.instants.iter().filter(|(_, it)| !it.is_of_holders());
+                    let times: Vec<_> = readings.map(|(at, _)| *at).collect();
+                    let estimated = match times.len() {
+                        0 | 1 => self.hold.saturating_mul(3),
+                        _ => staleness::estimate(times.into_iter()),
                     };
                     gpu.stale_after = Some(self.stale_after.unwrap_or(estimated));
                 }

@@ -8,6 +8,7 @@ use phasemeter_meter::reading::Basis;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::holder_metrics::HolderMetric;
 use super::identity::Identity;
 use super::rule::Rule;
 use super::unit::MetricUnit;
@@ -70,8 +71,7 @@ struct MissingTable {
 #[serde(deny_unknown_fields)]
 struct MetricTable {
     name: String,
-    #[serde(deserialize_with = "quantity")]
-    is: Quantity,
+    is: Is,
     unit: MetricUnit,
     basis: Option<String>,
     #[serde(default = "one")]
@@ -84,15 +84,24 @@ struct MetricTable {
     of_any_hardware: bool,
 }
 
-/// A quantity, by its name.
-fn quantity<'de, D: Deserializer<'de>>(from: D) -> Result<Quantity, D::Error> {
-    let name = String::deserialize(from)?;
-    let known = Quantity::named(&name).filter(|quantity| quantity.is_mapped());
-    known.ok_or_else(|| {
-        let names: Vec<_> =
-            Quantity::all().filter(|it| it.is_mapped()).map(Quantity::name).collect();
-        D::Error::custom(format!("unknown value `{name}`, expected one of {}", names.join(", ")))
-    })
+/// What a metric is, by its name: a quantity of the GPU, or what it states of a holder.
+#[derive(Clone, Copy)]
+enum Is {
+    Gpu(Quantity),
+    Holder(HolderMetric),
+}
+
+impl<'de> Deserialize<'de> for Is {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let of_gpu = Quantity::named(&name).filter(|quantity| quantity.is_mapped()).map(Self::Gpu);
+        let known = of_gpu.or_else(|| HolderMetric::named(&name).map(Self::Holder));
+        known.ok_or_else(|| {
+            let of_gpu = Quantity::all().filter(|it| it.is_mapped()).map(Quantity::name);
+            let names = of_gpu.chain(HolderMetric::names()).collect::<Vec<_>>().join(", ");
+            D::Error::custom(format!("unknown value `{name}`, expected one of {names}"))
+        })
+    }
 }
 
 const fn one() -> f64 {
@@ -115,6 +124,7 @@ impl MappingFile {
             let rule = Rule {
                 quantity: None,
                 rank: 0,
+                of_holder: None,
                 is_of_any_hardware: false,
                 unit: MetricUnit::Code,
                 basis: None,
@@ -137,7 +147,7 @@ fn rule(
 ) -> Result<(String, Rule), MappingError> {
     let MetricTable {
         name: metric,
-        is: quantity,
+        is,
         unit,
         basis,
         scale,
@@ -145,6 +155,10 @@ fn rule(
         without,
         of_any_hardware: is_of_any_hardware,
     } = table;
+    let (quantity, of_holder) = match is {
+        Is::Gpu(quantity) => (quantity, None),
+        Is::Holder(metric) => (metric.quantity(), Some(metric)),
+    };
     if !unit.is_of(quantity) {
         return Err(MappingError::Unit { metric });
     }
@@ -161,6 +175,7 @@ fn rule(
     let rule = Rule {
         quantity,
         rank: 0,
+        of_holder,
         is_of_any_hardware,
         unit,
         basis,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::energy_source::EnergyCounter;
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
@@ -12,7 +13,8 @@ use phasemeter_meter::vendor::Vendor;
 use super::allocations::Allocations;
 use super::attributes::Attributes;
 use super::coverage::Coverage;
-use super::holder::Holder;
+use super::holder::{ShareKey, grants};
+use super::holding::{Evidence, Holding};
 use super::increases::Increases;
 use super::instant::Instant;
 use super::point_labels::PointLabels;
@@ -54,6 +56,8 @@ pub struct HeldReading {
     pub xid: Option<u64>,
     /// The rates of its links.
     pub rates: LinkRates,
+    /// What was found out about holders since the previous reading. It takes effect before this one.
+    pub holder_changes: Vec<HolderChange>,
     /// Whether its sender reports XID errors, also if there was none.
     pub reports_errors: bool,
     /// The quantities received under the names under which Phasemeter sends them.
@@ -83,6 +87,8 @@ pub(super) struct HeldGpu {
     pub(super) own_names: BTreeSet<Quantity>,
     /// Its allocations to holders.
     allocations: Allocations,
+    /// Who holds it, and what holders use.
+    holding: Holding,
     /// Its energy, if its sender reports increases.
     energy: Increases,
     /// The instances of its host so far. Several senders may name one differently, each again and again.
@@ -96,7 +102,7 @@ impl HeldGpu {
         &mut self,
         at: Timestamp,
         arrived: Nanos,
-        holder: Option<&Holder>,
+        holder: Option<&ShareKey>,
         utilization: Option<Option<Basis>>,
     ) -> Timestamp {
         let near = self.instants.range(at.saturating_sub(SAME_INSTANT)..=at + SAME_INSTANT);
@@ -117,7 +123,7 @@ impl HeldGpu {
         &mut self,
         near: Timestamp,
         at: Timestamp,
-        holder: Option<&Holder>,
+        holder: Option<&ShareKey>,
         basis: Option<Basis>,
     ) -> Timestamp {
         let Some(instant) = self.instants.get(&near) else { return at };
@@ -151,15 +157,19 @@ impl HeldGpu {
             self.elsewhere = Some(at);
             return None;
         }
-        let order = || preferred.into_iter().chain(ORDER);
-        let chosen = self.basis.filter(|basis| {
-            instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
-        });
         for value in instant.values() {
             if let Value::MemoryTotal(total) = value {
                 identity.memory_total = Some(total);
             }
         }
+        self.see_holder_metrics(at, &instant, identity);
+        if instant.is_of_holders() {
+            return None;
+        }
+        let order = || preferred.into_iter().chain(ORDER);
+        let chosen = self.basis.filter(|basis| {
+            instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
+        });
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
         let utilization = match basis.map(|basis| self.shares.utilization(&instant, basis)) {
             Some(Some(utilization)) => Ok(utilization),
@@ -169,11 +179,12 @@ impl HeldGpu {
         };
         self.basis = basis.or(self.basis);
         let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);
-        let allocation = self.allocations.next(std::mem::take(&mut instant.holders));
+        let allocation = self.allocations.next(instant.holders.keys().map(|key| &key.holder));
         if self.allocations.has_changed() {
             identity.holders.clone_from(self.allocations.names());
         }
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        let holder_changes = self.holder_changes(at, &instant, identity, stale_after);
         let last = self.last.replace(at).unwrap_or(at);
         let stale = (last + stale_after).min(at);
         let begins_instance = self.begins_instance(instant.instance.take());
@@ -197,9 +208,53 @@ impl HeldGpu {
             pauses: coverage.outside(stale, at).collect(),
             xid,
             rates: instant.rates(),
+            holder_changes,
             reports_errors: reported.is_some(),
             own_names: self.own_names.clone(),
         })
+    }
+
+    /// Takes what metrics of holders state at an instant, unless the GPU has had no reading for long.
+    fn see_holder_metrics(&mut self, at: Timestamp, instant: &Instant, gpu: &GpuIdentity) {
+        let metrics = &instant.holder_metrics;
+        let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        if metrics.is_empty() || self.last.is_some_and(|last| last + stale_after < at) {
+            return;
+        }
+        let seen = (at, Evidence::Metrics);
+        if let Some(uses) = metrics.uses() {
+            self.holding.use_from(seen, Some(uses), stale_after);
+        }
+        if let Some(grants) = metrics.grants(gpu.memory_size()) {
+            self.holding.grant(seen, grants, stale_after);
+        }
+        self.holding.touch(at, metrics.users_of_memory());
+    }
+
+    /// What was found out about holders up to the reading of an instant.
+    fn holder_changes(
+        &mut self,
+        at: Timestamp,
+        instant: &Instant,
+        gpu: &GpuIdentity,
+        stale_after: Nanos,
+    ) -> Vec<HolderChange> {
+        let seen = (at, Evidence::Labels);
+        self.holding.use_from(seen, self.shares.uses(instant), stale_after);
+        let grants = grants(&instant.holders, gpu.memory_size());
+        self.holding.grant(seen, grants, stale_after);
+        self.holding.touch(at, self.shares.users_of_memory(instant));
+        self.holding.changes(at, stale_after)
+    }
+
+    /// What ends, since the GPU has had no reading for long; `now` is the time of the newest reading of any GPU.
+    pub(super) fn end_holding(&mut self, now: Timestamp) -> Vec<HolderChange> {
+        match self.last {
+            Some(last) if self.instants.is_empty() && last < now => {
+                self.holding.changes(now, self.stale_after.unwrap_or(Nanos::SECOND))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Whether the host is an instance that it has not been before.

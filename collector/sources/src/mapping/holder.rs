@@ -1,19 +1,105 @@
-//! Holders of a GPU or of a share of it, as labels name them: a container of a pod, a claim or a job.
+//! Holders of a GPU as the labels of a point name them, and what these tell of their parts.
 
-/// A holder of a GPU or of a share of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Holder {
-    /// Its name: `NAMESPACE/POD`, `claim NAMESPACE/NAME` or `job ID`.
-    pub name: String,
-    /// The UID of the pod, if it is known: a pod may have the name of an earlier one.
-    pub uid: Option<String>,
-    /// Its share, if one name can have several: the container, and the replica of the device.
-    pub share: String,
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use phasemeter_meter::holder::{Grant, Holder, Share};
+use phasemeter_meter::units::{Bytes, PPM};
+
+/// A holder of a GPU or of a part of it, by the labels of a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabeledHolder {
+    /// The holder, and the replica that it has of a shared device.
+    pub key: ShareKey,
+    /// Its part.
+    pub part: Part,
 }
 
-impl Holder {
-    /// The holder without the name of its share.
-    pub(super) fn whole(&self) -> Self {
-        Self { share: String::new(), ..self.clone() }
+/// What distinguishes values of one GPU and instant that are parts of one: a holder may have several replicas.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShareKey {
+    /// The holder.
+    pub holder: Holder,
+    /// The replica of the device; empty if it has none.
+    pub replica: String,
+}
+
+/// The part of a GPU that a holder was granted, as far as labels tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// They do not: it is the whole GPU, if no other holder has a part.
+    #[default]
+    Unstated,
+    /// One of an unknown number of replicas.
+    Replica,
+    /// One of this number of replicas.
+    ReplicaOf(NonZeroU32),
+    /// This part, in ppm.
+    Fraction(u32),
+    /// As much as this is of the memory.
+    Memory(Bytes),
+}
+
+impl LabeledHolder {
+    /// A holder without a stated part.
+    #[must_use]
+    pub const fn of(holder: Holder) -> Self {
+        Self { key: ShareKey { holder, replica: String::new() }, part: Part::Unstated }
     }
+}
+
+/// What each holder of one instant was granted of a GPU with this memory, in the order of their names.
+pub(super) fn grants(
+    holders: &BTreeMap<ShareKey, Part>,
+    memory_total: Option<Bytes>,
+) -> Vec<Grant> {
+    let mut parts: BTreeMap<&Holder, Vec<Part>> = BTreeMap::new();
+    for (ShareKey { holder, .. }, part) in holders {
+        parts.entry(holder).or_default().push(*part);
+    }
+    let is_only = parts.len() == 1;
+    let share = |parts: &[Part]| match parts {
+        [Part::Unstated] if is_only => Some(Share::WHOLE),
+        _ => share_of(parts, memory_total),
+    };
+    let grants = parts.into_iter().map(|(holder, parts)| (holder.clone(), share(&parts)));
+    within_gpu(grants.map(|(holder, share)| Grant { holder, share }).collect())
+}
+
+/// The share of a holder with these parts; `None` if any is unknown.
+fn share_of(parts: &[Part], memory_total: Option<Bytes>) -> Option<Share> {
+    let shares = parts.iter().map(|part| match part {
+        Part::Unstated | Part::Replica => None,
+        Part::ReplicaOf(replicas) => Share::new(1, replicas.get()),
+        Part::Fraction(ppm) => Share::new(*ppm, PPM),
+        Part::Memory(granted) => memory_share(*granted, memory_total?),
+    });
+    let shares = shares.collect::<Option<Vec<Share>>>()?;
+    // Replicas of one device are equal.
+    let (first, rest) = shares.split_first()?;
+    rest.iter().try_fold(*first, |sum, share| {
+        let ((parts, of), (more, of_more)) = (sum.ratio(), share.ratio());
+        if of == of_more { Share::new(parts.saturating_add(more).min(of), of) } else { None }
+    })
+}
+
+/// The part of the memory of a GPU; all of it at most.
+pub(super) fn memory_share(granted: Bytes, total: Bytes) -> Option<Share> {
+    let ppm = u128::from(granted.get()) * u128::from(PPM);
+    let ppm = ppm.checked_div(total.get().into())?.min(u128::from(PPM));
+    Share::new(u32::try_from(ppm).ok()?, PPM)
+}
+
+/// Grants in proportion that are the GPU together, if they are more.
+pub(super) fn within_gpu(grants: Vec<Grant>) -> Vec<Grant> {
+    let of = |grant: &Grant| grant.share.map(Share::ratio).filter(|(_, of)| *of == PPM);
+    let all: u32 = grants.iter().filter_map(of).map(|(ppm, _)| ppm).sum();
+    if all <= PPM {
+        return grants;
+    }
+    let scaled = grants.into_iter().map(|grant| {
+        let share = of(&grant).map_or(grant.share, |(ppm, _)| Share::new(ppm, all));
+        Grant { share, ..grant }
+    });
+    scaled.collect()
 }

@@ -1,11 +1,14 @@
 //! A GPU by the labels of a point: its ID, host, model and holder.
 
+use phasemeter_meter::gpu_specs::is_shared;
+use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::units::{Bytes, PPM, Utilization};
 use serde::Deserialize;
 
 use super::details::{PodLabel, details};
 use super::gpu_id::GpuId;
-use super::holder::Holder;
+use super::holder::{LabeledHolder, Part, ShareKey};
 use super::point::{MAX_LABEL, PodLabels, Point};
 
 /// A GPU by the labels of a point.
@@ -28,7 +31,7 @@ pub struct GpuLabels {
     /// The pod that it is assigned to.
     pub pod: Option<PodLabels>,
     /// The holder of it, or of the share that is measured.
-    pub holder: Option<Holder>,
+    pub holder: Option<LabeledHolder>,
     /// Attributes of its host and of its pod, beside a utilization.
     pub details: Vec<(String, String)>,
     /// Whether the metric has the name that Phasemeter sends it under (`hw.*`).
@@ -77,8 +80,15 @@ pub(super) struct Identity {
     pub(super) pod_labels: Vec<PodLabel>,
     /// Parts of the names of the exporter's own pods.
     pub(super) own_pods: Vec<String>,
-    /// Distinguishes the shares of one pod.
-    pub(super) share: Vec<String>,
+    pub(super) container: Vec<String>,
+    /// Which of several equal parts of a shared device a container has.
+    pub(super) replica: Vec<String>,
+    /// The number of these parts.
+    pub(super) replicas: Vec<String>,
+    /// The part of the GPU that was granted, from 0 to 1.
+    pub(super) fraction: Vec<String>,
+    /// The memory that was granted, in MiB.
+    pub(super) fraction_memory: Vec<String>,
     pub(super) claim_namespace: Vec<String>,
     pub(super) claim: Vec<String>,
     pub(super) job: Vec<String>,
@@ -161,23 +171,48 @@ impl Identity {
         Some(PodLabels { uid, namespace: owned(&self.namespace), name })
     }
 
-    fn holder(&self, point: &Point<'_>, pod: Option<&PodLabels>) -> Option<Holder> {
-        let full = |namespace: Option<&str>, name: &str| match namespace {
-            Some(namespace) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
+    /// The container that has the GPU or a part of it; without one, the claim or the job.
+    fn holder(&self, point: &Point<'_>, pod: Option<&PodLabels>) -> Option<LabeledHolder> {
+        let text = |labels: &[String]| first(point, labels).map(str::to_owned);
+        let holder = match pod {
+            Some(PodLabels { uid, namespace, name }) => Holder::Container(Container {
+                namespace: namespace.clone().unwrap_or_default(),
+                pod: name.clone().or_else(|| uid.clone())?,
+                uid: uid.clone(),
+                container: text(&self.container).unwrap_or_default(),
+            }),
+            None => match text(&self.claim) {
+                Some(name) => {
+                    let namespace = text(&self.claim_namespace).unwrap_or_default();
+                    Holder::Claim { namespace, name }
+                }
+                None => Holder::Job(text(&self.job)?),
+            },
         };
-        if let Some(PodLabels { uid, namespace, name }) = pod {
-            let name = name.as_ref().or(uid.as_ref())?;
-            let shares = self.share.iter().filter_map(|label| (point.label)(label));
-            let share = shares.filter(|share| share.len() <= MAX_LABEL).collect::<Vec<_>>();
-            let name = full(namespace.as_deref(), name);
-            return Some(Holder { name, uid: uid.clone(), share: share.join("/") });
-        }
-        let claim = first(point, &self.claim);
-        let claim = claim.map(|claim| full(first(point, &self.claim_namespace), claim));
-        let job = || first(point, &self.job).map(|job| format!("job {job}"));
-        let name = claim.map(|claim| format!("claim {claim}")).or_else(job)?;
-        Some(Holder { name, ..Holder::default() })
+        let replica = text(&self.replica).unwrap_or_default();
+        let part = self.part(point, &replica);
+        Some(LabeledHolder { key: ShareKey { holder, replica }, part })
+    }
+
+    /// The part of the GPU that labels state.
+    fn part(&self, point: &Point<'_>, replica: &str) -> Part {
+        let fraction = first(point, &self.fraction).and_then(|text| text.parse::<f64>().ok());
+        let fraction = fraction.and_then(|part| {
+            let share = Quantity::SmActivity.admit_nearest(part * f64::from(PPM));
+            share.and_then(Utilization::from_ppm).filter(|share| *share > Utilization::ZERO)
+        });
+        let memory = || {
+            let mebibytes = first(point, &self.fraction_memory)?.parse().ok()?;
+            Bytes::from_mebibytes(mebibytes).map(Part::Memory)
+        };
+        let replicas = || first(point, &self.replicas)?.parse().ok().map(Part::ReplicaOf);
+        let is_of_shared = || first(point, &self.model).is_some_and(is_shared);
+        let replica = || match replicas() {
+            Some(part) => Some(part),
+            None => (!replica.is_empty() || is_of_shared()).then_some(Part::Replica),
+        };
+        let fraction = fraction.map(|share| Part::Fraction(share.ppm()));
+        fraction.or_else(memory).or_else(replica).unwrap_or_default()
     }
 }
 

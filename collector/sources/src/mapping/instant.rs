@@ -1,6 +1,6 @@
 //! The values of one GPU at one instant, as far as they have arrived.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::quantity::Quantity;
@@ -8,7 +8,8 @@ use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
 use super::agreed::{Agreed, Origin};
-use super::holder::Holder;
+use super::holder::{LabeledHolder, Part, ShareKey};
+use super::holder_metrics::HolderMetrics;
 use super::shared::{MAX_SHARES, Shared};
 use super::value::Value;
 
@@ -22,9 +23,11 @@ pub(super) struct Instant {
     /// Why utilization is missing, by its source; of none in particular for MIG instances.
     missing: Vec<(Option<Basis>, MissingReason)>,
     /// The shares with a utilization that cannot be read.
-    pub(super) missing_shares: BTreeSet<Holder>,
-    /// The holders of the GPU or of a share of it.
-    pub(super) holders: BTreeSet<Holder>,
+    pub(super) missing_shares: BTreeSet<ShareKey>,
+    /// The holders of the GPU or of a share of it, by the labels of its values.
+    pub(super) holders: BTreeMap<ShareKey, Part>,
+    /// Metrics of holders.
+    pub(super) holder_metrics: HolderMetrics,
     /// The instance of its host.
     pub(super) instance: Option<String>,
     /// The other values, which are those of the GPU whatever holder they are labeled with.
@@ -40,7 +43,8 @@ impl Instant {
             memory_used: Shared::default(),
             missing: Vec::new(),
             missing_shares: BTreeSet::new(),
-            holders: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            holder_metrics: HolderMetrics::default(),
             instance: None,
             values: Vec::new(),
         }
@@ -51,7 +55,7 @@ impl Instant {
     }
 
     /// When this utilization was measured, of this holder's share if there is one; `None` if it has none.
-    pub(super) fn measured_at(&self, basis: Basis, holder: Option<&Holder>) -> Option<Timestamp> {
+    pub(super) fn measured_at(&self, basis: Basis, holder: Option<&ShareKey>) -> Option<Timestamp> {
         self.of(basis)?.measured_at(holder.filter(|_| is_divisible(basis)))
     }
 
@@ -76,7 +80,7 @@ impl Instant {
         &mut self,
         basis: Option<Basis>,
         reason: MissingReason,
-        holder: Option<&Holder>,
+        holder: Option<&ShareKey>,
     ) {
         if !self.missing.iter().any(|(known, _)| *known == basis) {
             self.missing.push((basis, reason));
@@ -89,10 +93,22 @@ impl Instant {
     }
 
     /// Adds a holder of the GPU.
-    pub(super) fn add_holder(&mut self, holder: &Holder) {
-        if self.holders.len() < MAX_SHARES {
-            self.holders.insert(holder.whole());
+    pub(super) fn add_holder(&mut self, LabeledHolder { key, part }: &LabeledHolder) {
+        // Not all points of a holder need state its part.
+        if let Some(known) = self.holders.get_mut(key) {
+            *known = (*known).max(*part);
+        } else if self.holders.len() < MAX_SHARES {
+            self.holders.insert(key.clone(), *part);
         }
+    }
+
+    /// Whether all that it has is of holders, so that it is not a reading of the GPU.
+    pub(super) fn is_of_holders(&self) -> bool {
+        !self.holder_metrics.is_empty()
+            && self.utilization.is_empty()
+            && self.missing.is_empty()
+            && self.values.is_empty()
+            && self.memory_used.is_empty()
     }
 
     /// Adds a value of the GPU, or of the share of a holder. Values that are not measured by process are those of
@@ -101,7 +117,7 @@ impl Instant {
         &mut self,
         (quantity, value): (Quantity, Value),
         origin: Origin,
-        holder: Option<&Holder>,
+        holder: Option<&ShareKey>,
     ) -> u32 {
         match value {
             Value::Utilization(basis, utilization) => {
@@ -156,6 +172,7 @@ impl Instant {
                 | Value::MemoryFree(_)
                 | Value::MemoryTotal(_)
                 | Value::Xid(_)
+                | Value::Holder(_)
                 | Value::Rate(..) => {}
             }
         }

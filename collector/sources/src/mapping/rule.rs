@@ -5,6 +5,7 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::Timestamp;
 
+use super::holder_metrics::HolderMetric;
 use super::identity::{GpuLabels, Identity, SENDER};
 use super::meaning::{Meaning, meaning};
 use super::point::Point;
@@ -39,6 +40,8 @@ pub(super) struct Rule {
     pub(super) quantity: Option<Quantity>,
     /// Of several metrics of one value, the one with the lowest rank counts.
     pub(super) rank: i32,
+    /// What it states of the holder that labels name; `None` if it is of the GPU.
+    pub(super) of_holder: Option<HolderMetric>,
     /// Whether points may be of hardware that is not a GPU.
     pub(super) is_of_any_hardware: bool,
     pub(super) unit: MetricUnit,
@@ -99,7 +102,10 @@ impl Rule {
         let value = match (is_missing, is_readable) {
             (true, _) => Err(MissingReason::NotSupported),
             (false, true) => {
-                let value = self.unit.value(quantity, self.basis, point.metric, number);
+                let value = match self.of_holder {
+                    Some(metric) => self.unit.of_holder(metric, number),
+                    None => self.unit.value(quantity, self.basis, point.metric, number),
+                };
                 let value = value.map(|value| with_meaning(value, meaning, point.start));
                 value.ok_or(MissingReason::Unreadable)
             }

@@ -8,10 +8,11 @@ use super::rule::{GpuValue, Rule};
 use super::unit_check::{UnitChecks, UnitNotice};
 
 /// The mappings of Phasemeter.
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 6] = [
     include_str!("../../../../otel-config/mappings/dcgm-exporter.toml"),
     include_str!("../../../../otel-config/mappings/dcgmi-dmon.toml"),
     include_str!("../../../../otel-config/mappings/google.toml"),
+    include_str!("../../../../otel-config/mappings/hami.toml"),
     include_str!("../../../../otel-config/mappings/hardware.toml"),
     include_str!("../../../../otel-config/mappings/nvidia-gpu-exporter.toml"),
 ];

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::units::Timestamp;
 
 use super::agreed::{Agreed, Origin};
-use super::holder::Holder;
+use super::holder::ShareKey;
 
 /// Maximum number of holders of a GPU at an instant. Labels come from anywhere.
 pub(super) const MAX_SHARES: usize = 64;
@@ -17,7 +18,7 @@ pub(super) const MAX_SHARES: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Shared<T> {
     whole: Option<Agreed<T>>,
-    shares: BTreeMap<Holder, Agreed<T>>,
+    shares: BTreeMap<ShareKey, Agreed<T>>,
 }
 
 /// Whether several holders have the same value.
@@ -40,7 +41,7 @@ impl<T> Default for Shared<T> {
 impl<T: Copy + PartialEq> Shared<T> {
     /// Adds the share of a holder; without one, the value of the GPU. Returns how many points are refused, since
     /// they differ.
-    pub(super) fn add(&mut self, holder: Option<&Holder>, origin: Origin, value: T) -> u32 {
+    pub(super) fn add(&mut self, holder: Option<&ShareKey>, origin: Origin, value: T) -> u32 {
         let known = match holder {
             Some(holder) => self.shares.get_mut(holder),
             None => self.whole.as_mut(),
@@ -59,17 +60,21 @@ impl<T: Copy + PartialEq> Shared<T> {
         0
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.whole.is_none() && self.shares.is_empty()
+    }
+
     /// When the share of this holder was measured; without one, the value of the GPU. `None` if there is none.
-    pub(super) fn measured_at(&self, holder: Option<&Holder>) -> Option<Timestamp> {
+    pub(super) fn measured_at(&self, holder: Option<&ShareKey>) -> Option<Timestamp> {
         self.of(holder).map(Agreed::at)
     }
 
-    fn of(&self, holder: Option<&Holder>) -> Option<&Agreed<T>> {
+    fn of(&self, holder: Option<&ShareKey>) -> Option<&Agreed<T>> {
         holder.map_or(self.whole.as_ref(), |holder| self.shares.get(holder))
     }
 
     /// Whether only shares are known, and not all of these.
-    pub(super) fn lacks_any(&self, holders: &BTreeSet<Holder>) -> bool {
+    pub(super) fn lacks_any(&self, holders: &BTreeSet<ShareKey>) -> bool {
         let is_known = |holder| self.of(Some(holder)).and_then(Agreed::get).is_some();
         self.whole.is_none() && !holders.iter().all(is_known)
     }
@@ -85,6 +90,13 @@ impl<T: Copy + PartialEq> Shared<T> {
         let is_known = || self.shares.values().all(|share| share.get().is_some());
         let is_divided = self.whole.is_none() && self.shares.len() > 1 && is_known();
         is_divided.then(|| self.shares.values().filter_map(Agreed::get))
+    }
+
+    /// The share of each holder, as far as its points agree, and whether the value of the GPU is known, too.
+    pub(super) fn by_holder(&self) -> (impl Iterator<Item = (&Holder, T)>, bool) {
+        let shares = self.shares.iter();
+        let known = shares.filter_map(|(key, share)| Some((&key.holder, share.get()?)));
+        (known, self.whole.is_some())
     }
 
     pub(super) fn compare(&self) -> Comparison<T> {

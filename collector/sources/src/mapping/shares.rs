@@ -3,8 +3,9 @@
 //! Exporters of time-sliced GPUs that do not measure processes repeat the value of the GPU for each pod. Shares
 //! differ sooner or later; copies never do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Utilization};
 
@@ -55,9 +56,6 @@ impl Shares {
     /// The utilization of the GPU, at most 100%; `None` if it has none of this basis, or if a share of it cannot be
     /// read.
     pub(super) fn utilization(&mut self, instant: &Instant, basis: Basis) -> Option<Utilization> {
-        let sum = |a: Utilization, b: Utilization| {
-            Utilization::from_ppm(a.ppm().saturating_add(b.ppm())).unwrap_or(Utilization::FULL)
-        };
         let shared = instant.of(basis)?;
         let is_partial = is_divisible(basis) && shared.lacks_any(&instant.missing_shares);
         if is_partial { None } else { self.combined(shared, sum) }
@@ -85,6 +83,40 @@ impl Shares {
         Some(total.map_or(used, |total| used.min(total)))
     }
 
+    /// What holders use of the GPU; `None` if that is not measured: their values are copies, one cannot be read, or
+    /// there is only one.
+    pub(super) fn uses(&self, instant: &Instant) -> Option<Vec<(Holder, Utilization)>> {
+        if !instant.missing_shares.is_empty() {
+            return None;
+        }
+        let divided = instant.utilization.iter().filter(|(basis, _)| is_divisible(*basis));
+        let mut by_holder: BTreeMap<&Holder, Utilization> = BTreeMap::new();
+        for (holder, used) in
+            divided.map(|(_, shared)| self.measured(shared)).find(|it| !it.is_empty())?
+        {
+            let known = by_holder.entry(holder).or_insert(Utilization::ZERO);
+            *known = sum(*known, used);
+        }
+        Some(by_holder.into_iter().map(|(holder, used)| (holder.clone(), used)).collect())
+    }
+
+    /// The holders that have memory of their own in use, which only a process has.
+    pub(super) fn users_of_memory<'a>(
+        &self,
+        instant: &'a Instant,
+    ) -> impl Iterator<Item = &'a Holder> {
+        let measured = self.measured(&instant.memory_used).into_iter();
+        measured.filter(|(_, used)| used.get() > 0).map(|(holder, _)| holder)
+    }
+
+    /// The shares, if they are measured by holder.
+    fn measured<'a, T: Copy + PartialEq>(&self, value: &'a Shared<T>) -> Vec<(&'a Holder, T)> {
+        let (shares, has_whole) = value.by_holder();
+        let shares: Vec<_> = shares.collect();
+        let is_measured = has_whole || shares.len() > 1 && !self.are_copies();
+        if is_measured { shares } else { Vec::new() }
+    }
+
     fn combined<T: Copy + PartialEq>(
         &mut self,
         value: &Shared<T>,
@@ -97,4 +129,9 @@ impl Shares {
         self.are_added = true;
         shares.reduce(sum)
     }
+}
+
+/// At most 100%.
+fn sum(a: Utilization, b: Utilization) -> Utilization {
+    Utilization::from_ppm(a.ppm().saturating_add(b.ppm())).unwrap_or(Utilization::FULL)
 }

@@ -10,6 +10,7 @@ use phasemeter_meter::units::{
 };
 use serde::Deserialize;
 
+use super::holder_metrics::HolderMetric;
 use super::value::Value;
 
 /// The unit of a metric, in UCUM's notation if it has one.
@@ -84,6 +85,12 @@ impl MetricUnit {
             Self::MHz => (quantity::Unit::Megahertz, 1.0),
             Self::Code => (quantity::Unit::Number, 1.0),
         }
+    }
+
+    /// The value of a holder of a number in this unit; `None` if it is out of range.
+    pub(super) fn of_holder(self, metric: HolderMetric, number: f64) -> Option<Value> {
+        let (_, factor) = self.scale();
+        metric.value(number * factor).map(Value::Holder)
     }
 
     /// The value of a number in this unit, of this metric; `None` if it is out of the range of its quantity.

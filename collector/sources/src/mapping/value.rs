@@ -7,6 +7,8 @@ use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp, Utilization,
 };
 
+use super::holder_metrics::HolderValue;
+
 /// A value of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -36,6 +38,8 @@ pub enum Value {
     Kept(Quantity, u32),
     /// Bytes per second over a link.
     Rate(Quantity, u64),
+    /// One of the holder that labels name, not of the GPU.
+    Holder(HolderValue),
     /// The active reasons for reduced clocks, as a bit mask.
     EventReasons(u64),
 }

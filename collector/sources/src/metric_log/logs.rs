@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Reading};
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::dmon::DmonTimes;
 use super::error::{LineError, MetricLogError};
@@ -89,6 +90,9 @@ pub struct MetricLogs {
     xid: Option<u64>,
     /// Those of the last reading.
     rates: LinkRates,
+    holder_changes: Vec<(usize, HolderChange)>,
+    /// The time of the newest reading.
+    newest: Timestamp,
     given_model: Option<GivenModel>,
     rejected: RejectedRows,
     read: Arc<AtomicU64>,
@@ -119,6 +123,8 @@ impl MetricLogs {
             indices: HashMap::new(),
             xid: None,
             rates: LinkRates::NONE,
+            holder_changes: Vec::new(),
+            newest: Timestamp::EPOCH,
             given_model: gpu_model,
             rejected: RejectedRows::default(),
             read: Arc::default(),
@@ -222,6 +228,15 @@ impl MetricLogs {
         Ok(())
     }
 
+    /// Ends the holding of GPUs whose readings end long before the newest one of any.
+    fn end_holding(&mut self) {
+        let ends = self.indices.iter().flat_map(|(held, index)| {
+            let changes = self.buffer.end_holding(*held, self.newest).into_iter();
+            changes.map(|change| (*index, change))
+        });
+        self.holder_changes.extend(ends);
+    }
+
     /// The index of the GPU of a reading, which is added if it is new.
     fn index(&mut self, held: &HeldReading) -> usize {
         let index = *self.indices.entry(held.buffer_index).or_insert(self.gpus.len());
@@ -245,11 +260,16 @@ impl MetricLogs {
 impl Source for MetricLogs {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         loop {
-            if let Some(held) = self.released.pop_front() {
+            if let Some(mut held) = self.released.pop_front() {
                 (self.xid, self.rates) = (held.xid, held.rates);
-                return Ok(Some((self.index(&held), held.reading)));
+                self.newest = self.newest.max(held.reading.at);
+                let index = self.index(&held);
+                let changes = std::mem::take(&mut held.holder_changes).into_iter();
+                self.holder_changes.extend(changes.map(|change| (index, change)));
+                return Ok(Some((index, held.reading)));
             }
             if self.is_finished {
+                self.end_holding();
                 return Ok(None);
             }
             self.advance()?;
@@ -270,6 +290,10 @@ impl Source for MetricLogs {
 
     fn rates(&self) -> LinkRates {
         self.rates
+    }
+
+    fn take_holder_changes(&mut self) -> Vec<(usize, HolderChange)> {
+        std::mem::take(&mut self.holder_changes)
     }
 
     fn reject(&mut self, reason: &str) {

@@ -8,7 +8,9 @@ pub(crate) fn labeled(value: GpuValue, pod: &str) -> GpuValue {
         return value;
     }
     let name = Some(pod.to_owned());
-    let holder = Some(Holder { name: format!("ml/{pod}"), ..Holder::default() });
+    let (namespace, of) = ("ml".to_owned(), pod.to_owned());
+    let container = Container { namespace, pod: of, ..Container::default() };
+    let holder = Some(LabeledHolder::of(Holder::Container(container)));
     let pod = Some(PodLabels { name, ..PodLabels::default() });
     GpuValue { gpu: GpuLabels { pod, holder, ..value.gpu }, ..value }
 }

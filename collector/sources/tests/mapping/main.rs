@@ -3,17 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod holders;
+mod holding;
 mod limit;
 mod refusals;
 
 use std::collections::BTreeMap;
 
 use phasemeter_meter::energy_source::PowerBasis;
+use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
-    ArrivedAt, GpuId, GpuLabels, GpuValue, HeldReading, Holder, MigInstance, PodLabels,
+    ArrivedAt, GpuId, GpuLabels, GpuValue, HeldReading, LabeledHolder, MigInstance, PodLabels,
     ReadingBuffer, Value,
 };
 use proptest::prelude::*;

@@ -1,0 +1,185 @@
+//! What mapped points tell of the holders of a GPU: grants, use and processes, from when to when.
+
+use phasemeter_meter::holder::{HolderChange, HolderUse};
+use phasemeter_meter::instrument::Instrument;
+use phasemeter_sources::mapping::{Mappings, Point, UnitChecks};
+
+use super::*;
+
+/// The points of a page, each 15 s: a sample per line, without braces around its name.
+fn pages(pages: &[&[(&str, &str, f64)]]) -> Vec<GpuValue> {
+    let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
+    let mut values = Vec::new();
+    for (seconds, page) in (0..).step_by(15).zip(pages) {
+        for (metric, labels, number) in *page {
+            let pairs: Vec<_> = labels.split(',').filter_map(|pair| pair.split_once('=')).collect();
+            let label = |name: &str| {
+                let mut values = pairs.iter().filter(|(key, _)| *key == name).map(|it| it.1);
+                values.next().or((name == "UUID" || name == "device_uuid").then_some("GPU-a"))
+            };
+            let (instrument, at, number) = (Instrument::Gauge, at(seconds), *number);
+            let point = Point { metric, label: &label, instrument, start: None, at, number };
+            values.extend(mappings.read(&point, &mut units).map(|mapped| mapped.value));
+        }
+    }
+    values
+}
+
+/// What is found out about holders by these points, in words, in each order of arrival alike.
+fn found(values: &[GpuValue]) -> Vec<String> {
+    let mut all = None;
+    for rotation in 0..values.len() {
+        let mut order = values.to_vec();
+        order.rotate_left(rotation);
+        let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
+        order.into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+        let released = buffer.release_all();
+        let mut words: Vec<String> =
+            released.iter().flat_map(|held| held.holder_changes.iter().map(word)).collect();
+        words.extend(buffer.end_holding(0, at(1_000)).iter().map(word));
+        assert_eq!(*all.get_or_insert(words.clone()), words, "in any order");
+    }
+    all.unwrap()
+}
+
+fn word(change: &HolderChange) -> String {
+    let second = |at: &Timestamp| at.whole_second();
+    match change {
+        HolderChange::Assigned { at, grants } => {
+            let grant = |grant: &phasemeter_meter::holder::Grant| {
+                let share = grant.share.map(|share| share.ratio());
+                let share = share.map_or("?".to_owned(), |(parts, of)| format!("{parts}/{of}"));
+                format!("{} {share}", grant.holder)
+            };
+            let grants: Vec<_> = grants.iter().map(grant).collect();
+            format!("{}: {}", second(at), grants.join(", "))
+        }
+        HolderChange::Used(HolderUse { holder, from, to, utilization }) => {
+            format!("{}-{}: {holder} uses {utilization}", second(from), second(to))
+        }
+        HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
+    }
+}
+
+const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
+const MEMORY: &str = "DCGM_FI_DEV_FB_USED";
+
+/// Guarantee: a single holder has the whole GPU, from its first reading to the first without it; the same name with
+/// another UID is another holder; without readings it ends with the last one's validity.
+#[test]
+fn only_holder_has_the_whole_gpu_as_long_as_it_is_seen() {
+    let pod = |uid: &'static str| match uid {
+        "" => "",
+        "1" => "pod=a-0,namespace=ml,container=main,pod_uid=1",
+        _ => "pod=a-0,namespace=ml,container=main,pod_uid=2",
+    };
+    let page = |uid| [(UTIL, pod(uid), 50.0)];
+    let uids = ["", "1", "1", "", "1", "2"].map(page);
+    let pages_of = pages(&uids.each_ref().map(|page| page.as_slice()));
+    let expected = ["15: ml/a-0 1/1", "45: ", "60: ml/a-0 1/1", "75: ml/a-0 1/1", "120: "];
+    assert_eq!(found(&pages_of), expected);
+    let job = [(UTIL, "hpc_job=4711", 50.0)];
+    assert_eq!(found(&pages(&[&job])), ["0: job 4711 1/1", "45: "]);
+}
+
+/// Guarantee: series of pods beside that of the GPU are what each uses, until the next reading; memory of its own
+/// touches. The part of a replica is known if their number is.
+#[test]
+fn series_of_pods_are_what_they_use() {
+    let page = |a: f64, b: f64| {
+        [
+            (UTIL, "", 80.0),
+            (UTIL, "pod=a,vgpu=0", a),
+            (UTIL, "pod=b,vgpu=1", b),
+            (MEMORY, "", 900.0),
+            (MEMORY, "pod=a,vgpu=0", 500.0),
+            (MEMORY, "pod=b,vgpu=1", 0.0),
+            ("DCGM_FI_DEV_POWER_USAGE", "pod=a,vgpu=0", 70.0),
+        ]
+    };
+    let (first, second) = (page(60.0, 0.0), page(0.0, 30.0));
+    let expected = [
+        "0: a ?, b ?",
+        "0: a touched",
+        "0-15: a uses 60%",
+        "0-15: b uses 0%",
+        "15-60: a uses 0%",
+        "15-60: b uses 30%",
+        "60: ",
+    ];
+    assert_eq!(found(&pages(&[&first, &second])), expected);
+    let known = [
+        (UTIL, "", 80.0),
+        (UTIL, "pod=a,vgpu=0,nvidia.com/gpu.replicas=4", 50.0),
+        (UTIL, "pod=a,vgpu=3,nvidia.com/gpu.replicas=4", 10.0),
+        (UTIL, "pod=b,vgpu=1,nvidia.com/gpu.replicas=4", 20.0),
+    ];
+    let changes = found(&pages(&[&known, &[(UTIL, "", 0.0)]]));
+    assert_eq!(changes, ["0: a 2/4, b 1/4", "0-15: a uses 60%", "0-15: b uses 20%", "15: "]);
+}
+
+/// Guarantee: copies of one value are no use of anybody, and neither are shares of which one cannot be read.
+#[test]
+fn copies_and_unreadable_shares_are_no_use() {
+    let copies = |percent: f64| [(UTIL, "pod=a", percent), (UTIL, "pod=b", percent)];
+    let equal = [20.0, 30.0, 40.0, 50.0].map(copies);
+    let changes = found(&pages(&equal.each_ref().map(|page| page.as_slice())));
+    assert_eq!(changes, ["0: a ?, b ?", "90: "]);
+    let unreadable =
+        [(UTIL, "", 80.0), (UTIL, "pod=a", 60.0), (UTIL, "pod=b", 140_737_488_355_328.0)];
+    assert_eq!(found(&pages(&[&unreadable])), ["0: a ?, b ?", "45: "]);
+    let shared = [(UTIL, "pod=a,modelName=NVIDIA-L4-SHARED", 50.0)];
+    assert_eq!(found(&pages(&[&shared])), ["0: a ?", "45: "], "its neighbor is hidden");
+}
+
+/// Guarantee: fractions that labels state are granted; together they are the GPU at most.
+#[test]
+fn fractions_of_labels_are_granted() {
+    let quarter =
+        |pod: &str, part: &str| format!("pod={pod},k8s.pod.annotation.gpu-fraction={part}");
+    let [a, b, c] =
+        [("a", "0.25"), ("b", "0.5"), ("c", "0.75")].map(|(pod, part)| quarter(pod, part));
+    let page = [(UTIL, a.as_str(), 50.0), (UTIL, b.as_str(), 50.0)];
+    assert_eq!(found(&pages(&[&page]))[0], "0: a 250000/1000000, b 500000/1000000");
+    let page = [(UTIL, b.as_str(), 50.0), (UTIL, c.as_str(), 50.0)];
+    assert_eq!(found(&pages(&[&page]))[0], "0: b 500000/1250000, c 750000/1250000");
+    let memory = [
+        (UTIL, "pod=a,gpu_memory=5760,modelName=NVIDIA L4", 50.0),
+        ("DCGM_FI_DEV_FB_TOTAL", "", 23_040.0),
+    ];
+    assert_eq!(found(&pages(&[&memory]))[0], "0: a 250000/1000000");
+}
+
+/// Scenario: HAMi divides a GPU of dcgm-exporter among four pods by cores, and one is measured.
+/// Guarantee: four quarters are one GPU, and count before the label of the one pod that dcgm-exporter names.
+#[test]
+fn metrics_of_holders_are_grants_and_use() {
+    let core = "hami_vgpu_core_allocated_ratio";
+    let page = [
+        (UTIL, "pod=d,container=main", 60.0),
+        (core, "namespace=ml,pod=a,container_index=0", 25.0),
+        (core, "namespace=ml,pod=b,container_index=0", 25.0),
+        (core, "namespace=ml,pod=c,container_index=0", 25.0),
+        (core, "namespace=ml,pod=d,container_index=0", 25.0),
+        ("hami_container_device_utilization_ratio", "namespace=ml,pod=a,container=x", 40.0),
+        ("hami_vgpu_memory_used_bytes", "namespace=ml,pod=a,container=x", 1e9),
+    ];
+    let quarter = "250000/1000000";
+    let all = format!("0: ml/a {quarter}, ml/b {quarter}, ml/c {quarter}, ml/d {quarter}");
+    let expected = [all.as_str(), "0: ml/a touched", "0-15: ml/a uses 40%"];
+    assert_eq!(found(&pages(&[&page, &page]))[..3], expected);
+    let (memory, limit) = ("hami_vgpu_memory_allocated_bytes", "hami_vgpu_memory_limit_bytes");
+    let page = [
+        ("hami_host_gpu_utilization_ratio", "device_type=NVIDIA-NVIDIA L4", 60.0),
+        ("DCGM_FI_DEV_FB_TOTAL", "", 20_480.0),
+        (core, "pod=a,container_index=0", 0.0),
+        (memory, "pod=a,container_index=0", 5_368_709_120.0),
+        (memory, "pod=a,container_index=1", 5_368_709_120.0),
+        (limit, "pod=a,container=x", 5_368_709_120.0),
+        (limit, "pod=a,container=y", 5_368_709_120.0),
+        (core, "pod=b,container_index=0", 50.0),
+        (memory, "pod=b,container_index=0", 5_368_709_120.0),
+    ];
+    let expected = ["0: a 500000/1000000, b 500000/1000000", "45: "];
+    assert_eq!(found(&pages(&[&page])), expected);
+}
