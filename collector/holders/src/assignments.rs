@@ -1,10 +1,14 @@
 //! The result of a poll: who holds each GPU, how that is known, and what is in doubt.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use phasemeter_meter::holder::{Grant, Holder};
 use phasemeter_meter::units::Timestamp;
 use thiserror::Error;
+
+use crate::claims::Unresolved;
+use crate::jobs::Job;
 
 /// Who holds the GPUs of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Assignments {
     /// The holders of processes on the GPUs, by process ID. Processes of no known holder are missing: what they use is
     /// nobody's.
     pub processes: BTreeMap<u32, Holder>,
+    /// What Slurm says about jobs, by ID.
+    pub jobs: BTreeMap<String, Job>,
     /// Evidence that is missing or in doubt, for logs.
     pub problems: Vec<Problem>,
 }
@@ -69,9 +75,8 @@ pub enum Source {
     JobMapping,
 }
 
-/// For people: "the kubelet's devices say …".
-impl std::fmt::Display for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DevicePlugin => "kubelet (device plugin)",
             Self::Claim => "kubelet (claim)",
@@ -87,18 +92,28 @@ impl std::fmt::Display for Source {
 #[non_exhaustive]
 pub enum Disagreement {
     /// Weaker evidence names another holder.
-    #[error("{gpu}: held by {counts} ({source_of_it}), not by {other} ({source_of_other})", source_of_it = .by, source_of_other = .other_by)]
+    #[error("{gpu}: {other}, by {other_by}, does not count: {counts} holds it, by {by}")]
     Holder {
         /// The UUID of the GPU or MIG instance.
         gpu: String,
-        /// The holders that count.
+        /// A holder that counts.
         counts: String,
-        /// The evidence that counts.
+        /// The evidence of it.
         by: Source,
         /// The other holder.
         other: String,
-        /// The evidence of it.
+        /// The evidence of that.
         other_by: Source,
+    },
+    /// A process belongs to a pod or job that holds no part of the GPU.
+    #[error(
+        "{gpu}: {other}, by control group, holds no part of it: what its processes use is nobody's"
+    )]
+    Process {
+        /// The UUID of the GPU or MIG instance.
+        gpu: String,
+        /// The pod or job of the process.
+        other: String,
     },
 }
 
@@ -106,12 +121,83 @@ pub enum Disagreement {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The kubelet does not answer.
-    #[error("{socket}: {reason}")]
+    /// The kubelet does not answer. Its last list counts for some minutes.
+    #[error("kubelet at {socket}: {reason}")]
     Kubelet {
         /// The path of its socket.
         socket: String,
         /// Why, and what to do.
         reason: String,
+    },
+    /// The kubelet lists no pods. The last list counts until that has lasted some seconds.
+    #[error("kubelet lists no pods: its last list counts, since it may have restarted")]
+    EmptyList,
+    /// The kubelet does not say how many replicas GPUs have: parts of replicated GPUs are unknown.
+    #[error("number of replicas of GPUs is unknown: {reason}")]
+    Replicas {
+        /// Why.
+        reason: String,
+    },
+    /// The API server does not answer.
+    #[error("API server, {path}: {reason}")]
+    Api {
+        /// What was requested.
+        path: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The GPU of a claim's device is unknown: it may be held without a holder.
+    #[error("GPU of device {device} is unknown: {reason}")]
+    Unresolved {
+        /// Driver, pool and device.
+        device: String,
+        /// Why.
+        reason: Unresolved,
+    },
+    /// A source names a GPU that the driver does not list.
+    #[error("{device} is not on this node")]
+    UnknownDevice {
+        /// The GPU as the source names it.
+        device: String,
+    },
+    /// A claim has all GPUs, and others have some of them: it is taken for one with administrative access.
+    #[error(
+        "claim {claim} of {pod} has all GPUs beside other claims: taken for administrative access, so it holds none; allow get of resourceclaims to be sure"
+    )]
+    Administration {
+        /// Namespace and name of the claim.
+        claim: String,
+        /// Namespace and name of the pod.
+        pod: String,
+    },
+    /// A directory of evidence cannot be read.
+    #[error("{path}: {reason}")]
+    Directory {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A prolog file is not in its format.
+    #[error("{path}: invalid prolog file: expected SLURM_JOB_ID and SLURM_JOB_GPUS")]
+    JobFile {
+        /// Its path.
+        path: String,
+    },
+    /// Control groups of processes cannot be read.
+    #[error(
+        "control groups of {count} processes cannot be read; use the PID namespace of the host"
+    )]
+    Processes {
+        /// How many.
+        count: usize,
+    },
+    /// More than is read.
+    #[error("{count} {what} are left out, since there are too many")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
     },
 }

@@ -11,12 +11,30 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod administration;
+mod api;
+mod api_source;
 mod assignments;
+mod candidate;
+mod cgroup;
+mod claims;
+mod decision;
+mod device_id;
 mod gpus;
+mod jobs;
+mod kubelet;
 mod node;
 mod options;
+mod pod_logs;
+mod processes;
+mod settled;
+mod shares;
+mod uids;
 
 pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Source};
+pub use claims::Unresolved;
 pub use gpus::{NodeGpu, NodeInstance};
+pub use jobs::Job;
+pub use kubelet::messages;
 pub use node::{NodeHolders, StartError};
 pub use options::{ApiServer, Options, PodName};

@@ -1,19 +1,40 @@
 //! Polls all evidence of a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
+use phasemeter_meter::holder::{Holder, Share};
 use phasemeter_meter::units::Timestamp;
 use thiserror::Error;
+use tokio::runtime::{self, Runtime};
 
-use crate::assignments::{Assignment, Assignments};
+use crate::administration::holding;
+use crate::api_source::ApiSource;
+use crate::assignments::{Assignment, Assignments, Held, Problem};
+use crate::candidate::{self, Candidate};
+use crate::claims::Catalog;
+use crate::decision::{Decision, Evidence};
 use crate::gpus::NodeGpu;
-use crate::options::Options;
+use crate::jobs::{Job, job_mapping, prolog_files};
+use crate::kubelet::{KubeletSource, Listing};
+use crate::options::{Options, PodName};
+use crate::pod_logs::PodLogs;
+use crate::processes::Processes;
+use crate::settled::Settled;
+use crate::shares;
+use crate::uids::Uids;
 
 /// The holders of the GPUs of a node, from poll to poll.
 #[derive(Debug)]
 pub struct NodeHolders {
-    _options: Options,
+    options: Options,
+    runtime: Runtime,
+    kubelet: Option<KubeletSource>,
+    api: Option<ApiSource>,
+    catalog: Catalog,
+    uids: Uids,
+    settled: Settled,
 }
 
 /// Polling cannot be set up.
@@ -26,25 +47,273 @@ impl NodeHolders {
     ///
     /// # Errors
     /// Returns an error if the operating system refuses a file descriptor.
-    pub const fn new(options: Options) -> Result<Self, StartError> {
-        Ok(Self { _options: options })
+    pub fn new(options: Options) -> Result<Self, StartError> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let api = options.api.clone().map(|server| ApiSource::new(server, options.node.clone()));
+        Ok(Self {
+            runtime,
+            kubelet: options.kubelet.clone().map(KubeletSource::new),
+            api,
+            catalog: Catalog::default(),
+            uids: Uids::default(),
+            settled: Settled::default(),
+            options,
+        })
     }
 
     /// Collects all evidence and decides who holds `gpus`. Blocks, but no longer than some seconds. Missing evidence is
-    /// among the [problems](Assignments::problems), never an error: others may tell.
+    /// among the [problems](Assignments::problems), never an error: other evidence may do.
     ///
     /// Call it about once a second, with times that do not fall. While the kubelet does not answer, its last list
     /// counts for some minutes.
     pub fn poll(&mut self, now: Timestamp, gpus: &[NodeGpu]) -> Assignments {
-        let empty =
-            || Assignment { since: now, held: vec![], touched: vec![], disagreements: vec![] };
-        let instances = gpus.iter().flat_map(|gpu| &gpu.instances);
-        Assignments {
+        let mut problems = BTreeSet::new();
+        let (listing, changed) = self.kubelet_and_api(now, &mut problems);
+        let processes = self.processes(gpus, &mut problems);
+        let logs = self.pod_logs(&mut problems);
+        let mut candidates = Vec::new();
+        if let Some(listing) = &listing {
+            self.follow_uids(now, listing, &logs, &processes, gpus);
+            candidates = self.by_kubelet(listing, gpus, &mut problems);
+        } else {
+            self.uids.update(now, &BTreeSet::new(), |_| None);
+        }
+        let jobs = self.job_files(gpus, &mut candidates, &mut problems);
+        let evidence = Evidence {
+            candidates,
+            has_kubelet: listing.is_some(),
+            groups: &processes.groups,
+            names: &logs.names,
+        };
+        let mut assignments = Assignments {
             at: now,
-            gpus: gpus.iter().map(|gpu| (gpu.uuid.clone(), empty())).collect(),
-            instances: instances.map(|it| (it.uuid.clone(), empty())).collect(),
+            gpus: BTreeMap::new(),
+            instances: BTreeMap::new(),
             processes: BTreeMap::new(),
-            problems: Vec::new(),
+            jobs,
+            problems: problems.into_iter().collect(),
+        };
+        self.decide(now, changed, gpus, &evidence, &mut assignments);
+        assignments
+    }
+
+    /// The list of the kubelet that counts, and since when if it has changed.
+    fn kubelet_and_api(
+        &mut self,
+        now: Timestamp,
+        problems: &mut BTreeSet<Problem>,
+    ) -> (Option<Listing>, Timestamp) {
+        let Self { runtime, kubelet, api, catalog, .. } = self;
+        let Some(kubelet) = kubelet else { return (None, now) };
+        runtime.block_on(async {
+            let believed = kubelet.poll(now, problems).await;
+            if let Some(listing) = believed.listing {
+                let devices = listing.claimed.iter().map(|(_, it)| &it.device).collect();
+                let claims = listing.claimed.iter().map(|(_, it)| &it.claim).collect();
+                catalog.retain(&devices, &claims);
+                if let Some(api) = api {
+                    api.refresh(now, &devices, &claims, catalog, problems).await;
+                }
+            }
+            (believed.listing.cloned(), believed.since)
+        })
+    }
+
+    fn processes(&self, gpus: &[NodeGpu], problems: &mut BTreeSet<Problem>) -> Processes {
+        let Some(proc) = &self.options.proc else { return Processes::default() };
+        let processes = Processes::read(proc, gpus);
+        if processes.omitted > 0 {
+            let count = processes.omitted;
+            problems.insert(Problem::TooMany { what: "processes on GPUs", count });
+        }
+        // One may have ended meanwhile; if none can be read, they are in another namespace.
+        if processes.unreadable > 0 && processes.groups.is_empty() {
+            problems.insert(Problem::Processes { count: processes.unreadable });
+        }
+        processes
+    }
+
+    fn pod_logs(&self, problems: &mut BTreeSet<Problem>) -> PodLogs {
+        let Some(dir) = &self.options.pod_logs else { return PodLogs::default() };
+        PodLogs::read(dir).unwrap_or_else(|error| {
+            problems.insert(unreadable(dir, &error));
+            PodLogs::default()
+        })
+    }
+
+    /// The UID of a pod is in the name of its log directory. Without one, the processes on a GPU that it has alone have it.
+    fn follow_uids(
+        &mut self,
+        now: Timestamp,
+        listing: &Listing,
+        logs: &PodLogs,
+        processes: &Processes,
+        gpus: &[NodeGpu],
+    ) {
+        let mut guessed: BTreeSet<(PodName, &String)> = BTreeSet::new();
+        let candidates = self.by_kubelet(listing, gpus, &mut BTreeSet::new());
+        for (device, running) in devices(gpus) {
+            let mut holders = candidates.iter().filter(|it| it.device == device);
+            let (Some(holder), None) = (holders.next(), holders.next()) else { continue };
+            let Holder::Container(container) = &holder.holder else { continue };
+            let groups = running.iter().filter_map(|id| processes.groups.get(id));
+            let uids: BTreeSet<_> = groups.filter_map(|groups| groups.pod.as_ref()).collect();
+            let mut uids = uids.into_iter().filter(|uid| !logs.names.contains_key(*uid));
+            let (Some(uid), None) = (uids.next(), uids.next()) else { continue };
+            let pod =
+                PodName { namespace: container.namespace.clone(), name: container.pod.clone() };
+            guessed.insert((pod, uid));
+        }
+        // Each pod has one, and each one is of one pod.
+        let mut unique: BTreeMap<&PodName, &String> = BTreeMap::new();
+        for (pod, uid) in &guessed {
+            let is_other = |(p, u): &&(PodName, &String)| (p == pod) != (u == uid);
+            if !guessed.iter().any(|other| is_other(&other)) {
+                unique.insert(pod, uid);
+            }
+        }
+        self.uids.update(now, &listing.pods(), |pod| {
+            logs.uids.get(pod).or_else(|| unique.get(pod).copied()).cloned()
+        });
+    }
+
+    fn by_kubelet(
+        &mut self,
+        listing: &Listing,
+        gpus: &[NodeGpu],
+        problems: &mut BTreeSet<Problem>,
+    ) -> Vec<Candidate> {
+        let Some(kubelet) = &self.kubelet else { return Vec::new() };
+        let (own, replicas) = (self.options.own_pod.as_ref(), kubelet.replicas());
+        let mut candidates =
+            candidate::of_plugins(listing, own, replicas, gpus, &self.uids, problems);
+        let claimed = holding(&listing.claimed, own, &self.catalog, problems);
+        let claimed = claimed.into_iter();
+        candidates.extend(candidate::of_claims(
+            claimed,
+            &mut self.catalog,
+            gpus,
+            &self.uids,
+            problems,
+        ));
+        candidates
+    }
+
+    /// Adds the jobs that files name; returns what Slurm says about them.
+    fn job_files(
+        &self,
+        gpus: &[NodeGpu],
+        candidates: &mut Vec<Candidate>,
+        problems: &mut BTreeSet<Problem>,
+    ) -> BTreeMap<String, Job> {
+        let mut jobs = BTreeMap::new();
+        if let Some(dir) = &self.options.jobs {
+            match prolog_files(dir) {
+                Ok(files) => {
+                    candidates.extend(candidate::of_prolog(&files.jobs, gpus, problems));
+                    jobs.extend(files.jobs.into_iter().map(|(job, _)| (job.id.clone(), job)));
+                    let path = |name: String| dir.join(name).display().to_string();
+                    let malformed =
+                        files.malformed.into_iter().map(|it| Problem::JobFile { path: path(it) });
+                    problems.extend(malformed);
+                }
+                Err(error) => {
+                    problems.insert(unreadable(dir, &error));
+                }
+            }
+        }
+        if let Some(dir) = &self.options.job_mapping {
+            match job_mapping(dir) {
+                Ok(mapping) => candidates.extend(candidate::of_mapping(&mapping, gpus)),
+                Err(error) => {
+                    problems.insert(unreadable(dir, &error));
+                }
+            }
+        }
+        jobs
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        changed: Timestamp,
+        gpus: &[NodeGpu],
+        evidence: &Evidence<'_>,
+        assignments: &mut Assignments,
+    ) {
+        self.settled.retain(&devices(gpus).map(|(device, _)| device).collect());
+        for gpu in gpus {
+            let mut parts = Vec::new();
+            let mut running: BTreeSet<u32> = gpu.processes.iter().copied().collect();
+            for instance in &gpu.instances {
+                let own = instance.processes.iter().copied().collect();
+                let decision = evidence.decide(&instance.uuid, &own, Vec::new());
+                parts.extend(parts_of_gpu(&decision, &gpu.uuid, instance.share));
+                running.extend(own);
+                assignments.processes.extend(decision.processes.clone());
+                let assignment = self.settle(now, changed, &instance.uuid, decision);
+                assignments.instances.insert(instance.uuid.clone(), assignment);
+            }
+            let decision = evidence.decide(&gpu.uuid, &running, parts);
+            assignments.processes.extend(decision.processes.clone());
+            let assignment = self.settle(now, changed, &gpu.uuid, decision);
+            assignments.gpus.insert(gpu.uuid.clone(), assignment);
         }
     }
+
+    fn settle(
+        &mut self,
+        now: Timestamp,
+        changed: Timestamp,
+        device: &str,
+        decision: Decision,
+    ) -> Assignment {
+        let Decision { held, processes, disagreements } = decision;
+        let awaits = self.options.pod_logs.is_some();
+        let is_awaited = awaits
+            && held.iter().any(|held| match &held.grant.holder {
+                Holder::Container(container) if container.uid.is_none() => {
+                    self.uids.is_awaited(now, &container.namespace, &container.pod)
+                }
+                _ => false,
+            });
+        let (since, held) = self.settled.update(device, changed, held, is_awaited);
+        let touched: BTreeSet<Holder> = processes.into_values().collect();
+        Assignment {
+            since,
+            held,
+            touched: touched.into_iter().collect(),
+            disagreements: disagreements.into_iter().collect(),
+        }
+    }
+}
+
+/// The UUIDs of all GPUs and MIG instances, each with its processes.
+fn devices(gpus: &[NodeGpu]) -> impl Iterator<Item = (&str, &[u32])> {
+    gpus.iter().flat_map(|gpu| {
+        let instances = gpu.instances.iter().map(|it| (it.uuid.as_str(), &*it.processes));
+        std::iter::once((gpu.uuid.as_str(), &*gpu.processes)).chain(instances)
+    })
+}
+
+/// What the holders of a MIG instance have of its GPU. Those of unknown parts have equal ones.
+fn parts_of_gpu(decision: &Decision, gpu: &str, instance: Option<Share>) -> Vec<Candidate> {
+    let equal = u32::try_from(decision.held.len()).ok().and_then(|count| {
+        let are_unknown = decision.held.iter().all(|held| held.grant.share.is_none());
+        are_unknown.then(|| Share::new(1, count)).flatten()
+    });
+    let part = |held: &Held| {
+        let share = held.grant.share.or(equal);
+        Candidate {
+            device: gpu.to_owned(),
+            holder: held.grant.holder.clone(),
+            share: share.zip(instance).and_then(|(share, instance)| shares::of(share, instance)),
+            source: held.source,
+        }
+    };
+    decision.held.iter().map(part).collect()
+}
+
+fn unreadable(dir: &Path, error: &io::Error) -> Problem {
+    Problem::Directory { path: dir.display().to_string(), reason: error.to_string() }
 }

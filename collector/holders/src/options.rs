@@ -16,8 +16,6 @@ pub struct Options {
     pub proc: Option<PathBuf>,
     /// The directory of the logs of pods, whose names contain the UIDs of pods.
     pub pod_logs: Option<PathBuf>,
-    /// The directory of links to the logs of containers, whose names contain the IDs of containers.
-    pub container_logs: Option<PathBuf>,
     /// The directory of job-mapping files, as for dcgm-exporter: one per GPU, named by its index.
     pub job_mapping: Option<PathBuf>,
     /// The directory of the files that Slurm's prolog writes: one per job.
@@ -33,8 +31,6 @@ impl Options {
     pub const PROC: &str = "/proc";
     /// Where the kubelet keeps the logs of pods.
     pub const POD_LOGS: &str = "/var/log/pods";
-    /// Where the kubelet links the logs of containers.
-    pub const CONTAINER_LOGS: &str = "/var/log/containers";
 }
 
 /// The usual places on a Kubernetes node, without the API server and without jobs.
@@ -46,7 +42,6 @@ impl Default for Options {
             node: None,
             proc: Some(Self::PROC.into()),
             pod_logs: Some(Self::POD_LOGS.into()),
-            container_logs: Some(Self::CONTAINER_LOGS.into()),
             job_mapping: None,
             jobs: None,
             own_pod: None,

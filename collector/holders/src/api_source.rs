@@ -1,0 +1,149 @@
+//! Reads from the API server what claims need: the devices of the node, and which claims are for administration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::StatusCode;
+use phasemeter_meter::units::{Nanos, Timestamp};
+
+use crate::api::{ApiError, get};
+use crate::assignments::Problem;
+use crate::claims::{Catalog, DeviceKey, MAX_CLAIMS};
+use crate::options::ApiServer;
+
+/// How often slices are read while nothing is missing.
+const REFRESH_EVERY: Nanos = Nanos::from_secs(300);
+
+/// How soon slices are read again if a device is missing: a driver publishes it before it is allocated.
+const MISSING_AGAIN: Nanos = Nanos::from_secs(5);
+
+/// How soon a failed request is repeated.
+const RETRY: Nanos = Nanos::from_secs(30);
+
+/// Claims that are read per poll.
+const CLAIMS_PER_POLL: usize = 16;
+
+/// Versions of the API, newest first.
+const VERSIONS: [&str; 3] = ["v1", "v1beta2", "v1beta1"];
+
+/// The API server, from poll to poll.
+#[derive(Debug)]
+pub(crate) struct ApiSource {
+    server: ApiServer,
+    node: Option<String>,
+    version: &'static str,
+    read: Option<Timestamp>,
+    slices_from: Timestamp,
+    claims_from: Timestamp,
+    /// When each claim was last asked for.
+    asked: BTreeMap<(String, String), Timestamp>,
+    failure: Option<Problem>,
+}
+
+impl ApiSource {
+    pub(crate) fn new(server: ApiServer, node: Option<String>) -> Self {
+        // A name of another form would not be the only condition.
+        let is_name = |node: &String| {
+            node.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+        };
+        Self {
+            server,
+            node: node.filter(is_name),
+            version: VERSIONS[0],
+            read: None,
+            slices_from: Timestamp::EPOCH,
+            claims_from: Timestamp::EPOCH,
+            asked: BTreeMap::new(),
+            failure: None,
+        }
+    }
+
+    /// Reads what is missing to know the GPUs of these devices and claims.
+    pub(crate) async fn refresh(
+        &mut self,
+        now: Timestamp,
+        devices: &BTreeSet<&DeviceKey>,
+        claims: &BTreeSet<&(String, String)>,
+        catalog: &mut Catalog,
+        problems: &mut BTreeSet<Problem>,
+    ) {
+        let is_missing = devices.iter().any(|device| !catalog.knows(device));
+        let is_old = self.read.is_none_or(|read| now.since(read) >= REFRESH_EVERY);
+        if (is_missing || (is_old && !devices.is_empty())) && now >= self.slices_from {
+            self.read_slices(now, catalog).await;
+        }
+        if self.failure.is_none() && now >= self.claims_from {
+            self.read_claims(now, claims, catalog).await;
+        }
+        problems.extend(self.failure.clone());
+    }
+
+    async fn read_slices(&mut self, now: Timestamp, catalog: &mut Catalog) {
+        let mut failed = None;
+        for version in VERSIONS.into_iter().skip_while(|version| *version != self.version) {
+            let mut path = format!("/apis/resource.k8s.io/{version}/resourceslices");
+            if let Some(node) = &self.node {
+                path = format!("{path}?fieldSelector=spec.nodeName%3D{node}");
+            }
+            let reason = match get(&self.server, &path).await {
+                Ok(body) => match catalog.take_slices(&body) {
+                    Ok(()) => {
+                        (self.version, self.failure) = (version, None);
+                        (self.read, self.slices_from) = (Some(now), now + MISSING_AGAIN);
+                        return;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                // An older server.
+                Err(error @ ApiError::Status { status: StatusCode::NOT_FOUND }) => {
+                    failed = Some((path, error.to_string()));
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            };
+            failed = Some((path, reason));
+            break;
+        }
+        self.slices_from = now + RETRY;
+        self.failure = failed.map(|(path, reason)| Problem::Api { path, reason });
+    }
+
+    /// The status of claims is needed only to know administrative access for certain: failures are not reported.
+    async fn read_claims(
+        &mut self,
+        now: Timestamp,
+        claims: &BTreeSet<&(String, String)>,
+        catalog: &mut Catalog,
+    ) {
+        self.asked.retain(|claim, asked| claims.contains(claim) && now.since(*asked) < RETRY);
+        let is_due = |claim: &&&(String, String)| {
+            !catalog.has_status(claim) && !self.asked.contains_key(**claim) && is_path(claim)
+        };
+        let due: Vec<_> =
+            claims.iter().take(MAX_CLAIMS).filter(is_due).take(CLAIMS_PER_POLL).collect();
+        for claim in due {
+            let (namespace, name) = claim;
+            let path = format!(
+                "/apis/resource.k8s.io/{}/namespaces/{namespace}/resourceclaims/{name}",
+                self.version
+            );
+            self.asked.insert((**claim).clone(), now);
+            match get(&self.server, &path).await {
+                Ok(body) => catalog.take_claim((**claim).clone(), &body),
+                Err(ApiError::Status { status: StatusCode::NOT_FOUND }) => {}
+                Err(_) => {
+                    self.claims_from = now + RETRY;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the names of a claim are those of an object: they become a path.
+fn is_path((namespace, name): &(String, String)) -> bool {
+    let is_name = |text: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+        !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_part)
+    };
+    is_name(namespace) && is_name(name)
+}

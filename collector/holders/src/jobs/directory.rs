@@ -1,0 +1,95 @@
+//! Reads the directories of job files: of Slurm's prolog, and of job mappings as for dcgm-exporter.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use phasemeter_files::{read_file, read_text};
+
+use super::prolog::{self, Job, SlurmGpu};
+use crate::device_id::number;
+
+/// Files of a directory that are read.
+const MAX_FILES: usize = 4_096;
+
+/// The largest file that is read.
+const MAX_FILE: u64 = 64 << 10;
+
+/// The longest ID of a job that is kept, in bytes.
+const MAX_ID: usize = 128;
+
+/// Jobs per GPU that are kept.
+const MAX_JOBS: usize = 64;
+
+/// The files of a directory of Slurm's prolog.
+#[derive(Debug, Default)]
+pub(crate) struct PrologFiles {
+    /// Jobs and their GPUs on this node.
+    pub(crate) jobs: Vec<(Job, Vec<SlurmGpu>)>,
+    /// Names of files that are not in the format.
+    pub(crate) malformed: Vec<String>,
+}
+
+/// Reads the files in a directory of Slurm's prolog.
+///
+/// # Errors
+/// Returns an error if the directory cannot be read. One that does not exist is empty: no job has run yet.
+pub(crate) fn prolog_files(dir: &Path) -> io::Result<PrologFiles> {
+    let mut files = PrologFiles::default();
+    for name in names(dir)? {
+        // An epilog may remove it meanwhile.
+        let Ok(text) = read_text(&dir.join(&name), MAX_FILE) else { continue };
+        match prolog::parse(&text) {
+            Some(job) => files.jobs.push(job),
+            // Being written.
+            None if text.is_empty() => {}
+            None => files.malformed.push(name),
+        }
+    }
+    Ok(files)
+}
+
+/// The IDs of jobs by index of their GPU: one file per GPU, named by its index, with a job per line.
+///
+/// # Errors
+/// Returns an error if the directory cannot be read. One that does not exist is empty.
+pub(crate) fn job_mapping(dir: &Path) -> io::Result<BTreeMap<u32, Vec<String>>> {
+    let mut mapping = BTreeMap::new();
+    for name in names(dir)? {
+        let Some(index) = number(&name) else { continue };
+        let Ok(bytes) = read_file(&dir.join(&name), MAX_FILE) else { continue };
+        let jobs = jobs_of(&bytes);
+        if !jobs.is_empty() {
+            mapping.insert(index, jobs);
+        }
+    }
+    Ok(mapping)
+}
+
+/// The jobs in a job-mapping file, in order, each once.
+fn jobs_of(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(str::trim);
+    let is_id =
+        |line: &&str| (1..=MAX_ID).contains(&line.len()) && !line.contains(char::is_control);
+    let mut jobs: Vec<String> = lines.filter(is_id).map(ToOwned::to_owned).collect();
+    jobs.sort();
+    jobs.dedup();
+    jobs.truncate(MAX_JOBS);
+    jobs
+}
+
+/// The names of the files in a directory, in order.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let named = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+    // Files that are being written begin with a dot.
+    let is_complete = |name: &String| !name.starts_with('.');
+    let mut names: Vec<_> = entries.filter_map(named).filter(is_complete).take(MAX_FILES).collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,8 @@
+//! Jobs that files name: of Slurm's prolog, and job mappings as for dcgm-exporter.
+
+mod directory;
+mod prolog;
+
+pub(crate) use directory::{job_mapping, prolog_files};
+pub use prolog::Job;
+pub(crate) use prolog::SlurmGpu;

@@ -1,0 +1,122 @@
+//! What the API server may do to its client, and how often it is asked.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use http::StatusCode;
+use phasemeter_holders::messages::ListPodResourcesResponse;
+use phasemeter_holders::{Assignments, NodeGpu, NodeHolders, Options};
+use phasemeter_meter::units::Timestamp;
+
+use crate::fake_api::FakeApi;
+use crate::fake_kubelet::FakeKubelet;
+
+const GPU: &str = "GPU-bbbbbbbb-0000-4000-8000-000000000000";
+const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dnode-1";
+const CLAIM: &str = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/a-gpu";
+
+/// A node whose pod `ml/a` has the claim `a-gpu`.
+struct Node {
+    api: FakeApi,
+    holders: NodeHolders,
+    _kubelet: FakeKubelet,
+    _dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("kubelet.sock");
+        let kubelet = FakeKubelet::start(&socket);
+        let list: ListPodResourcesResponse = serde_json::from_slice(&file("list.json")).unwrap();
+        kubelet.lists(list);
+        let api = FakeApi::start(dir.path());
+        let options = Options {
+            kubelet: Some(socket),
+            api: Some(api.server.clone()),
+            node: Some("node-1".to_owned()),
+            proc: None,
+            pod_logs: None,
+            ..Options::default()
+        };
+        let holders = NodeHolders::new(options).unwrap();
+        Self { api, holders, _kubelet: kubelet, _dir: dir }
+    }
+
+    fn poll(&mut self, second: u64) -> Assignments {
+        let gpu = NodeGpu { uuid: GPU.to_owned(), ..NodeGpu::default() };
+        self.holders.poll(Timestamp::from_millis(1_000_000 + second * 1_000).unwrap(), &[gpu])
+    }
+
+    fn problems(&mut self, second: u64) -> Vec<String> {
+        self.poll(second).problems.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn file(name: &str) -> Vec<u8> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/slices-vanish");
+    fs::read(dir.join(name)).unwrap()
+}
+
+#[test]
+fn slices_are_read_again_only_if_needed() {
+    let mut node = Node::start();
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), file("slices.json"))]));
+    assert_eq!(node.problems(0), [""; 0]);
+    assert_eq!(node.api.requests(), [SLICES, CLAIM]);
+    for second in 1..29 {
+        assert_eq!(node.poll(second).gpus[GPU].held.len(), 1);
+    }
+    assert_eq!(node.api.requests(), [""; 0]);
+    node.poll(300);
+    assert!(node.api.requests().contains(&SLICES.to_owned()));
+}
+
+#[test]
+fn rotated_token_is_read_again() {
+    let mut node = Node::start();
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), file("slices.json"))]));
+    node.poll(0);
+    node.api.rotate("second");
+    assert_eq!(node.problems(300), [""; 0]);
+    fs::write(&node.api.server.token, "forged").unwrap();
+    let problems = node.problems(600);
+    assert!(problems[0].ends_with("401 Unauthorized; the token is not valid"), "{problems:?}");
+}
+
+#[test]
+fn failing_server_is_asked_twice_a_minute() {
+    let mut node = Node::start();
+    node.api.fails(Some(StatusCode::INTERNAL_SERVER_ERROR));
+    for second in 0..60 {
+        let problems = node.problems(second);
+        assert!(problems.iter().any(|it| it.contains("500 Internal Server Error")), "{problems:?}");
+    }
+    assert_eq!(node.api.requests(), [SLICES; 2]);
+    node.api.fails(None);
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), file("slices.json"))]));
+    assert_eq!(node.problems(60), [""; 0]);
+}
+
+#[test]
+fn server_of_another_authority_gets_no_token() {
+    let mut node = Node::start();
+    let other = tempfile::tempdir().unwrap();
+    let _other = FakeApi::start(other.path());
+    fs::copy(other.path().join("ca.crt"), &node.api.server.authority).unwrap();
+    let problems = node.problems(0);
+    assert!(problems.iter().any(|it| it.contains("certificate")), "{problems:?}");
+    assert_eq!(node.api.requests(), [""; 0]);
+}
+
+#[test]
+fn missing_account_and_unreadable_slices_are_problems() {
+    let mut node = Node::start();
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), b"{\"items\": 1}".to_vec())]));
+    let problems = node.problems(0);
+    assert!(problems.iter().any(|it| it.contains("not a list of ResourceSlices")), "{problems:?}");
+    fs::remove_file(&node.api.server.token).unwrap();
+    let problems = node.problems(30);
+    assert!(problems.iter().any(|it| it.contains("mount the service account")), "{problems:?}");
+}
