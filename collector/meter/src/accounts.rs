@@ -41,6 +41,16 @@ impl Balance {
         self.utilized += charge.utilized;
     }
 
+    /// Time, Σ utilization × time in ppm·ns, cost and utilized cost.
+    pub(crate) const fn of(
+        time: Nanos,
+        weighted: u128,
+        cost: NanoUsd,
+        utilized: UtilizedCost,
+    ) -> Self {
+        Self { time, weighted, cost, utilized }
+    }
+
     fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time - earlier.time,
@@ -102,6 +112,11 @@ impl Accounts {
     /// Posts a charge to its account.
     pub fn post(&mut self, charge: &Charge) {
         self.0[charge.slice.account as usize].post(charge);
+    }
+
+    /// The balance of an account, to add to.
+    pub(crate) const fn balance_mut(&mut self, account: Account) -> &mut Balance {
+        &mut self.0[account as usize]
     }
 
     /// These accounts at a constant rate. Their time begins `before` after the start of accrual.

@@ -204,6 +204,13 @@ impl UtilizedCost {
         Self(time.saturating_mul(i128::from(rate.nano_usd_per_hour())))
     }
 
+    /// The part of `weighted` in `of`, the effective time that this is the cost of, all at one rate.
+    pub(crate) fn part(self, weighted: u128, of: u128) -> Self {
+        let [weighted, of] = [weighted, of].map(|time| i128::try_from(time).unwrap_or(i128::MAX));
+        let rate = self.0.checked_div(of).unwrap_or_default();
+        Self(rate.saturating_mul(weighted))
+    }
+
     /// In whole nano-USD, rounded down.
     #[must_use]
     pub const fn floor(self) -> NanoUsd {

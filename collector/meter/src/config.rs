@@ -34,6 +34,8 @@ pub struct MeterConfig {
     pub utc_offset: Option<i32>,
     /// What time without readings is.
     pub missing: MissingTime,
+    /// Maximum number of holders of a GPU that have ended and are kept apart.
+    pub ended_holders: usize,
 }
 
 impl MeterConfig {
@@ -53,6 +55,9 @@ impl MeterConfig {
     /// Recent window if the end of the run is unknown: the 24 hours before the hour in progress, so
     /// that it contains each hour of the day.
     pub const WINDOW: Nanos = Nanos::from_secs(24 * 3_600);
+
+    /// Default number of ended holders of a GPU that are kept apart: 1.5 MiB.
+    pub const ENDED_HOLDERS: usize = 1_024;
 
     /// Start of the recent window at `end`; the epoch if there are no session ends.
     pub(crate) fn recent_from(&self, end: Timestamp, wall: WallOffset) -> Timestamp {
@@ -125,6 +130,7 @@ impl Default for MeterConfig {
             window: Self::WINDOW,
             utc_offset: None,
             missing: MissingTime::default(),
+            ended_holders: Self::ENDED_HOLDERS,
         }
     }
 }

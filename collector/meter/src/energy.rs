@@ -110,6 +110,11 @@ impl Energy {
         all.map(|all| all.joules())
     }
 
+    /// The sum over all bases.
+    pub(crate) fn picojoules(&self) -> u128 {
+        self.0.iter().map(|part| part.picojoules).sum()
+    }
+
     /// The difference to an `earlier` state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

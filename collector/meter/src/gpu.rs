@@ -248,7 +248,9 @@ impl GpuMeter {
 
     fn end_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
         self.energy.finish();
+        self.record_energy_of_holders(end);
         self.timeline.finalize(end, &mut post_to(&mut self.ledger, observer));
+        self.ledger.holders.finish();
         self.ledger.spans.finish(&mut |span| observer.span(span));
         self.watermark = end;
         if self.config.boundary_every > Nanos::ZERO {
@@ -349,6 +351,7 @@ impl GpuMeter {
         }
         let (energy, counter) = (reading.energy, reading.energy_counter);
         self.energy.record(reading.at, energy, counter, self.power_limit);
+        self.record_energy_of_holders(reading.at);
         self.sensors.record(reading);
     }
 
@@ -360,6 +363,9 @@ impl GpuMeter {
         let [idle, ..] = self.config.thresholds.bounds();
         let is_touched = reading.is_touched(self.memory_total, idle);
         self.ledger.allocation.record(reading.allocation, is_touched);
+        if is_touched {
+            self.ledger.holders.touch_any(reading.at);
+        }
     }
 }
 

@@ -51,21 +51,57 @@ impl Ledger {
         self.waste.price(rate);
         self.spans.price(start, rate);
         self.allocation.price(rate);
+        self.holders.price(rate, &self.accounts);
     }
 
     /// Charges the next time slice, posts the charge, and returns it. `emit` receives the spans that end
     /// with it.
     pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) -> Charge {
         self.activity.post(&slice);
-        let charge = if slice.to <= self.periods.end() {
-            self.charge(slice)
+        let charge = if self.holders.is_empty() {
+            self.charge_to_accounts(slice)
         } else {
-            self.charge_by_period(slice)
+            self.charge_by_holder(slice)
         };
         self.allocation.post(&charge);
         self.waste.post(&charge);
         self.spans.post(&charge, emit);
         charge
+    }
+
+    /// The first instant after `at` at which a slice must end: a change of the rate, or of holders.
+    #[inline]
+    pub(crate) fn next_cut(&self, at: Timestamp) -> Option<Timestamp> {
+        let rate = self.accrual.as_ref().and_then(|accrual| accrual.next_change(at));
+        if self.holders.is_empty() {
+            return rate;
+        }
+        [rate, self.holders.next_change(at)].into_iter().flatten().min()
+    }
+
+    /// Charges a time slice, and divides each part of it among the holders of that time.
+    #[cold]
+    fn charge_by_holder(&mut self, slice: TimeSlice) -> Charge {
+        let mut charge = Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO };
+        let mut rest = slice;
+        while rest.from < rest.to {
+            let change = self.holders.next_change(rest.from);
+            let part;
+            (part, rest) = rest.split_at(change.unwrap_or(rest.to));
+            let part = self.charge_to_accounts(part);
+            self.holders.post(&part);
+            charge.cost += part.cost;
+            charge.utilized += part.utilized;
+        }
+        charge
+    }
+
+    fn charge_to_accounts(&mut self, slice: TimeSlice) -> Charge {
+        if slice.to <= self.periods.end() {
+            self.charge(slice)
+        } else {
+            self.charge_by_period(slice)
+        }
     }
 
     /// Charges a time slice that ends after the period in progress.

@@ -14,6 +14,7 @@
 
 pub mod calendar;
 pub mod fleet;
+pub mod holders;
 pub mod report;
 
 /// A reading.

@@ -270,8 +270,8 @@ impl GpuMeter {
         }
     }
 
-    /// Observes the time from `from` to `to`, cut at each change of the rate so that a time slice
-    /// has one rate.
+    /// Observes the time from `from` to `to`, cut at each change of the rate and of holders so that a time slice
+    /// has one rate, and the same holders.
     #[inline]
     fn post_observed(
         &mut self,
@@ -281,7 +281,8 @@ impl GpuMeter {
         observer: &mut impl Observer,
     ) {
         while from < to {
-            let change = self.ledger.accrual.as_ref().and_then(|accrual| accrual.next_change(from));
+            let change = self.ledger.next_cut(from);
+            self.touch_holders(from, utilization);
             let until = change.map_or(to, |change| change.min(to));
             let mut post = post_to(&mut self.ledger, observer);
             self.timeline.observe(from, until, utilization, &mut post);

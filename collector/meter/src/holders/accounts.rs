@@ -51,6 +51,35 @@ impl HolderAccounts {
         total
     }
 
+    /// Adds to one of its accounts.
+    pub(super) fn add(&mut self, of: HolderAccount, account: Account, amount: Balance) {
+        self.balances[index(of, account)] += amount;
+    }
+
+    /// Adds time that was divided by a method.
+    pub(super) fn add_method(&mut self, method: AllocationMethod, time: Nanos) {
+        self.methods[method as usize] += time;
+    }
+
+    /// Adds the accounts of a holder that is not kept apart any more.
+    pub(super) fn absorb(&mut self, other: &Self) {
+        self.from = self.from.min(other.from);
+        self.to = self.to.max(other.to);
+        let touches = [self.first_touch, other.first_touch];
+        self.first_touch = touches.into_iter().flatten().min();
+        self.balances
+            .iter_mut()
+            .zip(other.balances.iter())
+            .for_each(|(mine, other)| *mine += *other);
+        self.methods.iter_mut().zip(other.methods).for_each(|(mine, other)| *mine += other);
+        self.picojoules += other.picojoules;
+    }
+
+    /// Its balances in the time of one account of the GPU.
+    pub(super) fn balances_mut(&mut self, account: Account) -> impl Iterator<Item = &mut Balance> {
+        self.balances.iter_mut().skip(account as usize).step_by(Account::ALL.len())
+    }
+
     /// All that it pays.
     #[must_use]
     pub fn all(&self) -> Balance {
@@ -71,7 +100,7 @@ impl HolderAccounts {
         self.from
     }
 
-    /// The end of its last grant; `None` while it holds the GPU.
+    /// The end of its last grant, or of its use after that; `None` while it holds the GPU.
     #[must_use]
     pub const fn to(&self) -> Option<Timestamp> {
         self.to

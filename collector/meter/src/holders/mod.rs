@@ -1,54 +1,60 @@
 //! Divides the accounts of a GPU among its holders.
+//!
+//! A time slice is divided once it is charged. Within a slice grants are constant: [`Holders::next_change`] is where
+//! it must be cut. What a holder used is its mean over the slice, as the utilization of the GPU is. How a slice is
+//! divided: see [`shares`].
 
 mod accounts;
-
-use std::collections::BTreeMap;
+mod assignments;
+mod division;
+mod energy;
+mod parts;
+mod rounding;
+mod rows;
+mod shares;
+mod uses;
 
 pub use self::accounts::HolderAccounts;
-use crate::accounts::{Accounts, Balance};
+use self::division::Division;
+use crate::accounts::{Accounts, Balance, Charge};
 use crate::energy::joules;
 use crate::holder::{Grant, Holder, HolderUse};
+use crate::money::Rate;
 use crate::phase::Account;
-use crate::units::Timestamp;
+use crate::units::{Timestamp, Utilization};
 
 /// The accounts of a GPU by holder: a second partition of the time, cost and energy of the GPU, beside phases.
 ///
-/// The accounts of all holders, those of earlier ones and what is nobody's sum to the accounts of the GPU, of each
-/// phase and in all: time to the nanosecond, cost to the nano-dollar.
+/// The accounts of all holders, those of [earlier](Self::earlier) ones and what is nobody's sum to the accounts of
+/// the GPU, of each phase and in all: time to the nanosecond, cost to the nano-dollar.
 #[derive(Clone, Debug, Default)]
-pub struct Holders(Option<Box<State>>);
-
-#[derive(Clone, Debug, Default)]
-struct State {
-    rows: BTreeMap<Holder, HolderAccounts>,
-    earlier: Option<(u64, HolderAccounts)>,
-    nobody: Accounts,
-    picojoules: u128,
-}
+pub struct Holders(Option<Box<Division>>);
 
 impl Holders {
     /// Whether no source ever named a holder. Then there are no accounts: the GPU is not known to be nobody's.
+    #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The accounts of each holder, in the order of holders, ended or not. Of the holders that ended first, at most
-    /// some are kept apart: see [`Self::earlier`].
+    /// The accounts of each holder, in the order of holders, ended or not. Holders that ended first may not be kept
+    /// apart: see [`Self::earlier`].
     pub fn iter(&self) -> impl Iterator<Item = (&Holder, &HolderAccounts)> {
-        self.0.iter().flat_map(|state| &state.rows)
+        self.0.iter().flat_map(|division| division.rows.iter())
     }
 
     /// The accounts of one holder.
     #[must_use]
     pub fn get(&self, holder: &Holder) -> Option<&HolderAccounts> {
-        self.0.as_ref()?.rows.get(holder)
+        self.0.as_ref()?.rows.accounts(holder)
     }
 
-    /// The number of holders that are not kept apart, and their accounts together; `None` if all are.
+    /// The number of holders that ended and are not kept apart any more, and their accounts together; `None` if all
+    /// are.
     #[must_use]
     pub fn earlier(&self) -> Option<(u64, &HolderAccounts)> {
-        let (count, accounts) = self.0.as_ref()?.earlier.as_ref()?;
+        let (count, accounts) = self.0.as_ref()?.rows.earlier.as_ref()?;
         Some((*count, accounts))
     }
 
@@ -56,33 +62,71 @@ impl Holders {
     /// known holders used.
     #[must_use]
     pub fn nobody(&self, account: Account) -> Balance {
-        self.0.as_ref().map_or_else(Balance::default, |state| state.nobody[account])
+        let nobody = self.0.as_ref().map(|division| division.nobody[account]);
+        nobody.unwrap_or_default()
     }
 
     /// Nobody's part of the energy of the GPU, in joules.
     #[must_use]
     pub fn nobody_joules(&self) -> f64 {
-        joules(self.0.as_ref().map_or(0, |state| state.picojoules))
+        joules(self.0.as_ref().map_or(0, |division| division.picojoules))
     }
 
-    /// From `at` on exactly these hold the GPU.
-    pub(crate) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
-        let state = self.0.get_or_insert_default();
-        for grant in grants {
-            state.rows.entry(grant.holder).or_insert_with(|| HolderAccounts::new(at));
-        }
+    /// How often something about a holder was dropped, since too much waited: grants and uses of too many holders at
+    /// a time, which are nobody's, and changes.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.as_ref().map_or(0, |division| division.dropped())
     }
 
-    /// What a holder used.
-    pub(crate) fn push_use(&mut self, used: HolderUse) {
-        let state = self.0.get_or_insert_default();
-        state.rows.entry(used.holder).or_insert_with(|| HolderAccounts::new(used.from));
+    /// Begins with a GPU whose time so far is nobody's. Of the holders that have ended, at most `max_ended` are kept
+    /// apart.
+    pub(crate) fn begin(&mut self, max_ended: usize, so_far: &Accounts, picojoules: u128) {
+        self.0 = Some(Box::new(Division::new(max_ended, *so_far, picojoules)));
     }
 
-    /// A compute process of a holder was seen.
+    /// From `at` on, which is not posted, exactly these hold the GPU.
+    pub(crate) fn assign(&mut self, at: Timestamp, grants: &[Grant]) {
+        self.0.iter_mut().for_each(|division| division.assign(at, grants));
+    }
+
+    /// What a holder used of time that is not posted. It touches the GPU if that is `idle` or more.
+    pub(crate) fn push_use(&mut self, used: &HolderUse, idle: Utilization) {
+        self.0.iter_mut().for_each(|division| division.push_use(used, idle));
+    }
+
+    /// A holder touched the GPU at `at`, which is not posted.
     pub(crate) fn touch(&mut self, at: Timestamp, holder: &Holder) {
-        let state = self.0.get_or_insert_default();
-        let row = state.rows.entry(holder.clone()).or_insert_with(|| HolderAccounts::new(at));
-        row.first_touch.get_or_insert(at);
+        self.0.iter_mut().for_each(|division| division.touch(at, holder));
+    }
+
+    /// The GPU was touched at `at`, which is not posted: by any of those that hold it, unless uses are known.
+    pub(crate) fn touch_any(&mut self, at: Timestamp) {
+        self.0.iter_mut().for_each(|division| division.touch_any(at));
+    }
+
+    /// Records the energy of the GPU at a reading, in picojoules.
+    pub(crate) fn record_energy(&mut self, at: Timestamp, total: u128) {
+        self.0.iter_mut().for_each(|division| division.energy.record(at, total));
+    }
+
+    /// The first instant after `at` at which grants change, or uses become known or unknown: no slice reaches beyond.
+    pub(crate) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
+        self.0.as_ref()?.next_change(at)
+    }
+
+    /// Divides the next charge.
+    pub(crate) fn post(&mut self, charge: &Charge) {
+        self.0.iter_mut().for_each(|division| division.post(charge));
+    }
+
+    /// Prices all time so far, of which `accounts` have the cost at this rate.
+    pub(crate) fn price(&mut self, rate: Rate, accounts: &Accounts) {
+        self.0.iter_mut().for_each(|division| division.price(rate, accounts));
+    }
+
+    /// Ends the input: all energy is divided.
+    pub(crate) fn finish(&mut self) {
+        self.0.iter_mut().for_each(|division| division.finish());
     }
 }

@@ -1,0 +1,113 @@
+//! Who was granted a GPU from when on: assignments that wait for their time, and the one that applies.
+
+use std::collections::VecDeque;
+
+use super::parts::Parts;
+use super::rows::RowId;
+use crate::holder::Share;
+use crate::units::Timestamp;
+
+/// Maximum number of assignments that wait for their time.
+const MAX_WAITING: usize = 4_096;
+
+/// From an instant on, exactly these hold the GPU: rows, each with its share if that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Assignment {
+    pub(super) from: Timestamp,
+    pub(super) grants: Vec<(RowId, Option<Share>)>,
+}
+
+impl Assignment {
+    /// The parts of its grants.
+    pub(super) fn parts(&self) -> Parts {
+        let shares: Vec<Option<Share>> = self.grants.iter().map(|grant| grant.1).collect();
+        Parts::of(&shares)
+    }
+
+    /// Whether one holder was granted the whole GPU.
+    pub(super) fn is_exclusive(&self) -> bool {
+        let Some((first, _)) = self.grants.first() else { return false };
+        let is_known = |grant: &(RowId, Option<Share>)| grant.0 == *first && grant.1.is_some();
+        let parts = self.parts();
+        self.grants.iter().all(is_known) && parts.parts.iter().sum::<u64>() == parts.denominator
+    }
+}
+
+/// The assignment that applies to the time that is charged next, and later ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assignments {
+    current: Assignment,
+    /// In time order.
+    waiting: VecDeque<Assignment>,
+}
+
+impl Assignments {
+    /// Adds an assignment. One at the same instant is replaced. Returns false if too many wait.
+    pub(super) fn push(&mut self, assignment: Assignment) -> bool {
+        let at = self.waiting.partition_point(|waiting| waiting.from < assignment.from);
+        if let Some(same) = self.waiting.get_mut(at).filter(|it| it.from == assignment.from) {
+            *same = assignment;
+            return true;
+        }
+        let has_room = self.waiting.len() < MAX_WAITING;
+        if has_room {
+            self.waiting.insert(at, assignment);
+        }
+        has_room
+    }
+
+    /// Makes the last assignment up to `at` the current one. Returns it if the grants are others than before.
+    pub(super) fn advance(&mut self, at: Timestamp) -> Option<&Assignment> {
+        let mut changes = false;
+        while let Some(next) = self.waiting.pop_front_if(|next| next.from <= at) {
+            changes |= next.grants != self.current.grants;
+            self.current = next;
+        }
+        changes.then_some(&self.current)
+    }
+
+    /// The assignment at an instant that is not charged.
+    pub(super) fn at(&self, at: Timestamp) -> &Assignment {
+        let begun = self.waiting.partition_point(|waiting| waiting.from <= at);
+        begun.checked_sub(1).map_or(&self.current, |last| &self.waiting[last])
+    }
+
+    /// The first instant after `at` at which the grants change.
+    pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
+        let later = self.waiting.iter().skip(self.waiting.partition_point(|it| it.from <= at));
+        let mut before = self.at(at);
+        for next in later {
+            if next.grants != before.grants {
+                return Some(next.from);
+            }
+            before = next;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos).unwrap()
+    }
+
+    #[test]
+    fn order_of_arrival_changes_nothing() {
+        let assignment = |from, row| Assignment { from: at(from), grants: vec![(row, None)] };
+        let all = [assignment(10, 1), assignment(20, 1), assignment(30, 2), assignment(20, 3)];
+        let mut assignments = Assignments::default();
+        for index in [2, 1, 0, 3] {
+            assert!(assignments.push(all[index].clone()));
+        }
+        let row_at = |now| assignments.at(at(now)).grants.first().map(|grant| grant.0);
+        assert_eq!([9, 10, 29, 30].map(row_at), [None, Some(1), Some(3), Some(2)]);
+        assert_eq!(assignments.next_change(at(10)), Some(at(20)));
+        assert!(assignments.push(assignment(20, 1)));
+        assert_eq!(assignments.next_change(at(10)), Some(at(30)), "the same grants are no change");
+        assert_eq!(assignments.advance(at(25)).map(|it| it.from), Some(at(20)));
+        assert_eq!(assignments.advance(at(25)), None);
+    }
+}

@@ -1,0 +1,360 @@
+//! The division of one GPU: who holds it, and what each has paid for so far.
+
+use super::assignments::{Assignment, Assignments};
+use super::energy::EnergyOfHolders;
+use super::parts::Parts;
+use super::rounding::{self, Carry};
+use super::rows::{RowId, Rows};
+use super::shares::{Shares, Usage};
+use super::uses::Uses;
+use crate::accounts::{Accounts, Balance, Charge};
+use crate::accrual::UtilizedCost;
+use crate::apportion::apportion;
+use crate::holder::{AllocationMethod, Grant, Holder, HolderAccount, HolderUse};
+use crate::money::{NanoUsd, Rate};
+use crate::phase::Account;
+use crate::units::{Nanos, Timestamp, Utilization};
+
+/// Maximum number of grants of an assignment. What is granted to more is nobody's.
+const MAX_GRANTS: usize = 256;
+
+/// The number of holders that use the GPU without a grant, at a time. What more of them use is nobody's.
+const MAX_UNGRANTED: usize = 64;
+
+/// Who holds a GPU, and what each has paid for so far.
+#[derive(Clone, Debug)]
+pub(super) struct Division {
+    pub(super) rows: Rows,
+    pub(super) nobody: Accounts,
+    /// Nobody's energy.
+    pub(super) picojoules: u128,
+    pub(super) energy: EnergyOfHolders,
+    assignments: Assignments,
+    uses: Uses,
+    /// Those that hold or use the GPU now, in the order of holders, so that rounding is the same in any order of
+    /// arrival.
+    holdings: Vec<Holding>,
+    grants: Parts,
+    of_nobody: Carries,
+    /// The time up to which charges are divided.
+    posted: Timestamp,
+    /// The start of the last assignment that was touched as a whole.
+    touched: Option<Timestamp>,
+    dropped: u64,
+}
+
+/// What is carried of time and of cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carries {
+    time: Carry,
+    cost: Carry,
+}
+
+/// One that holds or uses the GPU.
+#[derive(Clone, Debug)]
+struct Holding {
+    row: RowId,
+    /// How the GPU is divided if no use is known; `None` if it was granted nothing.
+    granted: Option<AllocationMethod>,
+    /// By account of the holder.
+    carries: [Carries; HolderAccount::ALL.len()],
+}
+
+impl Division {
+    pub(super) fn new(max_ended: usize, nobody: Accounts, picojoules: u128) -> Self {
+        Self {
+            rows: Rows::new(max_ended),
+            nobody,
+            picojoules,
+            energy: EnergyOfHolders::begin(picojoules),
+            assignments: Assignments::default(),
+            uses: Uses::default(),
+            holdings: Vec::new(),
+            grants: Parts::of(&[]),
+            of_nobody: Carries::default(),
+            posted: Timestamp::EPOCH,
+            touched: None,
+            dropped: 0,
+        }
+    }
+
+    pub(super) const fn dropped(&self) -> u64 {
+        self.dropped + self.rows.refused
+    }
+
+    pub(super) fn assign(&mut self, at: Timestamp, grants: &[Grant]) {
+        let over = grants.len().saturating_sub(MAX_GRANTS);
+        self.dropped += u64::try_from(over).unwrap_or(u64::MAX);
+        let of_row = |grant: &Grant| {
+            let row = self.rows.find_or_add(&grant.holder, at, self.posted)?;
+            Some((row, grant.share))
+        };
+        let mut grants: Vec<_> = grants.iter().take(MAX_GRANTS).filter_map(of_row).collect();
+        grants.sort_by_key(|(row, _)| *row);
+        // It may replace one that was touched.
+        self.touched.take_if(|touched| *touched == at);
+        let is_taken = self.assignments.push(Assignment { from: at, grants });
+        self.dropped += u64::from(!is_taken);
+    }
+
+    pub(super) fn push_use(&mut self, used: &HolderUse, idle: Utilization) {
+        let Some(id) = self.rows.find_or_add(&used.holder, used.to, self.posted) else {
+            return self.uses.cover(used.from, used.to);
+        };
+        if used.utilization >= idle {
+            self.rows.get_mut(id).into_iter().for_each(|row| row.touch(used.from));
+        }
+        let is_taken = self.uses.push(id, used.from, used.to, used.utilization);
+        self.dropped += u64::from(!is_taken);
+    }
+
+    pub(super) fn touch(&mut self, at: Timestamp, holder: &Holder) {
+        let row = self.rows.find_or_add(holder, at, self.posted);
+        let row = row.and_then(|row| self.rows.get_mut(row));
+        row.into_iter().for_each(|row| row.touch(at));
+    }
+
+    /// If uses are known, those touch. A holder of the whole GPU uses all that the GPU does.
+    pub(super) fn touch_any(&mut self, at: Timestamp) {
+        let Self { assignments, rows, uses, touched, .. } = self;
+        let assignment = assignments.at(at);
+        if *touched == Some(assignment.from) || (uses.are_known(at) && !assignment.is_exclusive()) {
+            return;
+        }
+        *touched = Some(assignment.from);
+        for (row, _) in &assignment.grants {
+            rows.get_mut(*row).into_iter().for_each(|row| row.touch(at));
+        }
+    }
+
+    pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
+        let changes = [self.assignments.next_change(at), self.uses.next_change(at)];
+        changes.into_iter().flatten().min()
+    }
+
+    pub(super) fn post(&mut self, charge: &Charge) {
+        let slice = &charge.slice;
+        self.advance(slice.from);
+        let is_known = slice.account != Account::Unobserved && self.uses.are_known(slice.from);
+        let uses = is_known.then(|| self.uses_over(slice.from, slice.to));
+        let uses = uses.filter(|uses| !self.is_exclusive(uses));
+        let usage = uses.as_deref().map_or(Usage::Unknown, Usage::Known);
+        let time = slice.to.since(slice.from);
+        let shares = Shares::of(time, slice.weighted, &self.grants, usage);
+        self.post_shares(charge, &shares);
+        for holding in &self.holdings {
+            let method = uses.as_ref().map_or(holding.granted, |_| Some(AllocationMethod::ByUse));
+            if let (Some(method), Some(row)) = (method, self.rows.get_mut(holding.row)) {
+                row.begin(slice.from).add_method(method, time);
+            }
+        }
+        self.posted = slice.to;
+        self.uses.remove_before(slice.to);
+        self.end_ungranted(&shares.used);
+        self.divide_energy(slice.to);
+    }
+
+    /// Whether the GPU is that of one holder, and no other is known to have used it.
+    fn is_exclusive(&self, uses: &[u128]) -> bool {
+        let exclusive = Some(AllocationMethod::Exclusive);
+        let others = self.holdings.iter().zip(uses).filter(|(it, _)| it.granted != exclusive);
+        self.holdings.iter().any(|holding| holding.granted == exclusive)
+            && others.map(|(_, used)| *used).sum::<u128>() == 0
+    }
+
+    /// Begins the assignment that applies at `at`.
+    fn advance(&mut self, at: Timestamp) {
+        let Some(assignment) = self.assignments.advance(at) else { return };
+        let (parts, is_exclusive) = (assignment.parts(), assignment.is_exclusive());
+        let mut holdings: Vec<(Holding, u64)> = Vec::new();
+        for ((row, share), part) in assignment.grants.iter().zip(&parts.parts) {
+            let method = match share {
+                Some(_) if is_exclusive => AllocationMethod::Exclusive,
+                Some(_) => AllocationMethod::ByGrant,
+                None => AllocationMethod::Equal,
+            };
+            match holdings.iter_mut().find(|(holding, _)| holding.row == *row) {
+                Some((holding, parts)) => {
+                    *parts += part;
+                    holding.granted = holding.granted.max(Some(method));
+                }
+                None => {
+                    let before = self.holdings.iter().find(|before| before.row == *row);
+                    let carries = before.map(|before| before.carries).unwrap_or_default();
+                    holdings.push((Holding { row: *row, granted: Some(method), carries }, *part));
+                }
+            }
+        }
+        let is_held = |row: RowId| holdings.iter().any(|(holding, _)| holding.row == row);
+        let mut ungranted = Vec::new();
+        for before in self.holdings.drain(..).filter(|before| !is_held(before.row)) {
+            let Some(row) = self.rows.get_mut(before.row) else { continue };
+            // It may use the GPU on.
+            row.end(at);
+            ungranted.push((Holding { granted: None, ..before }, 0));
+        }
+        for (holding, _) in &holdings {
+            self.rows.get_mut(holding.row).into_iter().for_each(|row| row.grant(at));
+        }
+        holdings.extend(ungranted);
+        self.hold(holdings, parts.denominator);
+        self.rows.fold_earlier(at);
+    }
+
+    /// Sets those that hold or use the GPU, with their parts.
+    fn hold(&mut self, mut holdings: Vec<(Holding, u64)>, denominator: u64) {
+        holdings.sort_by_cached_key(|(it, _)| self.rows.get(it.row).map(|row| row.holder.clone()));
+        let (holdings, parts) = holdings.into_iter().unzip();
+        (self.holdings, self.grants) = (holdings, Parts { parts, denominator });
+    }
+
+    /// What each holding used of this time; others that used any are added.
+    fn uses_over(&mut self, from: Timestamp, to: Timestamp) -> Vec<u128> {
+        let unknown = |row: &RowId| !self.holdings.iter().any(|holding| holding.row == *row);
+        let mut others: Vec<RowId> =
+            self.uses.over(from, to).filter(|(_, used)| *used > 0).map(|(row, _)| row).collect();
+        others.retain(unknown);
+        others.sort_unstable();
+        others.dedup();
+        if !others.is_empty() {
+            self.add_ungranted(&others, from);
+        }
+        let mut uses = vec![0; self.holdings.len()];
+        for (row, used) in self.uses.over(from, to) {
+            if let Some(index) = self.holdings.iter().position(|holding| holding.row == row) {
+                uses[index] += used;
+            }
+        }
+        uses
+    }
+
+    fn add_ungranted(&mut self, rows: &[RowId], at: Timestamp) {
+        let ungranted = self.holdings.iter().filter(|holding| holding.granted.is_none()).count();
+        let added = rows.len().min(MAX_UNGRANTED.saturating_sub(ungranted));
+        self.dropped += u64::try_from(rows.len() - added).unwrap_or_default();
+        let parts = std::mem::take(&mut self.grants.parts);
+        let mut holdings: Vec<_> = self.holdings.drain(..).zip(parts).collect();
+        for row in rows.iter().take(added) {
+            let Some(of_row) = self.rows.get_mut(*row) else { continue };
+            of_row.begin(at);
+            holdings.push((Holding { row: *row, granted: None, carries: Default::default() }, 0));
+        }
+        self.hold(holdings, self.grants.denominator);
+    }
+
+    /// Those without a grant that used nothing of the last slice are over.
+    fn end_ungranted(&mut self, used: &[u128]) {
+        if self.holdings.iter().all(|holding| holding.granted.is_some()) {
+            return;
+        }
+        let parts = std::mem::take(&mut self.grants.parts);
+        let mut holdings = Vec::with_capacity(self.holdings.len());
+        for ((holding, part), used) in self.holdings.drain(..).zip(parts).zip(used) {
+            if holding.granted.is_none() {
+                let row = self.rows.get_mut(holding.row).filter(|_| *used > 0);
+                row.into_iter().for_each(|row| row.end(self.posted));
+            }
+            if holding.granted.is_some() || *used > 0 {
+                holdings.push((holding, part));
+            }
+        }
+        self.hold(holdings, self.grants.denominator);
+        self.rows.fold_earlier(self.posted);
+    }
+
+    /// Posts a divided charge.
+    fn post_shares(&mut self, charge: &Charge, shares: &Shares) {
+        let slice = &charge.slice;
+        let time = slice.to.since(slice.from);
+        let mut lines = Vec::with_capacity(3 * self.holdings.len() + 1);
+        let mut carries = Vec::with_capacity(lines.capacity());
+        for (index, holding) in self.holdings.iter().enumerate() {
+            let touched = self.rows.get(holding.row).and_then(|row| row.touched);
+            let before = touched.map_or(time, |touched| touched.since(slice.from)).0.min(time.0);
+            // What is not used is the same at any time of the slice.
+            let parts = [time.0 - before, before];
+            let rest = apportion(shares.unused[index], &parts);
+            lines.push(shares.used[index] * shares.denominator);
+            lines.extend(rest.unwrap_or_else(|| vec![0; parts.len()]));
+            carries.extend(holding.carries);
+        }
+        lines.push(shares.hidden * shares.denominator + shares.free);
+        carries.push(self.of_nobody);
+        let Some(fractions) = rounding::fractions(&lines) else { return };
+        let divide = |total: i128, carry: fn(&mut Carries) -> &mut Carry, all: &mut [Carries]| {
+            let mut carries: Vec<Carry> = all.iter_mut().map(|it| *carry(it)).collect();
+            let amounts = rounding::divide(total, &fractions, &mut carries);
+            all.iter_mut().zip(carries).for_each(|(all, new)| *carry(all) = new);
+            amounts
+        };
+        let times = divide(time.0.into(), |it| &mut it.time, &mut carries);
+        let costs = divide(charge.cost.0, |it| &mut it.cost, &mut carries);
+        let mut amounts = times
+            .iter()
+            .zip(costs)
+            .map(|(time, cost)| (Nanos(u64::try_from(*time).unwrap_or_default()), NanoUsd(cost)));
+        let mut rest = charge.utilized;
+        for (index, holding) in self.holdings.iter_mut().enumerate() {
+            let mut carries = carries.iter().skip(index * HolderAccount::ALL.len());
+            let accounts = self.rows.get_mut(holding.row).map(|row| row.begin(slice.from));
+            let Some(accounts) = accounts else { continue };
+            for (account, (time, cost)) in HolderAccount::ALL.into_iter().zip(amounts.by_ref()) {
+                let used = if account == HolderAccount::Used { shares.used[index] } else { 0 };
+                let utilized = charge.utilized.part(used, slice.weighted);
+                rest = rest - utilized;
+                accounts.add(account, slice.account, Balance::of(time, used, cost, utilized));
+                self.energy.add(Some(holding.row), time);
+            }
+            holding.carries.iter_mut().zip(carries.by_ref()).for_each(|(mine, new)| *mine = *new);
+        }
+        if let (Some((time, cost)), Some(carry)) = (amounts.next(), carries.last()) {
+            let nobody = Balance::of(time, shares.hidden, cost, rest);
+            *self.nobody.balance_mut(slice.account) += nobody;
+            self.energy.add(None, time);
+            self.of_nobody = *carry;
+        }
+        for holding in &self.holdings {
+            let Some(row) = self.rows.get_mut(holding.row) else { continue };
+            let touched = row.touched.filter(|touched| *touched < slice.to);
+            if let (Some(touched), Some(accounts)) = (touched, &mut row.accounts) {
+                accounts.first_touch.get_or_insert(touched.max(accounts.from));
+            }
+        }
+    }
+
+    fn divide_energy(&mut self, at: Timestamp) {
+        let Self { energy, rows, picojoules, .. } = self;
+        energy.divide(at, |row, part| pay(rows, picojoules, row, part));
+    }
+
+    pub(super) fn finish(&mut self) {
+        let Self { energy, rows, picojoules, .. } = self;
+        energy.finish(|row, part| pay(rows, picojoules, row, part));
+    }
+
+    /// At a constant rate, the cost of an account of the GPU is divided by the time that each has of it.
+    pub(super) fn price(&mut self, rate: Rate, accounts: &Accounts) {
+        for account in Account::ALL {
+            let nobody = [self.nobody.balance_mut(account)];
+            let holders =
+                self.rows.accounts_mut().into_iter().flat_map(|all| all.balances_mut(account));
+            let mut balances: Vec<&mut Balance> = nobody.into_iter().chain(holders).collect();
+            let times: Vec<u64> = balances.iter().map(|balance| balance.time.0).collect();
+            let cost = u128::try_from(accounts[account].cost.0).unwrap_or_default();
+            let Some(costs) = apportion(cost, &times) else { continue };
+            for (balance, cost) in balances.iter_mut().zip(costs) {
+                let utilized = UtilizedCost::of(balance.weighted, rate);
+                let cost = NanoUsd(i128::try_from(cost).unwrap_or_default());
+                **balance = Balance::of(balance.time, balance.weighted, cost, utilized);
+            }
+        }
+    }
+}
+
+/// Posts energy to the holder of a row, or to nobody.
+fn pay(rows: &mut Rows, nobody: &mut u128, row: Option<RowId>, picojoules: u128) {
+    match row.and_then(|row| rows.accounts_of_mut(row)) {
+        Some(accounts) => accounts.picojoules += picojoules,
+        None => *nobody += picojoules,
+    }
+}

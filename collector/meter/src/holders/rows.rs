@@ -1,0 +1,179 @@
+//! The holders of a GPU that are kept apart: a bounded table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::accounts::HolderAccounts;
+use crate::holder::Holder;
+use crate::units::Timestamp;
+
+/// Maximum number of holders that have not ended. More are refused.
+const MAX_HOLDING: usize = 512;
+
+/// Identifies a row.
+pub(super) type RowId = u64;
+
+/// The holders of a GPU.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    ids: BTreeMap<Arc<Holder>, RowId>,
+    rows: BTreeMap<RowId, Row>,
+    next: RowId,
+    /// Maximum number of holders that have ended and are kept apart.
+    max_ended: usize,
+    /// The number of holders that were folded, and their accounts.
+    pub(super) earlier: Option<(u64, HolderAccounts)>,
+    /// How often a holder was refused.
+    pub(super) refused: u64,
+}
+
+/// A holder.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) holder: Arc<Holder>,
+    /// Its accounts, once it has held or used the GPU.
+    pub(super) accounts: Option<HolderAccounts>,
+    /// When it was or will first be touched.
+    pub(super) touched: Option<Timestamp>,
+    /// The latest instant that anything is known of.
+    known_until: Timestamp,
+}
+
+impl Row {
+    /// Its accounts, which begin at `at` if it has none.
+    pub(super) fn begin(&mut self, at: Timestamp) -> &mut HolderAccounts {
+        self.accounts.get_or_insert_with(|| HolderAccounts::new(at))
+    }
+
+    /// It is granted a part from `at` on.
+    pub(super) fn grant(&mut self, at: Timestamp) {
+        self.begin(at).to = None;
+    }
+
+    /// Its grant or, without one, its use ends at `at` or later.
+    pub(super) fn end(&mut self, at: Timestamp) {
+        self.accounts.iter_mut().for_each(|accounts| accounts.to = accounts.to.max(Some(at)));
+    }
+
+    /// It is touched from `at` on, if not earlier.
+    pub(super) fn touch(&mut self, at: Timestamp) {
+        self.touched = Some(self.touched.map_or(at, |touched| touched.min(at)));
+    }
+
+    /// When its accounts ended, if nothing later than `now` is known.
+    fn ended(&self, now: Timestamp) -> Option<(Timestamp, &Arc<Holder>)> {
+        let end = self.accounts.as_ref()?.to?;
+        (self.known_until <= now).then_some((end, &self.holder))
+    }
+}
+
+impl Rows {
+    pub(super) const fn new(max_ended: usize) -> Self {
+        Self {
+            ids: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            next: 0,
+            max_ended,
+            earlier: None,
+            refused: 0,
+        }
+    }
+
+    /// The row of a holder of which something is known up to `until`; `None` if there are too many. All time
+    /// before `posted` is posted.
+    pub(super) fn find_or_add(
+        &mut self,
+        holder: &Holder,
+        until: Timestamp,
+        posted: Timestamp,
+    ) -> Option<RowId> {
+        if let Some(&id) = self.ids.get(holder) {
+            let row = self.rows.get_mut(&id)?;
+            row.known_until = row.known_until.max(until);
+            return Some(id);
+        }
+        if self.rows.len() >= self.max_ended + MAX_HOLDING {
+            self.forget_unused(posted);
+        }
+        if self.rows.len() >= self.max_ended + MAX_HOLDING {
+            self.refused += 1;
+            return None;
+        }
+        let (id, holder) = (self.next, Arc::new(holder.clone()));
+        self.next += 1;
+        self.ids.insert(Arc::clone(&holder), id);
+        let (accounts, touched) = (None, None);
+        self.rows.insert(id, Row { holder, accounts, touched, known_until: until });
+        Some(id)
+    }
+
+    pub(super) fn get(&self, id: RowId) -> Option<&Row> {
+        self.rows.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: RowId) -> Option<&mut Row> {
+        self.rows.get_mut(&id)
+    }
+
+    /// The accounts of a holder.
+    pub(super) fn accounts(&self, holder: &Holder) -> Option<&HolderAccounts> {
+        self.rows.get(self.ids.get(holder)?)?.accounts.as_ref()
+    }
+
+    /// The holders that have accounts, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Holder, &HolderAccounts)> {
+        let row = |(holder, id)| {
+            let (holder, id): (&Arc<Holder>, &RowId) = (holder, id);
+            Some((holder.as_ref(), self.rows.get(id)?.accounts.as_ref()?))
+        };
+        self.ids.iter().filter_map(row)
+    }
+
+    /// All accounts, in the order of holders.
+    pub(super) fn accounts_mut(&mut self) -> Vec<&mut HolderAccounts> {
+        let mut rows: Vec<&mut Row> = self.rows.values_mut().collect();
+        rows.sort_unstable_by(|a, b| a.holder.cmp(&b.holder));
+        let earlier = self.earlier.as_mut().map(|(_, accounts)| accounts);
+        let accounts = rows.into_iter().filter_map(|row| row.accounts.as_mut());
+        accounts.chain(earlier).collect()
+    }
+
+    /// The accounts of a holder, those of the earlier ones if it was folded.
+    pub(super) fn accounts_of_mut(&mut self, id: RowId) -> Option<&mut HolderAccounts> {
+        let row = self.rows.get_mut(&id).and_then(|row| row.accounts.as_mut());
+        row.or(self.earlier.as_mut().map(|(_, accounts)| accounts))
+    }
+
+    /// Folds those that ended first, if more have ended at `now` than are kept apart.
+    pub(super) fn fold_earlier(&mut self, now: Timestamp) {
+        let ended = self.rows.iter().filter_map(|(id, row)| Some((row.ended(now)?, *id)));
+        let over = ended.count().saturating_sub(self.max_ended);
+        // Mostly one.
+        for _ in 0..over {
+            let ended = self.rows.iter().filter_map(|(id, row)| Some((row.ended(now)?, *id)));
+            if let Some((_, id)) = ended.min() {
+                self.fold(id);
+            }
+        }
+    }
+
+    fn fold(&mut self, id: RowId) {
+        let Some(row) = self.rows.remove(&id) else { return };
+        self.ids.remove(&row.holder);
+        match (&mut self.earlier, row.accounts) {
+            (Some((count, earlier)), Some(accounts)) => {
+                *count += 1;
+                earlier.absorb(&accounts);
+            }
+            (earlier @ None, Some(accounts)) => *earlier = Some((1, accounts)),
+            (_, None) => {}
+        }
+    }
+
+    /// Removes holders that were announced and never came.
+    fn forget_unused(&mut self, posted: Timestamp) {
+        let is_used = |row: &Row| row.accounts.is_some() || row.known_until > posted;
+        self.rows.retain(|_, row| is_used(row));
+        self.ids.retain(|_, id| self.rows.contains_key(id));
+    }
+}
