@@ -44,6 +44,7 @@ mod exercises;
 mod exit_status;
 mod fixtures;
 mod fleets;
+mod focus_validator;
 mod fuzz_seeds;
 mod hostile;
 mod hostile_pricers;

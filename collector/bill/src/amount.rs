@@ -1,12 +1,13 @@
-//! Amounts in JSON: dollars as decimal strings, durations as seconds.
+//! Amounts in JSON: dollars as decimal strings, durations as seconds, instants as text.
 //!
 //! Both are exact: a string with nine decimals is a whole number of nano-dollars, and a number of
 //! seconds is rounded to a nanosecond.
 
 use std::fmt;
 
+use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -43,6 +44,24 @@ pub(crate) fn parse_usd(text: &str) -> Option<NanoUsd> {
     let nanos: i128 = format!("{whole}{fraction:0<9}").parse().ok()?;
     let limit = MAX_USD * i128::from(phasemeter_meter::money::NANOS_PER_USD);
     (nanos <= limit).then_some(NanoUsd(sign * nanos))
+}
+
+/// What of an amount falls between two instants of a length of time, which it accrues over evenly. The parts
+/// of adjacent ranges sum to the amount.
+pub(crate) fn part(all: i128, begin: Nanos, end: Nanos, length: Nanos) -> i128 {
+    let length = i128::from(length.0.max(1));
+    let until = |at: Nanos| {
+        let (whole, rest) = (all / length, all % length);
+        whole * i128::from(at.0) + rest * i128::from(at.0) / length
+    };
+    until(end) - until(begin)
+}
+
+pub(crate) fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let Instant(at) =
+        text.parse().map_err(|error| D::Error::custom(format!("{text:?}: {error}")))?;
+    Ok(at)
 }
 
 struct UsdVisitor;

@@ -12,7 +12,9 @@
 
 // Reports.
 mod amount;
+mod division;
 pub mod error;
+pub mod holder;
 pub mod read;
 pub mod report;
 mod validate;

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -13,6 +12,8 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 pub use crate::amount::{Seconds, Usd};
+use crate::amount::{instant, part};
+pub use crate::holder::{Holder, Nobody};
 
 /// The schema that is read.
 pub const SCHEMA: &str = "phasemeter.report/0.1";
@@ -69,6 +70,12 @@ pub struct Gpu {
     pub earlier_prices_total: u64,
     /// Time and cost by hour or longer.
     pub periods: Vec<Period>,
+    /// What held it, with accounts if `nobody` is there.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
+    /// What is nobody's; `None` if it was not divided among holders.
+    #[serde(default)]
+    pub nobody: Option<Nobody>,
 }
 
 /// Provenance of a rate.
@@ -98,6 +105,18 @@ pub struct Estimate {
 }
 
 impl Gpu {
+    /// From the start of its first period to the end of its last; `None` if it has none.
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        Some((self.periods.first()?.start, self.periods.last()?.end))
+    }
+
+    /// Its holders and their accounts; `None` if it was not divided among any.
+    #[must_use]
+    pub fn division(&self) -> Option<(&[Holder], Nobody)> {
+        self.nobody.map(|nobody| (&self.holders[..], nobody))
+    }
+
     /// A cost of this GPU at the lowest and the highest price of its estimate; `None` if its price is exact, or
     /// was not the only one.
     #[must_use]
@@ -134,16 +153,10 @@ impl Period {
         let length = self.length();
         let [begin, end] = [from, to].map(|at| at.since(self.start));
         let time = |Nanos(all): Nanos| {
-            let until = |at: Nanos| {
-                let share = u128::from(all) * u128::from(at.0) / u128::from(length.0.max(1));
-                u64::try_from(share).unwrap_or(all)
-            };
-            Nanos(until(end) - until(begin))
+            let time = part(i128::from(all), begin, end, length);
+            Nanos(u64::try_from(time).unwrap_or(all))
         };
-        let money = |Usd(all): Usd| {
-            let until = |at: Nanos| all.0 * i128::from(at.0) / i128::from(length.0.max(1));
-            Usd(NanoUsd(until(end) - until(begin)))
-        };
+        let money = |Usd(all): Usd| Usd(NanoUsd(part(all.0, begin, end, length)));
         let accounts = self.accounts.0.map(|it| AccountTotals {
             seconds: Seconds(time(it.seconds.0)),
             cost_usd: it.cost_usd.map(money),
@@ -276,11 +289,4 @@ pub struct SavingFraction {
     pub expected: f64,
     /// High estimate.
     pub high: f64,
-}
-
-fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let Instant(at) =
-        text.parse().map_err(|error| D::Error::custom(format!("{text:?}: {error}")))?;
-    Ok(at)
 }

@@ -62,8 +62,35 @@ fn check_gpu(gpu: &Gpu) -> Result<(), (String, String)> {
         Some(Usd(cost)) if cost != sum => {
             Err(("cost_usd".to_owned(), format!("is {cost}, but its periods sum to {sum}")))
         }
-        _ => Ok(()),
+        _ => check_holders(gpu),
     }
+}
+
+/// The accounts of holders are a second partition of the bill, if there are any.
+fn check_holders(gpu: &Gpu) -> Result<(), (String, String)> {
+    let Some((holders, nobody)) = gpu.division() else { return Ok(()) };
+    let mut sum = nobody.cost();
+    for (index, holder) in holders.iter().enumerate() {
+        let wrong = |field: &str, problem| Err((format!("holders[{index}].{field}"), problem));
+        let cost = holder.cost();
+        let accounts = holder.accounts().into_iter().sum::<NanoUsd>();
+        if cost != accounts {
+            return wrong("cost_usd", format!("is {cost}, but its accounts sum to {accounts}"));
+        }
+        if holder.unobserved() < NanoUsd::ZERO {
+            return wrong("waste_usd", "exceeds the cost that was not used".to_owned());
+        }
+        if holder.start.zip(holder.end).is_some_and(|(start, end)| end < start) {
+            return wrong("end", "precedes the start".to_owned());
+        }
+        sum += cost;
+    }
+    let cost = gpu.cost_usd.unwrap_or_default().0;
+    if cost != sum {
+        let problem = format!("and its holders cost {sum}, but the GPU {cost}");
+        return Err(("nobody.cost_usd".to_owned(), problem));
+    }
+    Ok(())
 }
 
 fn check_period(period: &Period, is_priced: bool) -> Result<(), (String, String)> {

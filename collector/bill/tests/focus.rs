@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+#[path = "focus/divided.rs"]
+mod divided;
 #[path = "focus/parquet.rs"]
 mod parquet;
 mod reports;
@@ -10,7 +12,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use phasemeter_bill::focus::{CsvRows, FocusWriter, TagFormat};
+use phasemeter_bill::focus::{CsvRows, FocusOptions, FocusWriter, TagFormat};
 use phasemeter_meter::instant::Instant;
 use reports::{Hour, gpu, parse, report, usd, working};
 use serde::Deserialize;
@@ -33,6 +35,10 @@ struct Column {
     kind: String,
     null: Option<String>,
     values: Option<Vec<String>>,
+    /// Mandatory, conditional or recommended, if the table has it.
+    level: Option<String>,
+    /// Why it is absent.
+    absent: Option<String>,
 }
 
 /// A rule about several columns.
@@ -125,6 +131,7 @@ fn is_valid(kind: &str, value: &str) -> bool {
         "non_negative" => decimal(value) && !value.starts_with('-'),
         "date_time" => value.parse::<Instant>().is_ok(),
         "currency" => value.len() == 3 && value.bytes().all(|b| b.is_ascii_uppercase()),
+        "json" => matches!(serde_json::from_str(value), Ok(Value::Object(_))),
         "key_value" => match serde_json::from_str(value) {
             Ok(Value::Object(map)) => {
                 map.values().all(|value| !value.is_object() && !value.is_array())
@@ -208,8 +215,13 @@ fn export(json: &Value) -> (Vec<Row>, i128) {
 }
 
 fn export_with(json: &Value, tags: TagFormat) -> (Vec<Row>, i128) {
+    export_as(json, FocusOptions { tags, ..FocusOptions::default() })
+}
+
+fn export_as(json: &Value, options: FocusOptions) -> (Vec<Row>, i128) {
     let mut out = Vec::new();
-    let mut writer = FocusWriter::new(CsvRows::new(&mut out).unwrap(), tags);
+    let rows = CsvRows::new(&mut out, &options).unwrap();
+    let mut writer = FocusWriter::new(rows, options);
     writer.write(&parse(json).0).unwrap();
     let cost = writer.finish().unwrap().cost;
     let text = String::from_utf8(out).unwrap();
@@ -387,7 +399,8 @@ fn gpu_without_price_has_no_rows() {
         let accounts = period["accounts"].as_object_mut().unwrap();
         accounts.values_mut().for_each(|totals| totals["cost_usd"] = Value::Null);
     }
-    let mut writer = FocusWriter::new(CsvRows::new(Vec::new()).unwrap(), TagFormat::Otel);
+    let rows = CsvRows::new(Vec::new(), &FocusOptions::default()).unwrap();
+    let mut writer = FocusWriter::new(rows, FocusOptions::default());
     writer.write(&parse(&json).0).unwrap();
     assert_eq!(writer.finish().unwrap().unpriced, 1);
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::row::columns;
 use super::value::{RowSink, Value};
+use super::version::FocusOptions;
 use crate::csv;
 
 /// Writes rows as CSV.
@@ -15,8 +16,9 @@ impl<W: Write> CsvRows<W> {
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written to.
-    pub fn new(mut out: W) -> io::Result<Self> {
-        writeln!(out, "{}", columns().map(|(name, _)| name).join(","))?;
+    pub fn new(mut out: W, options: &FocusOptions) -> io::Result<Self> {
+        let names: Vec<_> = columns(options).map(|(name, _)| name).collect();
+        writeln!(out, "{}", names.join(","))?;
         Ok(Self(out))
     }
 }

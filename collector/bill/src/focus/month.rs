@@ -3,8 +3,6 @@
 use phasemeter_meter::units::Timestamp;
 use time::{Duration, OffsetDateTime};
 
-use crate::report::Period;
-
 /// The start of the month of an instant, or of the month after it; `None` beyond the range of timestamps.
 pub(super) fn month(at: Timestamp, is_next: bool) -> Option<Timestamp> {
     let at = OffsetDateTime::from_unix_timestamp_nanos(at.as_nanos().into()).ok()?;
@@ -14,14 +12,14 @@ pub(super) fn month(at: Timestamp, is_next: bool) -> Option<Timestamp> {
     u64::try_from(nanos).ok().and_then(Timestamp::from_nanos)
 }
 
-/// The parts of a period, each within one month.
-pub(super) fn by_month(period: &Period) -> Vec<Period> {
+/// The parts of a time range, each within one month.
+pub(crate) fn by_month(from: Timestamp, to: Timestamp) -> Vec<(Timestamp, Timestamp)> {
     let mut parts = Vec::new();
-    let mut from = period.start;
-    while from < period.end {
-        let to = month(from, true).map_or(period.end, |next| next.min(period.end));
-        parts.push(period.part(from, to));
-        from = to;
+    let mut start = from;
+    while start < to {
+        let end = month(start, true).map_or(to, |next| next.min(to));
+        parts.push((start, end));
+        start = end;
     }
     parts
 }

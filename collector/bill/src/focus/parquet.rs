@@ -3,7 +3,7 @@
 //! Numbers are `DECIMAL(38, 9)`, so that sums are exact; instants are microseconds in UTC, the finest
 //! that Spark reads; tags are a map, so that a query reads `Tags['team']`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::row::columns;
 use super::value::{Decimal, Kind, RowSink, Value};
+use super::version::FocusOptions;
 
 /// Size in memory at which a row group is written: some 40,000 usual rows.
 const GROUP_SIZE: usize = 32 << 20;
@@ -43,8 +44,10 @@ enum ColumnBuffer {
         levels: Vec<i16>,
     },
     Time(Vec<i64>),
-    /// A level of 0 is an empty map; a repetition of 1 continues the map.
+    /// The level of an entry is the highest, that of an empty map one less, and of null, if it can be, 0. A
+    /// repetition of 1 continues the map.
     Map {
+        is_optional: bool,
         keys: Texts,
         values: Texts,
         levels: Vec<i16>,
@@ -67,19 +70,19 @@ impl<W: Write + Send> ParquetRows<W> {
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written to.
-    pub fn new(out: W) -> io::Result<Self> {
+    pub fn new(out: W, options: &FocusOptions) -> io::Result<Self> {
         let entry = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
         let generator = concat!("phasemeter ", env!("CARGO_PKG_VERSION"));
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_key_value_metadata(Some(vec![
-                entry("FocusVersion", "1.2"),
+                entry("FocusVersion", options.version.name()),
                 entry("DataGenerator", generator),
             ]))
             .build();
-        let schema = parse_message_type(&schema()).map_err(io_error)?;
+        let schema = parse_message_type(&schema(options)).map_err(io_error)?;
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
-        let columns = columns().iter().map(|(_, kind)| ColumnBuffer::new(*kind)).collect();
+        let columns = columns(options).map(|(_, kind)| ColumnBuffer::new(kind)).collect();
         Ok(Self { file: file.map_err(io_error)?, columns })
     }
 
@@ -115,9 +118,9 @@ impl<W: Write + Send> RowSink for ParquetRows<W> {
 }
 
 /// The schema, in Parquet's notation.
-fn schema() -> String {
+fn schema(options: &FocusOptions) -> String {
     let mut schema = "message focus {\n".to_owned();
-    for (name, kind) in columns() {
+    for (name, kind) in columns(options) {
         // Cannot fail: it is written to a string.
         let _ = match kind {
             Kind::Text => writeln!(schema, "optional binary {name} (STRING);"),
@@ -125,10 +128,11 @@ fn schema() -> String {
                 writeln!(schema, "optional fixed_len_byte_array(16) {name} (DECIMAL(38,9));")
             }
             Kind::Time => writeln!(schema, "required int64 {name} (TIMESTAMP(MICROS,true));"),
-            Kind::Map => writeln!(
+            Kind::Map | Kind::OptionalMap => writeln!(
                 schema,
-                "required group {name} (MAP) {{ repeated group key_value {{ \
-                 required binary key (STRING); required binary value (STRING); }} }}"
+                "{} group {name} (MAP) {{ repeated group key_value {{ \
+                 required binary key (STRING); required binary value (STRING); }} }}",
+                if kind == Kind::Map { "required" } else { "optional" }
             ),
         };
     }
@@ -141,7 +145,8 @@ impl ColumnBuffer {
             Kind::Text => Self::Text { values: Texts::default(), levels: Vec::new() },
             Kind::Decimal => Self::Decimal { values: Vec::new(), levels: Vec::new() },
             Kind::Time => Self::Time(Vec::new()),
-            Kind::Map => Self::Map {
+            Kind::Map | Kind::OptionalMap => Self::Map {
+                is_optional: kind == Kind::OptionalMap,
                 keys: Texts::default(),
                 values: Texts::default(),
                 levels: Vec::new(),
@@ -161,15 +166,17 @@ impl ColumnBuffer {
                 levels.push(i16::from(number.is_some()));
             }
             (Self::Time(values), Value::Time(at)) => values.push(micros(*at)),
-            (Self::Map { keys, values, levels, repetitions }, Value::Map(map)) => {
-                for (index, (key, value)) in map.iter().enumerate() {
+            (Self::Map { is_optional, keys, values, levels, repetitions }, Value::Map(map)) => {
+                let empty = i16::from(*is_optional && map.is_some());
+                let entries = map.iter().flat_map(|map| map.iter());
+                for (index, (key, value)) in entries.enumerate() {
                     keys.push(key);
                     values.push(value);
+                    levels.push(empty + 1);
                     repetitions.push(i16::from(index > 0));
                 }
-                levels.extend(map.iter().map(|_| 1));
-                if map.is_empty() {
-                    levels.push(0);
+                if map.is_none_or(BTreeMap::is_empty) {
+                    levels.push(empty);
                     repetitions.push(0);
                 }
             }
@@ -185,7 +192,7 @@ impl ColumnBuffer {
             Self::Text { values, levels } => values.size() + size_of_val(&levels[..]),
             Self::Decimal { values, levels } => size_of_val(&values[..]) + size_of_val(&levels[..]),
             Self::Time(values) => size_of_val(&values[..]),
-            Self::Map { keys, values, levels, repetitions } => {
+            Self::Map { keys, values, levels, repetitions, .. } => {
                 let levels = size_of_val(&levels[..]) + size_of_val(&repetitions[..]);
                 keys.size() + values.size() + levels
             }
@@ -203,7 +210,7 @@ impl ColumnBuffer {
                 levels.clear();
             }
             Self::Time(values) => values.clear(),
-            Self::Map { keys, values, levels, repetitions } => {
+            Self::Map { keys, values, levels, repetitions, .. } => {
                 (*keys, *values) = Default::default();
                 levels.clear();
                 repetitions.clear();
@@ -225,7 +232,7 @@ impl ColumnBuffer {
                 write_leaf::<FixedLenByteArrayType, _>(group, &values, Some(levels), None)
             }
             Self::Time(values) => write_leaf::<Int64Type, _>(group, values, None, None),
-            Self::Map { keys, values, levels, repetitions } => {
+            Self::Map { keys, values, levels, repetitions, .. } => {
                 for texts in [keys, values] {
                     let (levels, repetitions) = (Some(levels.as_slice()), Some(&repetitions[..]));
                     write_leaf::<ByteArrayType, _>(group, &texts.arrays(), levels, repetitions)?;

@@ -18,6 +18,8 @@ pub enum Kind {
     Time,
     /// Text by key; never null.
     Map,
+    /// Text by key, or null.
+    OptionalMap,
 }
 
 /// A value of a column; `None` for null.
@@ -30,7 +32,7 @@ pub enum Value<'a> {
     /// An instant.
     Time(Timestamp),
     /// Text by key.
-    Map(&'a BTreeMap<String, String>),
+    Map(Option<&'a BTreeMap<String, String>>),
 }
 
 /// A number with nine decimals, as a whole number of billionths.
@@ -75,7 +77,10 @@ impl fmt::Display for Value<'_> {
             Self::Text(text) => f.write_str(text.as_deref().unwrap_or_default()),
             Self::Decimal(number) => number.map_or(Ok(()), |Decimal(nanos)| NanoUsd(nanos).fmt(f)),
             Self::Time(at) => Instant(*at).fmt(f),
-            Self::Map(map) => f.write_str(&serde_json::to_string(map).unwrap_or_default()),
+            Self::Map(map) => {
+                let json = |map| serde_json::to_string(map).unwrap_or_default();
+                f.write_str(&map.map(json).unwrap_or_default())
+            }
         }
     }
 }

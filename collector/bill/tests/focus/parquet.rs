@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use phasemeter_bill::csv::read_text;
-use phasemeter_bill::focus::{FocusWriter, ParquetRows, TagFormat};
+use phasemeter_bill::focus::{FocusOptions, FocusWriter, ParquetRows};
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
 use proptest::prelude::*;
@@ -16,8 +16,12 @@ use super::reports::{Hour, gpu, parse, report, working};
 use super::{Row, export, usage};
 
 fn reader(json: &Value) -> SerializedFileReader<File> {
+    reader_of(json, FocusOptions::default())
+}
+
+pub(super) fn reader_of(json: &Value, options: FocusOptions) -> SerializedFileReader<File> {
     let file = tempfile::tempfile().unwrap();
-    let mut writer = FocusWriter::new(ParquetRows::new(&file).unwrap(), TagFormat::Otel);
+    let mut writer = FocusWriter::new(ParquetRows::new(&file, &options).unwrap(), options);
     writer.write(&parse(json).0).unwrap();
     writer.finish().unwrap();
     SerializedFileReader::new(file).unwrap()
@@ -41,16 +45,19 @@ fn text(field: &Field) -> String {
     }
 }
 
-fn rows(reader: &SerializedFileReader<File>) -> Vec<Row> {
+pub(super) fn rows(reader: &SerializedFileReader<File>) -> Vec<Row> {
     let row = |row: parquet::record::Row| -> Row {
         row.get_column_iter().map(|(name, field)| (name.clone(), text(field))).collect()
     };
     reader.get_row_iter(None).unwrap().map(|it| row(it.unwrap())).collect()
 }
 
-/// The rows of the CSV, with instants to the microsecond.
 fn expected(json: &Value) -> Vec<Row> {
-    let mut rows = export(json).0;
+    as_parquet(export(json).0)
+}
+
+/// Rows of CSV, with instants to the microsecond.
+pub(super) fn as_parquet(mut rows: Vec<Row>) -> Vec<Row> {
     for (name, value) in rows.iter_mut().flatten() {
         *value = read_text(value).into_owned();
         if name.ends_with("PeriodStart") || name.ends_with("PeriodEnd") {
@@ -133,7 +140,10 @@ impl Write for Full {
 #[test]
 fn write_error_keeps_its_cause() {
     let write = || {
-        let mut writer = FocusWriter::new(ParquetRows::new(Full)?, TagFormat::Otel);
+        let mut writer = FocusWriter::new(
+            ParquetRows::new(Full, &FocusOptions::default())?,
+            FocusOptions::default(),
+        );
         writer.write(&parse(&usage("on_demand")).0)?;
         writer.finish()
     };

@@ -68,6 +68,44 @@ pub fn gpu(id: &str, first: u64, hours: &[Hour]) -> Value {
     })
 }
 
+/// A holder of a GPU: a pod as `NAMESPACE/POD`, its labels, the hours it had the GPU, and its accounts in seconds and
+/// nano-dollars: used, granted and not used, never touched.
+pub fn holder(
+    pod: &str,
+    labels: &[(&str, &str)],
+    (start, end): (u64, u64),
+    seconds: [f64; 3],
+    costs: [i128; 3],
+) -> Value {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+    json!({
+        "name": pod, "kind": "container", "namespace": namespace, "pod": name, "container": "main",
+        "uid": null, "job": null, "labels": labels.collect::<serde_json::Map<_, _>>(),
+        "start": hour(start), "end": hour(end), "first_touch": hour(start), "method": "by_use",
+        "used_usd": usd(costs[0]), "granted_unused_usd": usd(costs[1]), "never_touched_usd": usd(costs[2]),
+        "used_seconds": seconds[0], "granted_unused_seconds": seconds[1],
+        "never_touched_seconds": seconds[2],
+        "cost_usd": usd(costs.iter().sum()), "waste_usd": usd(costs[1] + costs[2]),
+        "energy_joules": null,
+    })
+}
+
+/// The same GPU, divided among these holders. The rest is nobody's.
+pub fn divided(mut gpu: Value, holders: Vec<Value>) -> Value {
+    let nanos = |usd: &Value| usd.as_str().unwrap().replace('.', "").parse::<i128>().unwrap();
+    let time = |holder: &Value| {
+        let names = ["used_seconds", "granted_unused_seconds", "never_touched_seconds"];
+        names.iter().map(|name| holder[*name].as_f64().unwrap()).sum::<f64>()
+    };
+    let hours = gpu["periods"].as_array().unwrap().len() as f64;
+    let seconds = hours * 3_600.0 - holders.iter().map(time).sum::<f64>();
+    let held: i128 = holders.iter().map(|holder| nanos(&holder["cost_usd"])).sum();
+    gpu["nobody"] = json!({ "cost_usd": usd(nanos(&gpu["cost_usd"]) - held), "seconds": seconds });
+    gpu["holders"] = holders.into();
+    gpu
+}
+
 /// A report of these GPUs.
 #[allow(clippy::needless_pass_by_value, reason = "shorter calls")]
 pub fn report(attributes: &[(&str, &str)], gpus: Vec<Value>) -> Value {

@@ -6,7 +6,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use phasemeter_bill::bill::IdlePolicy;
 use phasemeter_bill::dimension::Dimension;
-use phasemeter_bill::focus::TagFormat;
+use phasemeter_bill::focus::{FocusOptions, FocusVersion, TagFormat};
 
 use super::Format;
 use super::value::one_of;
@@ -35,7 +35,7 @@ pub struct BillArgs {
     #[arg(long)]
     pub skip_invalid: bool,
 
-    /// Output format. `focus` is CSV or Parquet in FOCUS 1.2, with a row per GPU and hour, or longer period
+    /// Output format. `focus` is CSV or Parquet in FOCUS, with a row per GPU and hour, or longer period
     /// of a long run, and idle cost where it was.
     #[arg(long, value_enum, default_value_t = BillFormat::Text)]
     pub format: BillFormat,
@@ -45,10 +45,29 @@ pub struct BillArgs {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// The version of `--format focus`. In 1.4, a GPU that holders shared has a row per holder.
+    #[arg(long, default_value = "1.2", value_name = "VERSION", value_parser = focus_version())]
+    pub focus_version: FocusVersion,
+
+    /// The invoice that the charges of `--format focus` are on: the column InvoiceId.
+    #[arg(long, value_name = "ID")]
+    pub invoice_id: Option<String>,
+
     /// Whose rules the tags of `--format focus` follow: names of attributes as they are, or as a cloud
     /// accepts them.
     #[arg(long, default_value = "otel", value_parser = tags())]
     pub tags: TagFormat,
+}
+
+impl BillArgs {
+    /// How cost data is written.
+    pub fn focus(&self) -> FocusOptions {
+        FocusOptions {
+            version: self.focus_version,
+            tags: self.tags,
+            invoice: self.invoice_id.clone(),
+        }
+    }
 }
 
 /// Format of a bill.
@@ -95,6 +114,13 @@ fn idle() -> impl TypedValueParser<Value = IdlePolicy> {
     one_of([
         ("spread", "It is spread over the whole bill by effective hours", IdlePolicy::Spread),
         ("separate", "It is an account of its own", IdlePolicy::Separate),
+    ])
+}
+
+fn focus_version() -> impl TypedValueParser<Value = FocusVersion> {
+    one_of([
+        ("1.2", "What the exports of clouds have", FocusVersion::V1_2),
+        ("1.4", "With columns for the parts of GPUs that are shared", FocusVersion::V1_4),
     ])
 }
 

@@ -87,7 +87,7 @@ fn write_focus(
     output: Option<&ReplacedFile>,
 ) -> Result<(), CommandError> {
     let Some(file) = output else {
-        let rows = CsvRows::new(BufWriter::new(io::stdout().lock()));
+        let rows = CsvRows::new(BufWriter::new(io::stdout().lock()), &args.focus());
         return match write_rows(args, bill, billed, rows, CommandError::Output) {
             Err(CommandError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written,
@@ -95,10 +95,10 @@ fn write_focus(
     };
     file.write_with(|out| {
         if args.output.as_deref().is_some_and(is_parquet) {
-            let rows = phasemeter_bill::focus::ParquetRows::new(out);
+            let rows = phasemeter_bill::focus::ParquetRows::new(out, &args.focus());
             return write_rows(args, bill, billed, rows, |error| file.error(error));
         }
-        let rows = CsvRows::new(BufWriter::new(out));
+        let rows = CsvRows::new(BufWriter::new(out), &args.focus());
         write_rows(args, bill, billed, rows, |error| file.error(error))
     })
 }
@@ -111,7 +111,7 @@ fn write_rows<R: RowSink>(
     rows: io::Result<R>,
     failed: impl Fn(io::Error) -> CommandError,
 ) -> Result<(), CommandError> {
-    let mut writer = FocusWriter::new(rows.map_err(&failed)?, args.tags);
+    let mut writer = FocusWriter::new(rows.map_err(&failed)?, args.focus());
     for (path, name) in billed {
         let (report, _) = open(path, name).map_err(BillError::from)?;
         writer.write(&report).map_err(&failed)?;

@@ -1,0 +1,151 @@
+//! A holder of a GPU as a report has it: who it is, and its accounts.
+//!
+//! Reports of before have names only, and those of sources that know no labels have none: what is absent is unknown.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use serde::{Deserialize, Deserializer};
+
+use crate::amount::{Seconds, Usd, instant};
+
+/// What held a GPU or a part of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Holder {
+    /// Its name for people: `NAMESPACE/POD`, `claim NAMESPACE/NAME`, `job ID`.
+    pub name: String,
+    /// The namespace of its pod or claim.
+    pub namespace: Option<String>,
+    /// Its pod.
+    pub pod: Option<String>,
+    /// The container of the pod.
+    pub container: Option<String>,
+    /// The UID of the pod.
+    pub uid: Option<String>,
+    /// Its job.
+    pub job: Option<String>,
+    /// Labels of its pod.
+    pub labels: BTreeMap<String, String>,
+    /// When it first had the GPU.
+    #[serde(deserialize_with = "optional_instant")]
+    pub start: Option<Timestamp>,
+    /// When it last had it; `None` if it still does.
+    #[serde(deserialize_with = "optional_instant")]
+    pub end: Option<Timestamp>,
+    /// How the GPU was divided.
+    pub method: Option<String>,
+    /// What it used; `None`, as its other costs, without a price.
+    pub used_usd: Option<Usd>,
+    /// What it was granted and did not use, from its first touch on.
+    pub granted_unused_usd: Option<Usd>,
+    /// What it was granted before it touched the GPU.
+    pub never_touched_usd: Option<Usd>,
+    /// Time of the first of these accounts.
+    pub used_seconds: Seconds,
+    /// Time of the second.
+    pub granted_unused_seconds: Seconds,
+    /// Time of the third.
+    pub never_touched_seconds: Seconds,
+    /// Its cost: the three accounts together.
+    pub cost_usd: Option<Usd>,
+    /// Its observed cost minus what it used.
+    pub waste_usd: Option<Usd>,
+}
+
+/// What of a GPU no holder had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Nobody {
+    /// Cost; `None` without a price.
+    pub cost_usd: Option<Usd>,
+    /// Its observed cost that was not used.
+    pub waste_usd: Option<Usd>,
+    /// Time.
+    pub seconds: Seconds,
+}
+
+impl Nobody {
+    /// Its cost; zero without a price.
+    #[must_use]
+    pub fn cost(&self) -> NanoUsd {
+        amount(self.cost_usd)
+    }
+
+    /// The part of it that was used by others than known holders, or was not observed.
+    #[must_use]
+    pub fn not_wasted(&self) -> NanoUsd {
+        self.cost() - amount(self.waste_usd)
+    }
+}
+
+impl Holder {
+    /// GPU time: that of its accounts.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        [self.used_seconds, self.granted_unused_seconds, self.never_touched_seconds]
+            .iter()
+            .map(|Seconds(time)| *time)
+            .sum()
+    }
+
+    /// Its cost; zero without a price.
+    #[must_use]
+    pub fn cost(&self) -> NanoUsd {
+        amount(self.cost_usd)
+    }
+
+    /// The costs of its accounts: used, granted and not used, never touched.
+    #[must_use]
+    pub fn accounts(&self) -> [NanoUsd; 3] {
+        [self.used_usd, self.granted_unused_usd, self.never_touched_usd].map(amount)
+    }
+
+    /// The part of its cost in which the GPU was not observed: neither used nor waste.
+    #[must_use]
+    pub fn unobserved(&self) -> NanoUsd {
+        self.cost() - amount(self.used_usd) - amount(self.waste_usd)
+    }
+
+    /// `NAMESPACE/POD`; `None` if it is not a pod.
+    #[must_use]
+    pub fn pod_name(&self) -> Option<String> {
+        let pod = present(self.pod.as_deref())?;
+        let namespace = present(self.namespace.as_deref());
+        Some(namespace.map_or_else(|| pod.to_owned(), |namespace| format!("{namespace}/{pod}")))
+    }
+
+    /// Its name for people, with that of the container.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        self.with_container(&self.name)
+    }
+
+    /// What tells it from every other holder of the GPU, a pod of the same name included if its UID is known.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.with_container(present(self.uid.as_deref()).unwrap_or(&self.name))
+    }
+
+    fn with_container(&self, name: &str) -> String {
+        present(self.container.as_deref())
+            .map_or_else(|| name.to_owned(), |container| format!("{name}/{container}"))
+    }
+}
+
+/// Text that is not empty.
+pub(crate) fn present(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn amount(usd: Option<Usd>) -> NanoUsd {
+    usd.map_or(NanoUsd::ZERO, |Usd(amount)| amount)
+}
+
+fn optional_instant<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    #[derive(Deserialize)]
+    struct At(#[serde(deserialize_with = "instant")] Timestamp);
+    Ok(Option::<At>::deserialize(deserializer)?.map(|At(at)| at))
+}
