@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A holder and its share, if that is known.
+pub type Granted = (usize, Option<(u32, u32)>);
+
 /// What is known of the holders of a GPU, and of the GPU itself.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// From when on who holds which share. Of equal times the last counts.
-    pub assignments: Vec<(u64, Vec<(usize, Option<(u32, u32)>)>)>,
+    pub assignments: Vec<(u64, Vec<Granted>)>,
     /// Holder, from, to, ppm.
     pub uses: Vec<(usize, u64, u64, u64)>,
     /// When a process of a holder was seen.

@@ -14,7 +14,7 @@ impl GpuMeter {
     pub fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
         let posted = self.begin_holders();
         self.cut_if_final(at, posted);
-        self.ledger.holders.assign(at.max(posted), &grants);
+        self.ledger.holders.assign(at.max(posted), grants);
     }
 
     /// What a holder used over a range, whether it was granted a part or not. What is posted already does not count.

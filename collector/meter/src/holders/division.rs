@@ -82,14 +82,14 @@ impl Division {
         self.dropped + self.rows.refused
     }
 
-    pub(super) fn assign(&mut self, at: Timestamp, grants: &[Grant]) {
+    pub(super) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
         let over = grants.len().saturating_sub(MAX_GRANTS);
         self.dropped += u64::try_from(over).unwrap_or(u64::MAX);
-        let of_row = |grant: &Grant| {
+        let of_row = |grant: Grant| {
             let row = self.rows.find_or_add(&grant.holder, at, self.posted)?;
             Some((row, grant.share))
         };
-        let mut grants: Vec<_> = grants.iter().take(MAX_GRANTS).filter_map(of_row).collect();
+        let mut grants: Vec<_> = grants.into_iter().take(MAX_GRANTS).filter_map(of_row).collect();
         grants.sort_by_key(|(row, _)| *row);
         // It may replace one that was touched.
         self.touched.take_if(|touched| *touched == at);
@@ -134,6 +134,8 @@ impl Division {
 
     pub(super) fn post(&mut self, charge: &Charge) {
         let slice = &charge.slice;
+        // By now the reading at that instant has been recorded.
+        self.divide_energy(slice.from);
         self.advance(slice.from);
         let is_known = slice.account != Account::Unobserved && self.uses.are_known(slice.from);
         let uses = is_known.then(|| self.uses_over(slice.from, slice.to));
@@ -151,7 +153,6 @@ impl Division {
         self.posted = slice.to;
         self.uses.remove_before(slice.to);
         self.end_ungranted(&shares.used);
-        self.divide_energy(slice.to);
     }
 
     /// Whether the GPU is that of one holder, and no other is known to have used it.
@@ -188,13 +189,12 @@ impl Division {
         let is_held = |row: RowId| holdings.iter().any(|(holding, _)| holding.row == row);
         let mut ungranted = Vec::new();
         for before in self.holdings.drain(..).filter(|before| !is_held(before.row)) {
-            let Some(row) = self.rows.get_mut(before.row) else { continue };
             // It may use the GPU on.
-            row.end(at);
+            self.rows.end(before.row, at);
             ungranted.push((Holding { granted: None, ..before }, 0));
         }
         for (holding, _) in &holdings {
-            self.rows.get_mut(holding.row).into_iter().for_each(|row| row.grant(at));
+            self.rows.grant(holding.row, at);
         }
         holdings.extend(ungranted);
         self.hold(holdings, parts.denominator);
@@ -250,9 +250,8 @@ impl Division {
         let parts = std::mem::take(&mut self.grants.parts);
         let mut holdings = Vec::with_capacity(self.holdings.len());
         for ((holding, part), used) in self.holdings.drain(..).zip(parts).zip(used) {
-            if holding.granted.is_none() {
-                let row = self.rows.get_mut(holding.row).filter(|_| *used > 0);
-                row.into_iter().for_each(|row| row.end(self.posted));
+            if holding.granted.is_none() && *used > 0 {
+                self.rows.end(holding.row, self.posted);
             }
             if holding.granted.is_some() || *used > 0 {
                 holdings.push((holding, part));

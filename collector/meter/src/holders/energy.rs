@@ -1,8 +1,8 @@
 //! Divides the energy of a GPU among its holders.
 //!
 //! What was consumed between two readings is divided like the time in between: in proportion to what each holder
-//! pays for, used or not. Readings lie between charges, so that the time is that of the charges which end after the
-//! earlier reading, and not after the later one.
+//! pays for, used or not. A time slice that contains a reading counts for what was consumed before the reading
+//! after it.
 
 use std::collections::VecDeque;
 
@@ -12,6 +12,10 @@ use crate::units::{Nanos, Timestamp};
 
 /// Maximum number of readings that wait for the time before them to be charged.
 const MAX_WAITING: usize = 4_096;
+
+/// Maximum number of holders between two readings of energy. If there are more, or energy is not read at all, the
+/// earlier ones have no part.
+const MAX_TIMES: usize = 512;
 
 /// Energy that is not divided yet, and the time that it is divided by.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +49,12 @@ impl EnergyOfHolders {
     pub(super) fn add(&mut self, row: Option<RowId>, time: Nanos) {
         match self.times.iter_mut().find(|(of, _)| *of == row) {
             Some((_, sum)) => *sum += time,
-            None => self.times.push((row, time)),
+            None => {
+                if self.times.len() == MAX_TIMES {
+                    self.times.clear();
+                }
+                self.times.push((row, time));
+            }
         }
     }
 

@@ -86,8 +86,10 @@ impl Holders {
     }
 
     /// From `at` on, which is not posted, exactly these hold the GPU.
-    pub(crate) fn assign(&mut self, at: Timestamp, grants: &[Grant]) {
-        self.0.iter_mut().for_each(|division| division.assign(at, grants));
+    pub(crate) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
+        if let Some(division) = &mut self.0 {
+            division.assign(at, grants);
+        }
     }
 
     /// What a holder used of time that is not posted. It touches the GPU if that is `idle` or more.

@@ -1,6 +1,6 @@
 //! The holders of a GPU that are kept apart: a bounded table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::HolderAccounts;
@@ -19,6 +19,8 @@ pub(super) struct Rows {
     ids: BTreeMap<Arc<Holder>, RowId>,
     rows: BTreeMap<RowId, Row>,
     next: RowId,
+    /// Those that have ended, by their ends.
+    ended: BTreeSet<(Timestamp, RowId)>,
     /// Maximum number of holders that have ended and are kept apart.
     max_ended: usize,
     /// The number of holders that were folded, and their accounts.
@@ -45,25 +47,9 @@ impl Row {
         self.accounts.get_or_insert_with(|| HolderAccounts::new(at))
     }
 
-    /// It is granted a part from `at` on.
-    pub(super) fn grant(&mut self, at: Timestamp) {
-        self.begin(at).to = None;
-    }
-
-    /// Its grant or, without one, its use ends at `at` or later.
-    pub(super) fn end(&mut self, at: Timestamp) {
-        self.accounts.iter_mut().for_each(|accounts| accounts.to = accounts.to.max(Some(at)));
-    }
-
     /// It is touched from `at` on, if not earlier.
     pub(super) fn touch(&mut self, at: Timestamp) {
         self.touched = Some(self.touched.map_or(at, |touched| touched.min(at)));
-    }
-
-    /// When its accounts ended, if nothing later than `now` is known.
-    fn ended(&self, now: Timestamp) -> Option<(Timestamp, &Arc<Holder>)> {
-        let end = self.accounts.as_ref()?.to?;
-        (self.known_until <= now).then_some((end, &self.holder))
     }
 }
 
@@ -73,6 +59,7 @@ impl Rows {
             ids: BTreeMap::new(),
             rows: BTreeMap::new(),
             next: 0,
+            ended: BTreeSet::new(),
             max_ended,
             earlier: None,
             refused: 0,
@@ -144,16 +131,34 @@ impl Rows {
         row.or(self.earlier.as_mut().map(|(_, accounts)| accounts))
     }
 
-    /// Folds those that ended first, if more have ended at `now` than are kept apart.
+    /// A holder is granted a part from `at` on.
+    pub(super) fn grant(&mut self, id: RowId, at: Timestamp) {
+        let Some(row) = self.rows.get_mut(&id) else { return };
+        if let Some(end) = row.begin(at).to.take() {
+            self.ended.remove(&(end, id));
+        }
+    }
+
+    /// The grant of a holder or, without one, its use ends at `at`, which is later than before.
+    pub(super) fn end(&mut self, id: RowId, at: Timestamp) {
+        let accounts = self.rows.get_mut(&id).and_then(|row| row.accounts.as_mut());
+        let Some(accounts) = accounts else { return };
+        if let Some(end) = accounts.to.replace(at) {
+            self.ended.remove(&(end, id));
+        }
+        self.ended.insert((at, id));
+    }
+
+    /// Folds those that ended first, if more have ended than are kept apart, and nothing later than `now` is known
+    /// of them.
     pub(super) fn fold_earlier(&mut self, now: Timestamp) {
-        let ended = self.rows.iter().filter_map(|(id, row)| Some((row.ended(now)?, *id)));
-        let over = ended.count().saturating_sub(self.max_ended);
-        // Mostly one.
-        for _ in 0..over {
-            let ended = self.rows.iter().filter_map(|(id, row)| Some((row.ended(now)?, *id)));
-            if let Some((_, id)) = ended.min() {
-                self.fold(id);
-            }
+        while self.ended.len() > self.max_ended {
+            let is_over = |id: &RowId| self.rows.get(id).is_none_or(|row| row.known_until <= now);
+            let Some(first) = self.ended.iter().find(|(_, id)| is_over(id)).copied() else {
+                return;
+            };
+            self.ended.remove(&first);
+            self.fold(first.1);
         }
     }
 

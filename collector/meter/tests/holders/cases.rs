@@ -1,0 +1,197 @@
+//! Single properties of accounts by holder: what is hidden, a late price, energy, silence, many holders.
+
+use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::holder::{AllocationMethod, HolderAccount};
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::reading::Reading;
+use phasemeter_meter::units::{Millijoules, Nanos};
+use proptest::prelude::*;
+
+use super::timeline::{
+    any_timeline, assert_tiles, assigned, at, config, holder, meter, reading, used,
+};
+
+const SECOND: u64 = 20;
+const NEVER: HolderAccount = HolderAccount::NeverTouched;
+const UNUSED: HolderAccount = HolderAccount::GrantedUnused;
+
+fn rate(text: &str) -> Rate {
+    Rate::parse(text).unwrap()
+}
+
+/// A meter at 3.6 USD per hour: a second costs a millidollar.
+fn priced() -> GpuMeter {
+    GpuMeter::new(config(), Some(rate("3.6")), None)
+}
+
+/// Readings of one value each half second, up to `seconds`.
+fn push(meter: &mut GpuMeter, from: u64, seconds: u64, ppm: u64) {
+    for ticks in (from * SECOND..seconds * SECOND).step_by(10) {
+        meter.push(reading(ticks, Some(ppm)), &mut ()).unwrap();
+    }
+}
+
+fn cost(meter: &GpuMeter, number: usize) -> Vec<NanoUsd> {
+    let accounts = meter.holders().get(&holder(number)).unwrap();
+    HolderAccount::ALL.map(|of| accounts.total(of).cost).to_vec()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Two holders use what they use, whether a hidden one uses the GPU beside them or not: its use is nobody's, and
+    /// takes from them only what they do not use.
+    #[test]
+    fn hidden_use_is_nobodys_and_never_a_neighbors(
+        shares in (0_u32..=4, 0_u32..=3), uses in (0_u64..400_000, 0_u64..300_000), hidden in 1_u64..300_000,
+    ) {
+        let metered = |hidden: u64| {
+            let mut meter = priced();
+            let grants = [(0, Some((shares.0, 7))), (1, Some((shares.1, 7)))];
+            meter.change_holders(assigned(0, &grants));
+            meter.change_holders(used(0, 0, 30 * SECOND, uses.0));
+            meter.change_holders(used(1, 0, 30 * SECOND, uses.1));
+            push(&mut meter, 0, 30, uses.0 + uses.1 + hidden);
+            meter.finish_at(at(30 * SECOND), &mut ());
+            assert_tiles(&meter);
+            meter
+        };
+        let (alone, beside) = (metered(0), metered(hidden));
+        for number in [0, 1] {
+            let [alone, beside] = [&alone, &beside].map(|it| it.holders().get(&holder(number)));
+            let used = HolderAccount::Used;
+            let weighted = |all: &phasemeter_meter::holders::HolderAccounts| all.total(used).weighted;
+            prop_assert_eq!(alone.map(weighted), beside.map(weighted));
+            if let (Some(alone), Some(beside)) = (alone, beside) {
+                prop_assert!(beside.all().cost.0 <= alone.all().cost.0 + 2);
+            }
+        }
+        let sum = |meter: &GpuMeter| Account::ALL.map(|it| meter.holders().nobody(it).weighted).iter().sum::<u128>();
+        prop_assert_eq!(sum(&alone), 0);
+        prop_assert_eq!(sum(&beside), u128::from(hidden) * 30 * 1_000_000_000);
+    }
+
+    /// A GPU that is priced late has the accounts by holder that it would have had, but for rounding.
+    #[test]
+    fn late_price_prices_holders_from_the_start(mut timeline in any_timeline()) {
+        timeline.rates.1.clear();
+        let early = meter(&timeline, &[]).0;
+        let rate = timeline.rates.0;
+        let mut late = GpuMeter::new(config(), None, None);
+        timeline.changes().into_iter().for_each(|(_, change)| late.change_holders(change));
+        let half = timeline.readings.len() / 2;
+        for (index, (time, (_, ppm))) in timeline.times().iter().zip(&timeline.readings).enumerate() {
+            if index == half {
+                late.price_from_start(rate).unwrap();
+                assert_tiles(&late);
+            }
+            late.push(reading(*time, *ppm), &mut ()).unwrap();
+        }
+        match timeline.times().last() {
+            Some(last) if timeline.end > 0 => late.finish_at(at(last + timeline.end), &mut ()),
+            _ => late.finish(&mut ()),
+        }
+        assert_tiles(&late);
+        for (holder, early) in early.holders().iter() {
+            let late = late.holders().get(holder).unwrap();
+            for of in HolderAccount::ALL {
+                let (early, late) = (early.total(of), late.total(of));
+                prop_assert_eq!((early.time, early.weighted), (late.time, late.weighted));
+                // A nano-dollar per slice, at most.
+                prop_assert!((early.cost.0 - late.cost.0).abs() < 1_000);
+            }
+        }
+    }
+}
+
+/// A pod has the GPU to itself for ten seconds, never touches it for ten, and its successor uses half of it.
+#[test]
+fn pod_pays_for_its_time_to_the_nano_dollar() {
+    let mut meter = priced();
+    meter.change_holders(assigned(0, &[(0, Some((1, 1)))]));
+    meter.change_holders(assigned(10 * SECOND + 7, &[(1, Some((1, 1)))]));
+    meter.change_holders(assigned(20 * SECOND, &[(2, Some((1, 1)))]));
+    meter.change_holders(assigned(30 * SECOND, &[]));
+    push(&mut meter, 0, 10, 800_000);
+    meter.push(reading(10 * SECOND, Some(800_000)), &mut ()).unwrap();
+    meter.push(reading(10 * SECOND + 7, Some(0)), &mut ()).unwrap();
+    push(&mut meter, 11, 20, 20_000);
+    push(&mut meter, 20, 32, 500_000);
+    meter.finish_at(at(32 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let nanos = |amounts: [i128; 3]| amounts.map(NanoUsd).to_vec();
+    assert_eq!(cost(&meter, 0), nanos([8_280_000, 2_070_000, 0]));
+    // 2% of nine seconds.
+    assert_eq!(cost(&meter, 1), nanos([180_000, 0, 9_470_000]));
+    assert_eq!(cost(&meter, 2), nanos([5_000_000, 5_000_000, 0]));
+    let nobody: NanoUsd =
+        Account::ALL.map(|account| meter.holders().nobody(account).cost).into_iter().sum();
+    assert_eq!(nobody, NanoUsd(2_000_000));
+    let first = meter.holders().get(&holder(0)).unwrap();
+    assert_eq!((first.from(), first.to()), (at(0), Some(at(10 * SECOND + 7))));
+    assert_eq!(
+        first.methods().collect::<Vec<_>>(),
+        [(AllocationMethod::Exclusive, Nanos(10_350_000_000))]
+    );
+}
+
+/// A grant pays for time that is not observed, whose account says so, and for none in which the GPU is absent.
+#[test]
+fn grants_hold_over_unobserved_and_silent_time() {
+    let mut meter = priced();
+    meter.change_holders(assigned(0, &[(0, Some((1, 4))), (1, None)]));
+    push(&mut meter, 0, 10, 0);
+    meter.advance_silent(at(40 * SECOND), &mut ());
+    meter.change_holders(assigned(30 * SECOND, &[(1, Some((1, 1)))]));
+    meter.exempt(at(50 * SECOND), at(60 * SECOND));
+    meter.finish_unlisted_at(at(60 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let unobserved = |number: usize| {
+        meter.holders().get(&holder(number)).unwrap().balance(NEVER, Account::Unobserved)
+    };
+    // The last reading, at 9.5 s, covers a second. An assignment of silent time that is posted applies after it.
+    assert_eq!(unobserved(0).time, Nanos(29_500_000_000 / 4));
+    assert_eq!(unobserved(0).cost, NanoUsd(29_500_000 / 4));
+    assert_eq!(unobserved(1).time, Nanos(29_500_000_000 / 4 * 3 + 20_000_000_000));
+    assert_eq!(unobserved(1).cost, NanoUsd(29_500_000 / 4 * 3 + 10_000_000));
+}
+
+/// 100 W for ten seconds are divided like the time that is paid for, and the sum is that of the GPU.
+#[test]
+fn energy_is_divided_like_time() {
+    let mut meter = priced();
+    meter.change_holders(assigned(0, &[(0, Some((1, 4))), (1, Some((1, 2)))]));
+    meter.change_holders(assigned(10 * SECOND, &[(1, Some((1, 1)))]));
+    for ticks in (0..=20 * SECOND).step_by(10) {
+        let energy = Some(Millijoules(5_000 * ticks));
+        meter.push(Reading { energy, ..reading(ticks, Some(0)) }, &mut ()).unwrap();
+    }
+    meter.finish_at(at(20 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let joules = [0, 1].map(|number| meter.holders().get(&holder(number)).unwrap().joules());
+    assert_eq!((joules, meter.holders().nobody_joules()), ([250.0, 1_500.0], 250.0));
+    assert_eq!(meter.energy().joules(), Some(2_000.0));
+}
+
+/// What more pods than are kept apart have paid is kept in one row.
+#[test]
+fn pods_that_ended_first_are_one_row() {
+    let mut meter = GpuMeter::new(
+        phasemeter_meter::gpu::MeterConfig { ended_holders: 8, ..config() },
+        Some(rate("3.6")),
+        None,
+    );
+    for second in 0..100 {
+        let number = usize::try_from(second).unwrap();
+        meter.change_holders(assigned(second * SECOND, &[(number, Some((1, 1)))]));
+        push(&mut meter, second, second + 1, 0);
+    }
+    meter.finish_at(at(100 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let kept: Vec<_> = meter.holders().iter().map(|(holder, _)| holder.clone()).collect();
+    assert_eq!(kept, (91..100).map(holder).collect::<Vec<_>>());
+    let (count, earlier) = meter.holders().earlier().unwrap();
+    assert_eq!((count, earlier.all().cost), (91, NanoUsd(91_000_000)));
+    assert_eq!(earlier.total(UNUSED).cost, NanoUsd::ZERO, "none has touched it");
+}

@@ -1,0 +1,65 @@
+//! Accounts by holder against the oracle, on generated timelines of grants, uses, processes and readings.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod cases;
+mod timeline;
+
+use phasemeter_meter::holder::HolderAccount;
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::timeline::TimeSlice;
+use phasemeter_oracle::holders::{Kind, Slice};
+use proptest::prelude::*;
+use timeline::{HOLDERS, LATENESS, any_timeline, assert_tiles, holder, meter, rows};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    /// Each account of each holder is the oracle's: time within nanoseconds, cost within nano-dollars. Together they
+    /// are exactly those of the GPU, in each phase and at each boundary.
+    #[test]
+    fn accounts_by_holder_match_oracle_and_tile_the_bill(timeline in any_timeline()) {
+        let (meter, received) = meter(&timeline, &[]);
+        assert_tiles(&meter);
+        prop_assert!(received.boundaries > 0);
+        let slice = |slice: &TimeSlice| Slice {
+            from: slice.from.as_nanos(),
+            to: slice.to.as_nanos(),
+            weighted: slice.weighted,
+            account: slice.account as usize,
+            is_observed: slice.account != Account::Unobserved,
+        };
+        let slices: Vec<_> = received.slices.iter().map(slice).collect();
+        let expected = timeline.world().divide(&slices);
+        prop_assume!(!meter.holders().is_empty());
+        let numbers = (0..HOLDERS).map(Some).chain([None]);
+        for (number, account) in numbers.flat_map(|it| Account::ALL.map(|account| (it, account))) {
+            let accounts = number.and_then(|number| meter.holders().get(&holder(number)).cloned());
+            let balance = |kind: Kind| match kind {
+                Kind::Nobody => Some(meter.holders().nobody(account)),
+                _ => Some(accounts.as_ref()?.balance(HolderAccount::ALL[kind as usize], account)),
+            };
+            let kinds = [Kind::Used, Kind::GrantedUnused, Kind::NeverTouched, Kind::Nobody];
+            for kind in kinds.into_iter().filter(|kind| number.is_none() == (*kind == Kind::Nobody)) {
+                let found = balance(kind).unwrap_or_default();
+                let expected = expected.get(&(number, kind, account as usize)).copied().unwrap_or_default();
+                let found = (found.time.0 as f64, found.weighted as f64, found.cost.0 as f64);
+                let close = |found: f64, expected: f64, by: f64| (found - expected).abs() <= by;
+                let what = format!("{number:?} {kind:?} {account:?}: {found:?}, expected {expected:?}");
+                prop_assert!(close(found.0, expected.time, 16.0), "{}", what);
+                prop_assert!(close(found.1, expected.weighted, 1e4), "{}", what);
+                prop_assert!(close(found.2, expected.cost, 16.0), "{}", what);
+            }
+        }
+    }
+
+    /// Whether what is known of holders comes first, or late within the allowed lateness, changes nothing.
+    #[test]
+    fn order_of_arrival_changes_no_account_of_a_holder(
+        timeline in any_timeline(), late in prop::collection::vec(0_u64..=LATENESS, 1..30),
+    ) {
+        let (first, late) = (meter(&timeline, &[]).0, meter(&timeline, &late).0);
+        assert_tiles(&late);
+        prop_assert!(rows(&first) == rows(&late));
+    }
+}
