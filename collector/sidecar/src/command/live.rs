@@ -342,6 +342,8 @@ impl Live {
                     telemetry.note_process(gpu, pid, &self.gpus);
                 }
             }
+            // Of use to the agent of a node alone.
+            Observed::ProcessUse(_) => {}
             Observed::MigMode(enabled) => {
                 if let Some(gpu) = self.gpus.get_mut(gpu)
                     && gpu.set_mig_mode(enabled)

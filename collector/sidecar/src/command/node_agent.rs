@@ -9,12 +9,12 @@ use std::{io, thread};
 use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
 use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName};
-use phasemeter_meter::holder::{Grant, Holder, HolderAccount};
+use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS};
-use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::live::Observed;
+use phasemeter_sources::live::{Observed, ProcessUse};
 use tracing::{info, warn};
 
 use super::error::CommandError;
@@ -26,8 +26,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// Polls that wait to be applied: many times more than a drain takes.
 const MAX_WAITING: usize = 64;
 
-/// How long a process counts after it was seen last. Drivers list processes every second.
-const PROCESS_LIFETIME: Nanos = Nanos::from_secs(3);
+/// How long a process counts after it was seen last: processes are listed every 10 s while their number is the same,
+/// and what they use is observed every second, less often if the call is slow.
+const PROCESS_LIFETIME: Nanos = Nanos::from_secs(12);
 
 /// Distinct problems that are logged; the number of their texts is limited by the node.
 const MAX_LOGGED: usize = 1_024;
@@ -42,6 +43,10 @@ pub(super) struct NodeAgent {
     socket: Option<AgentSocket>,
     /// Whether any poll has been applied.
     has_polled: bool,
+    /// The holders of processes, as of the last poll.
+    processes: BTreeMap<u32, Holder>,
+    /// Whether the holder of any process was ever known: else processes tell nothing about holders.
+    knows_processes: bool,
     /// Problems and disagreements that are logged.
     logged: BTreeSet<String>,
 }
@@ -56,6 +61,8 @@ struct HeldGpu {
     allocation: u32,
     /// The processes on it, and when each was seen last.
     processes: BTreeMap<u32, Timestamp>,
+    /// What processes used since the last step.
+    used: Vec<ProcessUse>,
 }
 
 impl NodeAgent {
@@ -80,6 +87,8 @@ impl NodeAgent {
             gpus: Vec::new(),
             socket,
             has_polled: false,
+            processes: BTreeMap::new(),
+            knows_processes: false,
             logged: BTreeSet::new(),
         })
     }
@@ -100,6 +109,10 @@ impl NodeAgent {
             Observed::Process(pid) => {
                 held.processes.insert(*pid, now);
             }
+            Observed::ProcessUse(used) => {
+                held.processes.insert(used.pid, now);
+                held.used.push(*used);
+            }
             _ => {}
         }
         if let Some(socket) = &mut self.socket {
@@ -116,6 +129,14 @@ impl NodeAgent {
     ) {
         while let Ok(assignments) = self.polls.try_recv() {
             self.apply(&assignments, pipeline, identities);
+            self.knows_processes |= !assignments.processes.is_empty();
+            self.processes = assignments.processes;
+        }
+        for (place, gpu) in self.gpus.iter_mut().enumerate() {
+            let used = gpu.take_used(&self.processes);
+            if self.knows_processes {
+                used.into_iter().for_each(|used| pipeline.push_use(place, used));
+            }
         }
         self.list_processes(now);
         let published = self.has_polled.then(|| self.state(pipeline, identities));
@@ -212,6 +233,24 @@ impl HeldGpu {
         true
     }
 
+    /// What each of its holders has used since the last call. What processes of others have used is missing: it is
+    /// nobody's.
+    fn take_used(&mut self, of: &BTreeMap<u32, Holder>) -> Vec<HolderUse> {
+        let all = std::mem::take(&mut self.used);
+        let ranges = all.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to));
+        let used = ranges.flat_map(|range| {
+            let [ProcessUse { from, to, .. }, ..] = range else { return Vec::new() };
+            let uses = self.grants.iter().flatten().map(|Grant { holder, .. }| {
+                let its = range.iter().filter(|used| of.get(&used.pid) == Some(holder));
+                let sum = its.map(|used| used.utilization.ppm()).fold(0, u32::saturating_add);
+                let utilization = Utilization::from_ppm(sum).unwrap_or(Utilization::FULL);
+                HolderUse { holder: holder.clone(), from: *from, to: *to, utilization }
+            });
+            uses.collect()
+        });
+        used.collect()
+    }
+
     /// Whether a scheduler has allocated it.
     fn allocation(&self) -> Allocation {
         match &self.grants {
@@ -285,5 +324,42 @@ fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Option
         jobs: slurm_jobs.clone(),
         own_pod: own_pod.map(|(namespace, name)| PodName { namespace, name }),
         ..Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::holder::Container;
+
+    use super::*;
+
+    fn pod(name: &str) -> Holder {
+        Holder::Container(Container { pod: name.to_owned(), ..Container::default() })
+    }
+
+    /// Two processes of one pod, one of a process that nobody granted the GPU, and a pod without one.
+    #[test]
+    fn use_of_processes_is_that_of_holders_and_of_nobody_else() {
+        let grants = ["a", "idle"].map(|name| Grant { holder: pod(name), share: None });
+        let at = |second: u64| Timestamp::from_nanos(second * Nanos::SECOND.0).unwrap();
+        let used = |pid, percent, from| ProcessUse {
+            pid,
+            from: at(from),
+            to: at(from + 1),
+            utilization: Utilization::from_percent(percent).unwrap(),
+        };
+        let used = vec![used(1, 30, 0), used(2, 25, 0), used(3, 20, 0), used(1, 40, 1)];
+        let mut gpu = HeldGpu { grants: Some(grants.to_vec()), used, ..HeldGpu::default() };
+        let of = BTreeMap::from([(1, pod("a")), (2, pod("a")), (3, pod("hidden"))]);
+        let found: Vec<_> = gpu
+            .take_used(&of)
+            .into_iter()
+            .map(|it| (it.holder.to_string(), it.from, it.to, it.utilization.percent()))
+            .collect();
+        let expected = [("a", 0, 55.0), ("idle", 0, 0.0), ("a", 1, 40.0), ("idle", 1, 0.0)];
+        let expected =
+            expected.map(|(pod, from, percent)| (pod.to_owned(), at(from), at(from + 1), percent));
+        assert_eq!(found, expected);
+        assert_eq!(gpu.take_used(&of), []);
     }
 }

@@ -195,7 +195,10 @@ impl Log {
                     identity.set_mig_mode(enabled);
                 }
             }
-            Observed::Interval(_) | Observed::Process(_) | Observed::Event(_) => {}
+            Observed::Interval(_)
+            | Observed::Process(_)
+            | Observed::ProcessUse(_)
+            | Observed::Event(_) => {}
         }
     }
 

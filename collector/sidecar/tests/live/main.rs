@@ -15,7 +15,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::nvml::NvmlDriver;
 use phasemeter_sources::live::{
-    Discovery, Driver, DriverError, Event, Observation, Observed, discover,
+    Discovery, Driver, DriverError, Event, Observation, Observed, ProcessUse, discover,
 };
 // For the generator of policy directories.
 use policies as support;
@@ -245,6 +245,15 @@ impl Run {
         self.of(gpu).filter_map(reading).collect()
     }
 
+    /// What processes used.
+    fn uses(&self, gpu: usize) -> Vec<ProcessUse> {
+        let used = |observed| match observed {
+            Observed::ProcessUse(used) => Some(used),
+            _ => None,
+        };
+        self.of(gpu).filter_map(used).collect()
+    }
+
     /// Driver samples and activity.
     fn intervals(&self, gpu: usize) -> Vec<Interval> {
         let intervals = |observed| match observed {
@@ -253,6 +262,7 @@ impl Run {
             Observed::Reading(_)
             | Observed::DeviceMetric(_)
             | Observed::Process(_)
+            | Observed::ProcessUse(_)
             | Observed::MigMode(_)
             | Observed::Event(_) => Vec::new(),
         };

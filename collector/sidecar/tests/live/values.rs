@@ -224,6 +224,34 @@ fn counters_match_driver() {
     });
 }
 
+/// Two processes share one GPU, another is alone on the second, and nothing computes on the third.
+#[test]
+fn use_of_each_process_is_observed() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device.phase]]
+        utilization = 80
+        processes = [{ pid = 1, share = 75 }, { pid = 2, share = 25 }, { pid = 3, share = 0 }]
+        [[device]]
+        [[device.phase]]
+        utilization = 30
+        processes = [{ pid = 4 }]
+        [[device]]
+        [[device.phase]]
+        utilization = 50",
+    );
+    let run = rig.sample_until(|run| run.uses(0).len() >= 9 && run.uses(1).len() >= 3);
+    let uses = run.uses(0);
+    for used in &uses {
+        let expected = [60, 20, 0][used.pid as usize - 1];
+        assert_eq!(used.utilization, Utilization::from_percent(expected).unwrap(), "{used:?}");
+    }
+    let queries = uses.chunk_by(|a, b| a.to == b.to).collect::<Vec<_>>();
+    assert!(queries.windows(2).all(|two| two[0][0].to == two[1][0].from), "{uses:?}");
+    assert!(run.uses(1).iter().all(|it| (it.pid, it.utilization) == (4, Utilization::FULL)));
+    assert_eq!(run.uses(2), []);
+}
+
 /// Old drivers lack these fields, and some GPUs lack video engines.
 #[test]
 fn unsupported_metrics_are_not_reported() {

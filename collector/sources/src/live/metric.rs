@@ -30,6 +30,8 @@ pub enum Metric {
     Processes,
     /// XID errors (`nvmlEventSetWait`).
     Events,
+    /// What each of several processes used of the GPU (`nvmlDeviceGetProcessUtilization`).
+    ProcessUse,
     /// The driver's buffer of utilization samples (`nvmlDeviceGetSamples`).
     Samples,
     /// Hardware counters (`nvmlGpmMetricsGet`).
@@ -52,7 +54,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in query order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Utilization,
         Self::Memory,
         Self::Power,
@@ -62,6 +64,7 @@ impl Metric {
         Self::PcieLink,
         Self::Processes,
         Self::Events,
+        Self::ProcessUse,
         Self::Samples,
         Self::Gpm,
         Self::Counters,
@@ -85,6 +88,7 @@ impl Metric {
             Self::Utilization => "utilization",
             Self::Processes => "processes",
             Self::Events => "events",
+            Self::ProcessUse => "process_use",
             Self::Samples => "samples",
             Self::Gpm => "gpm",
             Self::Counters => "counters",
@@ -113,6 +117,7 @@ impl Metric {
             | Self::Clocks
             | Self::Processes
             | Self::Events
+            | Self::ProcessUse
             | Self::Samples
             | Self::Counters
             | Self::Video => Nanos::SECOND,
@@ -144,6 +149,7 @@ impl Metric {
             }
             Self::Processes => values.compute_processes = None,
             Self::Events
+            | Self::ProcessUse
             | Self::Samples
             | Self::Gpm
             | Self::Counters

@@ -19,6 +19,6 @@ pub use discovery::{Discovery, discover};
 pub use driver::{Device, Driver, OpenDriver};
 pub use error::{DriverError, DriverNames};
 pub use metric::Metric;
-pub use observation::{Activity, DriverCall, Event, Observation, Observed};
+pub use observation::{Activity, DriverCall, Event, Observation, Observed, ProcessUse};
 pub use query_error::{CallError, LossReason, QueryError, UnsupportedReason};
 pub use search::{GpuAnswer, InitializedDriver, Search};

@@ -33,11 +33,26 @@ pub enum Observed {
     /// The ID of a process that computes on the GPU, in the host's PID namespace. Observed again as long
     /// as it does.
     Process(u32),
+    /// What a process used of the GPU.
+    ProcessUse(ProcessUse),
     /// Whether the GPU is in MIG mode, in which the driver reports no utilization of it. Observed again as
     /// long as the driver reports the mode.
     MigMode(bool),
     /// An event.
     Event(Event),
+}
+
+/// What a process used of the GPU over a half-open time range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// Its ID, as of [`Observed::Process`].
+    pub pid: u32,
+    /// Start of the range.
+    pub from: Timestamp,
+    /// End of the range (exclusive), after `from`.
+    pub to: Timestamp,
+    /// Its mean part of the utilization. A process that is alone on the GPU has all of it, whatever that is.
+    pub utilization: Utilization,
 }
 
 /// Means of hardware counters over a time range; `None` if a value is missing.

@@ -216,6 +216,7 @@ impl Plan {
                     Observed::Activity(_)
                     | Observed::DeviceMetric(_)
                     | Observed::Process(_)
+                    | Observed::ProcessUse(_)
                     | Observed::MigMode(_) => {}
                 }
             }

@@ -170,6 +170,10 @@ impl LiveDevice for Gpu<'_> {
                 let emit = |code, count| emit(Observed::Event(Event::Xid { code, count }));
                 self.xids.query(self.nvml, device, clock, emit)?;
             }
+            Metric::ProcessUse => {
+                let emit = |used| emit(Observed::ProcessUse(used));
+                self.processes.query_use(device, at, emit)?;
+            }
             Metric::Samples => {
                 let mut samples = self.samples()?;
                 let emit = |interval| emit(Observed::Interval(interval));
