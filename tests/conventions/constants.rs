@@ -15,7 +15,8 @@ pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 const SENDERS: [&str; 3] = ["collector/engine/src", "collector/otlp/src", "collector/sidecar/src"];
 
 /// Attributes of resources, which users set, and of GPUs in windows: no metric, span or event refers to them.
-pub(crate) const OF_RESOURCES: [&str; 10] = [
+pub(crate) const OF_RESOURCES: [&str; 11] = [
+    "phasemeter.role",
     "phasemeter.workload",
     "phasemeter.interruptible",
     "phasemeter.team",

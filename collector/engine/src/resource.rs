@@ -5,12 +5,48 @@
 //! of it than another sender's.
 
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, uuid_from_content};
+use phasemeter_otlp::names::attribute;
 
 /// Attributes of the workload that describe where it runs, which is where its GPUs are too.
 const PLACE: [&str; 5] = ["host.", "os.", "cloud.", "k8s.", "deployment.environment"];
 
 /// Among them, those of the workload's own container.
 const CONTAINER: &str = "k8s.container.";
+
+/// Attributes of a pod. Those of an agent's own pod are not those of the pods whose GPUs it meters.
+const POD: [&str; 6] =
+    ["container.", "k8s.container.", "k8s.daemonset.", "k8s.namespace.", "k8s.pod.", "k8s.job."];
+
+/// What a process that exports metrics of GPUs is, so that those of one can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Meters all GPUs of a node.
+    Agent,
+    /// Meters the GPUs of a pod or a command.
+    Sidecar,
+    /// Meters GPUs by metrics of other programs.
+    Gateway,
+}
+
+impl Role {
+    /// The value of the attribute `phasemeter.role`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Sidecar => "sidecar",
+            Self::Gateway => "gateway",
+        }
+    }
+
+    /// Adds the role to the resource of metrics of GPUs. That of an agent describes the node, not a pod.
+    pub fn describe(self, workload: &mut Attributes) {
+        if self == Self::Agent {
+            workload.retain(|key, _| !POD.iter().any(|prefix| key.starts_with(prefix)));
+        }
+        workload.insert(attribute::ROLE.to_owned(), self.name().to_owned());
+    }
+}
 
 /// The resource of Phasemeter with this instance ID, in this place.
 #[must_use]
@@ -56,6 +92,20 @@ pub fn place(workload: &Attributes, machine: Attributes) -> Attributes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agent_describes_the_node_and_not_its_own_pod() {
+        let mut workload = attributes([
+            ("k8s.pod.name", "agent-x"),
+            ("k8s.namespace.name", "gpu"),
+            ("k8s.node.name", "n1"),
+        ]);
+        Role::Agent.describe(&mut workload);
+        assert_eq!(workload, attributes([("k8s.node.name", "n1"), ("phasemeter.role", "agent")]));
+        let mut workload = attributes([("k8s.pod.name", "train-0")]);
+        Role::Sidecar.describe(&mut workload);
+        assert_eq!(workload["k8s.pod.name"], "train-0");
+    }
 
     fn attributes<const N: usize>(pairs: [(&str, &str); N]) -> Attributes {
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()

@@ -15,6 +15,15 @@ pub mod attribute {
     pub const ALERT_THRESHOLD: &str = "phasemeter.alert.threshold";
     /// The mean over the window of the rule, a share from 0 to 1, or degrees Celsius.
     pub const ALERT_VALUE: &str = "phasemeter.alert.value";
+    /// The account of a holder of the GPU. Over all holders and accounts it is the GPU.
+    pub const ALLOCATION_ACCOUNT: &str = "phasemeter.allocation.account";
+    /// The name of a holder that is neither a container nor a job, such as a claim. Empty for
+    /// others.
+    pub const ALLOCATION_HOLDER: &str = "phasemeter.allocation.holder";
+    /// The ID of the job of a batch scheduler that holds the GPU. Empty for other holders.
+    pub const ALLOCATION_JOB: &str = "phasemeter.allocation.job";
+    /// How the GPU was divided among its holders. Empty if nobody held it.
+    pub const ALLOCATION_METHOD: &str = "phasemeter.allocation.method";
     /// Whether spans of the workload have a part of the cost of GPU time.
     pub const ATTRIBUTION_STATE: &str = "phasemeter.attribution.state";
     /// Seconds by which the wall clock was set forward; negative if it was set back.
@@ -70,6 +79,8 @@ pub mod attribute {
     pub const PRICE_SOURCE: &str = "phasemeter.price.source";
     /// What became of a request.
     pub const RECEIVER_OUTCOME: &str = "phasemeter.receiver.outcome";
+    /// What a Phasemeter that exports metrics of GPUs is. Attribute of its resource.
+    pub const ROLE: &str = "phasemeter.role";
     /// Dollars of the GPU time that is the span's own.
     pub const SPAN_COST: &str = "phasemeter.span.cost";
     /// Energy of that time in joules, by power.

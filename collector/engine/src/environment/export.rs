@@ -46,6 +46,7 @@ impl Reader<'_> {
             temporality: temporality.unwrap_or(default.temporality),
             exemplars: exemplars.unwrap_or(default.exemplars),
             limits: self.limits(),
+            by_holder: default.by_holder,
         }
     }
 

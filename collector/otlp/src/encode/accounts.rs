@@ -4,10 +4,11 @@ use phasemeter_meter::gpu::EffectivePart;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::{Bytes, Nanos};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 
 use super::batch::Batch;
 use super::context::GpuSnapshot;
+use super::holders::HolderPoints;
 use super::instruments as metrics;
 use super::values::{Start, double, weighted_seconds};
 use crate::names::attribute;
@@ -28,13 +29,16 @@ pub(super) struct AccountPoints {
     memory_total: Option<Bytes>,
     /// Whether readings show if the GPU is held.
     shows_holding: bool,
+    /// Points by holder, in place of those of the GPU.
+    holders: Option<HolderPoints>,
 }
 
 impl AccountPoints {
     /// State before the first export.
-    pub(super) fn new(memory_total: Option<Bytes>) -> Self {
+    pub(super) fn new(memory_total: Option<Bytes>, by_holder: bool) -> Self {
         let unexported = |account| LastPoint { account, is_exported: false, waste: NanoUsd::ZERO };
-        Self { points: Account::ALL.map(unexported), memory_total, shows_holding: false }
+        let holders = by_holder.then(HolderPoints::default);
+        Self { points: Account::ALL.map(unexported), memory_total, shows_holding: false, holders }
     }
 
     /// Records that a reading was accepted.
@@ -45,17 +49,41 @@ impl AccountPoints {
 
     /// Adds the points of one export. Every account that applies is exported from the first export
     /// on, so that no sum starts late; an account that was exported once is exported every time.
-    pub(super) fn add_points(&mut self, export: &GpuSnapshot, batch: &mut Batch) {
+    pub(super) fn add_points(&mut self, export: &GpuSnapshot, at: Timestamp, batch: &mut Batch) {
+        let shows_holding = self.shows_holding;
+        let applies = |account: Account| match account {
+            Account::IdleHeld | Account::IdleFree => shows_holding,
+            Account::IdleUnknown => !shows_holding,
+            _ => true,
+        };
+        match &mut self.holders {
+            Some(holders) => holders.add_points(export, at, applies, batch),
+            None => self.add_own(export, applies, batch),
+        }
+        for EffectivePart { basis, is_billed, weighted } in export.meter.effective_parts() {
+            let streams =
+                if is_billed { &metrics::EFFECTIVE_TIME } else { &metrics::EFFECTIVE_TIME_BESIDE };
+            let attributes = export.attributes.basis(basis, is_billed);
+            let seconds = weighted_seconds(weighted);
+            batch.add_workload(streams, double(export.start, attributes, seconds));
+        }
+        if let Some((attributes, rate)) = export.attributes.price().zip(export.meter.rate()) {
+            let price = double(Start::NONE, attributes, rate.hourly().as_f64());
+            batch.add_workload(&metrics::PRICE, price);
+        }
+    }
+
+    /// Adds the points of the GPU as a whole.
+    fn add_own(
+        &mut self,
+        export: &GpuSnapshot,
+        applies: impl Fn(Account) -> bool,
+        batch: &mut Batch,
+    ) {
         let accounts = export.meter.accounts();
-        let price = export.attributes.price().zip(export.meter.rate());
         for LastPoint { account, is_exported, waste } in &mut self.points {
             let balance = accounts[*account];
-            let applies = match account {
-                Account::IdleHeld | Account::IdleFree => self.shows_holding,
-                Account::IdleUnknown => !self.shows_holding,
-                _ => true,
-            };
-            *is_exported |= applies || balance.time > Nanos::ZERO;
+            *is_exported |= applies(*account) || balance.time > Nanos::ZERO;
             if !*is_exported {
                 continue;
             }
@@ -64,7 +92,7 @@ impl AccountPoints {
                 double(export.start, attributes, value)
             };
             batch.add_workload(&metrics::TIME, point(balance.time.as_secs_f64()));
-            if price.is_none() {
+            if !export.is_priced() {
                 continue;
             }
             batch.add_workload(&metrics::COST, point(balance.cost.as_f64()));
@@ -74,17 +102,6 @@ impl AccountPoints {
                 *waste = balance.waste().max(*waste);
                 batch.add_workload(&metrics::WASTE, point(waste.as_f64()));
             }
-        }
-        for EffectivePart { basis, is_billed, weighted } in export.meter.effective_parts() {
-            let streams =
-                if is_billed { &metrics::EFFECTIVE_TIME } else { &metrics::EFFECTIVE_TIME_BESIDE };
-            let attributes = export.attributes.basis(basis, is_billed);
-            let seconds = weighted_seconds(weighted);
-            batch.add_workload(streams, double(export.start, attributes, seconds));
-        }
-        if let Some((attributes, rate)) = price {
-            let price = double(Start::NONE, attributes, rate.hourly().as_f64());
-            batch.add_workload(&metrics::PRICE, price);
         }
     }
 }

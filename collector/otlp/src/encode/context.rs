@@ -17,11 +17,18 @@ pub(super) struct GpuSnapshot<'a> {
     pub(super) host: Option<usize>,
     /// The previous export; for the first export, the first reading.
     pub(super) since: Timestamp,
+    /// The start of its span.
+    pub(super) first: Timestamp,
     /// The start of its sums.
     pub(super) start: Start,
 }
 
 impl GpuSnapshot<'_> {
+    /// Whether its time has a price.
+    pub(super) fn is_priced(&self) -> bool {
+        self.attributes.is_priced() && self.meter.rate().is_some()
+    }
+
     /// The last reading since the previous export: an instantaneous value is exported once.
     pub(super) fn last_reading(&self) -> Option<&Reading> {
         self.meter.last_reading().filter(|reading| reading.at >= self.since)

@@ -10,7 +10,10 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogramDataPoint, HistogramDataPoint, NumberDataPoint,
 };
+use phasemeter_meter::units::NANOS_PER_SECOND;
 use prost::Message;
+
+use crate::names::attribute;
 
 /// The last totals of all streams.
 #[derive(Debug, Default)]
@@ -18,16 +21,27 @@ pub(super) struct LastTotals {
     numbers: HashMap<(&'static str, StreamKey), NumberDataPoint>,
     explicit: HashMap<StreamKey, HistogramDataPoint>,
     exponential: HashMap<StreamKey, ExponentialHistogramDataPoint>,
+    /// The number of numbers that were left when streams were dropped last.
+    left: usize,
 }
 
 /// The encoded attributes of a stream.
 type StreamKey = Vec<u8>;
+
+/// How long a stream of a holder is kept after its last point. Those of holders that exist have a point per export.
+const KEPT: u64 = 3_600 * NANOS_PER_SECOND;
+
+/// Streams are dropped if there are this many, and each time there are twice as many as were left.
+const MIN_STREAMS: usize = 4_096;
 
 impl LastTotals {
     /// Converts a total of this metric to its increase.
     pub(super) fn convert_number(&mut self, metric: &'static str, point: &mut NumberDataPoint) {
         let key = (metric, key(&point.attributes));
         let total = NumberDataPoint { attributes: Vec::new(), ..point.clone() };
+        if self.numbers.len() >= MIN_STREAMS.max(2 * self.left) {
+            self.drop_ended(point.time_unix_nano);
+        }
         let Some(last) = self.numbers.insert(key, total) else { return };
         if last.start_time_unix_nano == point.start_time_unix_nano {
             point.start_time_unix_nano = last.time_unix_nano;
@@ -41,6 +55,16 @@ impl LastTotals {
                 (total, _) => total,
             };
         }
+    }
+
+    /// Drops the streams of holders that have had no point for long: holders come and go.
+    fn drop_ended(&mut self, now: u64) {
+        let holder = attribute::ALLOCATION_ACCOUNT.as_bytes();
+        let is_of_holder = |key: &[u8]| key.windows(holder.len()).any(|part| part == holder);
+        self.numbers.retain(|(_, key), last| {
+            last.time_unix_nano.saturating_add(KEPT) >= now || !is_of_holder(key)
+        });
+        self.left = self.numbers.len();
     }
 
     /// Converts a histogram with explicit buckets to its increase.

@@ -77,6 +77,7 @@ impl GpuExport {
         id: String,
         host: usize,
         gpu: &GpuDescription,
+        by_holder: bool,
     ) -> Self {
         Self {
             key,
@@ -85,7 +86,7 @@ impl GpuExport {
             session: None,
             last: None,
             hardware: Hardware::new(gpu),
-            accounts: AccountPoints::new(gpu.memory_total),
+            accounts: AccountPoints::new(gpu.memory_total, by_holder),
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
             cost: NanoUsd::ZERO,
@@ -234,14 +235,14 @@ impl GpuExport {
         batch: &mut Batch,
     ) {
         let (Some(session), Some(last)) = (&self.session, &mut self.last) else { return };
-        let start = last.first;
+        let first = last.first;
         let since = std::mem::replace(&mut last.at, at);
         self.attributes.reach(at);
-        let start = Start::at(start);
+        let start = Start::at(first);
         let host = Some(self.host).filter(|_| at > self.hardware_after);
-        let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, start };
+        let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, first, start };
         self.hardware.add_points(&export, batch);
-        self.accounts.add_points(&export, batch);
+        self.accounts.add_points(&export, at, batch);
         self.device_metrics.settle(at);
         self.device_metrics.add_points(&export, batch);
 

@@ -16,6 +16,7 @@ mod gpu;
 mod gpu_attributes;
 mod hardware;
 mod health;
+mod holders;
 mod hosts;
 mod instruments;
 mod interruption;

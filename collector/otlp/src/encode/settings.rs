@@ -21,6 +21,8 @@ pub struct ExportSettings {
     pub exemplars: ExemplarFilter,
     /// Limits of spans and log records.
     pub limits: Limits,
+    /// Whether time, cost and waste of GPUs are exported by holder, in place of those of GPUs.
+    pub by_holder: bool,
 }
 
 /// OpenTelemetry's defaults.
@@ -33,6 +35,7 @@ impl Default for ExportSettings {
             temporality: TemporalityPreference::Cumulative,
             exemplars: ExemplarFilter::TraceBased,
             limits: Limits::default(),
+            by_holder: false,
         }
     }
 }

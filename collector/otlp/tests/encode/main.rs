@@ -9,6 +9,7 @@
 
 mod file;
 mod fixtures;
+mod holders;
 mod invariants;
 mod sets;
 mod size;

@@ -8,7 +8,7 @@ use phasemeter_engine::gateway::{
     Unplaced, WorkServing,
 };
 use phasemeter_engine::pipeline::{Pipeline, Settings};
-use phasemeter_engine::resource;
+use phasemeter_engine::resource::{self, Role};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
@@ -69,6 +69,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let own_name = args.replica.as_deref();
     let own_instance =
         identify(&mut experiment, own_name, outputs.claims.as_mut(), &relay.addresses());
+    Role::Gateway.describe(&mut experiment.attributes);
     let hardware = resource::for_log(&experiment);
 
     // Policies: the first readings are priced by them.

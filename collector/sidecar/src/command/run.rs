@@ -13,6 +13,7 @@ use phasemeter_engine::gateway::Unplaced;
 use phasemeter_engine::live::{HardwareExport, LongTrace};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
 use phasemeter_engine::pricing::{GpuOfModel, Pricing};
+use phasemeter_engine::resource::Role;
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
 use phasemeter_engine::slurm;
 use phasemeter_engine::work::{self, WorkIntake, WorkKinds, WorkSocket};
@@ -165,6 +166,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
 
     // The environment.
     let mut environment = metering::environment(options);
+    environment.export.by_holder = node.is_some();
     slurm::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
 
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
@@ -197,6 +199,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let clock = Clock::start();
     let clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
     let mut experiment = request.open(clock.now(), kind);
+    let role = if node.is_some() { Role::Agent } else { Role::Sidecar };
+    role.describe(&mut experiment.attributes);
     let own = OwnResources::new(&mut experiment, trace, command.is_some());
     outputs.spread(own.hardware.get(SERVICE_INSTANCE_ID), environment.export.every);
     let mut command_env = experiment.propagation_env();

@@ -138,7 +138,7 @@ impl Exporter {
         self.taken.insert(wire_id.clone());
         self.wire_ids.push(wire_id.clone());
         let host = self.hosts.number(&identity.attributes);
-        GpuExport::new(self.rounds.add_gpu(), key, wire_id, host, gpu)
+        GpuExport::new(self.rounds.add_gpu(), key, wire_id, host, gpu, self.settings.by_holder)
     }
 
     /// The observer of this GPU's meter.
