@@ -378,6 +378,8 @@ pub struct Board {
     pub firmware_version: Option<String>,
     /// Driver version (`nvmlSystemGetDriverVersion`).
     pub driver_version: Option<String>,
+    /// The number of its device file, `/dev/nvidiaN` (`nvmlDeviceGetMinorNumber`).
+    pub minor_number: Option<u32>,
     /// Temperature at which the hardware throttles (`nvmlDeviceGetTemperatureThreshold`), if the GPU has one.
     pub slowdown: Option<Celsius>,
     /// Temperature at which the hardware shuts down, likewise.

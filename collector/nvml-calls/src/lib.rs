@@ -8,7 +8,9 @@ use nvml_wrapper::Device;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::struct_wrappers::device::FieldValueSample;
-use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlFieldValue_t, nvmlValue_t};
+use nvml_wrapper_sys::bindings::{
+    nvmlDevice_t, nvmlFieldValue_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t, nvmlValue_t,
+};
 
 /// The library of this machine's driver, as `nvml-wrapper` loads it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -64,6 +66,36 @@ pub fn gpu_instance_id(instance: &Device<'_>) -> Result<u32, NvmlError> {
     // SAFETY: the handle is the instance's, whose library is loaded; `id` is valid for a number.
     nvml_try(unsafe { function(handle(instance), &raw mut id) })?;
     Ok(id)
+}
+
+/// Where a GPU instance is, in memory slices of its GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The first one.
+    pub start: u32,
+    /// How many it has.
+    pub size: u32,
+}
+
+/// Where the GPU instance with this ID is (`nvmlDeviceGetGpuInstanceById`, `nvmlGpuInstanceGetInfo`).
+///
+/// # Errors
+/// Returns an error if a call fails, for example because there is no such instance, or it is another user's.
+pub fn gpu_instance_placement(gpu: &Device<'_>, id: u32) -> Result<Placement, NvmlError> {
+    let by_id = nvml_sym(gpu.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
+    let info_of = nvml_sym(gpu.nvml().lib().nvmlGpuInstanceGetInfo.as_ref())?;
+    let mut instance = std::ptr::null_mut();
+    // SAFETY: the handle is the GPU's, whose library is loaded; `instance` is valid for a handle.
+    nvml_try(unsafe { by_id(handle(gpu), id, &raw mut instance) })?;
+    let mut info = nvmlGpuInstanceInfo_t {
+        device: std::ptr::null_mut(),
+        id: 0,
+        profileId: 0,
+        placement: nvmlGpuInstancePlacement_t { start: 0, size: 0 },
+    };
+    // SAFETY: the handle is that of the call before, of the same library; `info` is valid for its structure.
+    nvml_try(unsafe { info_of(instance, &raw mut info) })?;
+    Ok(Placement { start: info.placement.start, size: info.placement.size })
 }
 
 fn handle(device: &Device<'_>) -> nvmlDevice_t {

@@ -8,7 +8,9 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::units::Nanos;
-use phasemeter_nvml_calls::{ScopedField, field_values, gpu_instance_id};
+use phasemeter_nvml_calls::{
+    Placement, ScopedField, field_values, gpu_instance_id, gpu_instance_placement,
+};
 
 struct Driver {
     nvml: Nvml,
@@ -67,4 +69,22 @@ fn gpu_instance_contains_mig_instance() {
     let device = driver.nvml.device_by_index(0).unwrap();
     let instance = device.mig_device_by_index(0).unwrap();
     assert_eq!(gpu_instance_id(&instance).unwrap(), 11);
+}
+
+#[test]
+fn placement_is_that_of_its_gpu_instance() {
+    let driver = driver(
+        "[[device]]
+        mig = true
+        [[device.instance]]
+        gpu_instance = 11
+        [[device.instance]]
+        gpu_instance = 2
+        placement = { start = 4, size = 4 }",
+    );
+    let device = driver.nvml.device_by_index(0).unwrap();
+    let second = gpu_instance_placement(&device, 2).unwrap();
+    assert_eq!(second, Placement { start: 4, size: 4 });
+    let none = gpu_instance_placement(&device, 3);
+    assert!(matches!(none, Err(NvmlError::NotFound)), "{none:?}");
 }

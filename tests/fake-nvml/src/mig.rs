@@ -11,6 +11,8 @@ pub struct Instance {
     pub profile: String,
     /// ID of its GPU instance.
     pub gpu_instance: u32,
+    /// The first memory slice that it has, and how many.
+    pub placement: (u32, u32),
     /// When it is created.
     pub from: Nanos,
     /// When it is destroyed.

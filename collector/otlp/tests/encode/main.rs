@@ -54,6 +54,7 @@ fn small_file_matches_snapshot() {
         serial_number: Some("1652823054567".into()),
         firmware_version: Some("96.00.74.00.01".into()),
         driver_version: Some("575.57.08".into()),
+        minor_number: Some(0),
         slowdown: Some(Celsius(89)),
         shutdown: Some(Celsius(92)),
     };

@@ -351,6 +351,8 @@ impl Live {
                     live_event::log_mig_mode(gpu, enabled);
                 }
             }
+            // The agent of a node takes it.
+            Observed::MigInstance(_) => {}
             Observed::Event(event) => {
                 let at = self.clock.now();
                 self.events.record(&mut self.pipeline, &self.gpus, gpu, event, at)?;

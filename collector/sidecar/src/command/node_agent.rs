@@ -8,13 +8,16 @@ use std::{io, thread};
 
 use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
 use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName};
+use phasemeter_holders::{
+    ApiServer, Assignments, NodeGpu, NodeHolders, NodeInstance, Options, PodName,
+};
+use phasemeter_meter::device_metric::MigId;
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::live::{Observed, ProcessUse};
+use phasemeter_sources::live::{MigInstance, Observed, ProcessUse};
 use tracing::{info, warn};
 
 use super::error::CommandError;
@@ -26,9 +29,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// Polls that wait to be applied: many times more than a drain takes.
 const MAX_WAITING: usize = 64;
 
-/// How long a process counts after it was seen last: processes are listed every 10 s while their number is the same,
-/// and what they use is observed every second, less often if the call is slow.
-const PROCESS_LIFETIME: Nanos = Nanos::from_secs(12);
+/// How long a process or MIG instance counts after it was seen last. Drivers list them every 10 s; one may be missed.
+const LIFETIME: Nanos = Nanos::from_secs(25);
 
 /// Distinct problems that are logged; the number of their texts is limited by the node.
 const MAX_LOGGED: usize = 1_024;
@@ -63,6 +65,8 @@ struct HeldGpu {
     processes: BTreeMap<u32, Timestamp>,
     /// What processes used since the last step.
     used: Vec<ProcessUse>,
+    /// Its MIG instances, and when each was seen last.
+    instances: BTreeMap<MigId, (MigInstance, Timestamp)>,
 }
 
 impl NodeAgent {
@@ -97,7 +101,9 @@ impl NodeAgent {
     pub(super) fn join(&mut self, gpu: &GpuIdentity) {
         let uuid = gpu.uuid.clone().unwrap_or_default();
         let index = gpu.index.unwrap_or_default();
-        lock(&self.listed).push(NodeGpu { uuid: uuid.clone(), index, ..NodeGpu::default() });
+        let minor = gpu.board.minor_number;
+        let listed = NodeGpu { uuid: uuid.clone(), index, minor, ..NodeGpu::default() };
+        lock(&self.listed).push(listed);
         self.gpus.push(HeldGpu { uuid, ..HeldGpu::default() });
     }
 
@@ -112,6 +118,9 @@ impl NodeAgent {
             Observed::ProcessUse(used) => {
                 held.processes.insert(used.pid, now);
                 held.used.push(*used);
+            }
+            Observed::MigInstance(instance) => {
+                held.instances.insert(instance.id, (*instance, now));
             }
             _ => {}
         }
@@ -138,7 +147,7 @@ impl NodeAgent {
                 used.into_iter().for_each(|used| pipeline.push_use(place, used));
             }
         }
-        self.list_processes(now);
+        self.list(now);
         let published = self.has_polled.then(|| self.state(pipeline, identities));
         self.socket.iter_mut().for_each(|socket| socket.publish(published.clone()));
     }
@@ -172,12 +181,22 @@ impl NodeAgent {
         }
     }
 
-    /// Passes the processes on each GPU to the next poll.
-    fn list_processes(&mut self, now: Timestamp) {
+    /// Passes the processes on each GPU and its MIG instances to the next poll.
+    fn list(&mut self, now: Timestamp) {
         for (gpu, listed) in self.gpus.iter_mut().zip(lock(&self.listed).iter_mut()) {
-            gpu.processes.retain(|_, seen| now.since(*seen) < PROCESS_LIFETIME);
+            gpu.processes.retain(|_, seen| now.since(*seen) < LIFETIME);
             listed.processes.clear();
             listed.processes.extend(gpu.processes.keys());
+            gpu.instances.retain(|_, (_, seen)| now.since(*seen) < LIFETIME);
+            let instances = gpu.instances.values().map(|(instance, _)| NodeInstance {
+                uuid: instance.id.to_string(),
+                gpu_instance: instance.gpu_instance,
+                profile: instance.profile.map(|profile| profile.to_string()),
+                start: instance.start,
+                // The driver lists the processes of all instances with the GPU.
+                ..NodeInstance::default()
+            });
+            listed.instances = instances.collect();
         }
     }
 

@@ -198,6 +198,7 @@ impl Log {
             Observed::Interval(_)
             | Observed::Process(_)
             | Observed::ProcessUse(_)
+            | Observed::MigInstance(_)
             | Observed::Event(_) => {}
         }
     }

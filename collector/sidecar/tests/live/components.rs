@@ -7,7 +7,7 @@ use std::path::Path;
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, MigId};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, Utilization};
-use phasemeter_sources::live::{Event, Metric, UnsupportedReason};
+use phasemeter_sources::live::{Event, Metric, Observed, UnsupportedReason};
 use serde_json::Value;
 
 use crate::run::{elements, phasemeter, run_with_report, stderr};
@@ -141,7 +141,9 @@ fn mig_instances_report_memory_and_activity() {
         mig = true
         [[device.instance]]
         uuid = \"{MIG}\"
+        profile = \"2g.20gb+me\"
         gpu_instance = 9
+        placement = {{ start = 2, size = 2 }}
         memory_total_mib = 9856
         memory_used_mib = 2464
         sm = 80
@@ -201,6 +203,16 @@ fn mig_instances_report_memory_and_activity() {
     assert_eq!(of(&run, 0, brief), memory(0, 9_856), "until it was destroyed");
     let other = of(&run, 1, other);
     assert!(other.chunks(2).all(|values| *values == memory(1, 9_856)), "no activity");
+
+    let instances = run.of(0).filter_map(|observed| match observed {
+        Observed::MigInstance(instance) => Some(instance),
+        _ => None,
+    });
+    let of_first: Vec<_> = instances.filter(|it| Component::Mig(it.id) == first).collect();
+    let instance = of_first[0];
+    assert_eq!((instance.gpu_instance, instance.start), (Some(9), Some(2)));
+    assert_eq!(instance.profile.unwrap().to_string(), "2g.20gb");
+    assert!(of_first.iter().all(|again| *again == instance));
 }
 
 /// The streams of a metric: attributes except those of the board, and the last value.

@@ -42,6 +42,7 @@ fn discovery_reads_all_identifiers() {
         serial_number: Some("1652823054567".to_owned()),
         firmware_version: Some("92.00.19.00.13".to_owned()),
         driver_version: Some("580.95.05".to_owned()),
+        minor_number: Some(1),
         slowdown: Some(Celsius(85)),
         shutdown: Some(Celsius(95)),
     };
@@ -70,7 +71,7 @@ fn unreported_properties_are_unknown() {
         functions = [
             \"nvmlDeviceGetEnforcedPowerLimit\", \"nvmlDeviceGetPowerManagementLimit\",
             \"nvmlDeviceGetSerial\", \"nvmlDeviceGetVbiosVersion\",
-            \"nvmlDeviceGetTemperatureThreshold\",
+            \"nvmlDeviceGetTemperatureThreshold\", \"nvmlDeviceGetMinorNumber\",
         ]
         error = \"not_supported\"
         [[fault]]

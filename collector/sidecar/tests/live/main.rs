@@ -264,6 +264,7 @@ impl Run {
             | Observed::Process(_)
             | Observed::ProcessUse(_)
             | Observed::MigMode(_)
+            | Observed::MigInstance(_)
             | Observed::Event(_) => Vec::new(),
         };
         self.of(gpu).flat_map(intervals).collect()

@@ -8,6 +8,7 @@ use phasemeter_meter::reading::{Basis, Interval, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::metric::Metric;
+use super::mig_instance::MigInstance;
 use super::query_error::{LossReason, UnsupportedReason};
 
 /// An observation of one GPU.
@@ -38,6 +39,8 @@ pub enum Observed {
     /// Whether the GPU is in MIG mode, in which the driver reports no utilization of it. Observed again as
     /// long as the driver reports the mode.
     MigMode(bool),
+    /// A MIG instance of the GPU. Observed again as long as it exists.
+    MigInstance(MigInstance),
     /// An event.
     Event(Event),
 }

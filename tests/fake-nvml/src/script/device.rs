@@ -194,6 +194,7 @@ struct InstanceText {
     uuid: Option<String>,
     profile: String,
     gpu_instance: u32,
+    placement: PlacementText,
     at_ms: u64,
     for_ms: Option<Millis>,
     memory_total_mib: Mebibytes,
@@ -203,12 +204,20 @@ struct InstanceText {
     dram: Percent,
 }
 
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlacementText {
+    start: u32,
+    size: u32,
+}
+
 impl Default for InstanceText {
     fn default() -> Self {
         Self {
             uuid: None,
             profile: "1g.10gb".to_owned(),
             gpu_instance: 7,
+            placement: PlacementText { start: 0, size: 1 },
             at_ms: 0,
             for_ms: None,
             memory_total_mib: Mebibytes::of(9_856),
@@ -228,6 +237,7 @@ impl InstanceText {
             uuid: self.uuid.unwrap_or_else(default),
             profile: self.profile,
             gpu_instance: self.gpu_instance,
+            placement: (self.placement.start, self.placement.size),
             from: existence.start,
             until: existence.end,
             memory_total: self.memory_total_mib.0,

@@ -217,7 +217,8 @@ impl Plan {
                     | Observed::DeviceMetric(_)
                     | Observed::Process(_)
                     | Observed::ProcessUse(_)
-                    | Observed::MigMode(_) => {}
+                    | Observed::MigMode(_)
+                    | Observed::MigInstance(_) => {}
                 }
             }
         }

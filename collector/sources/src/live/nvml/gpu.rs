@@ -13,7 +13,7 @@ use phasemeter_meter::units::{
 
 use super::gpm::{Gpm, Sampled};
 use super::identity::power_limit;
-use super::mig::MigInstances;
+use super::mig::{Emitted, MigInstances};
 use super::processes::Processes;
 use super::ring::{Sample, SampleRing};
 use super::value::{from_percent, whole};
@@ -195,7 +195,17 @@ impl LiveDevice for Gpu<'_> {
             Metric::Fans => fans::query(device, measured)?,
             Metric::NvLinks => nvlink::query(device, measured)?,
             Metric::Mig => {
-                self.mig.query(self.nvml, device, at, measured)?;
+                self.mig.query(self.nvml, device, at, |emitted| match emitted {
+                    Emitted::Instance(instance) => emit(Observed::MigInstance(instance)),
+                    Emitted::Value(component, quantity, value) => {
+                        emit(Observed::DeviceMetric(DeviceMetric {
+                            at,
+                            component,
+                            quantity,
+                            value,
+                        }));
+                    }
+                })?;
                 if let Ok(mode) = device.mig_mode() {
                     emit(Observed::MigMode(mode.current != 0));
                 }

@@ -49,6 +49,7 @@ pub(super) fn identify(
             serial_number: properties.get("serial number", device.serial()),
             firmware_version: properties.get("VBIOS version", device.vbios_version()),
             driver_version,
+            minor_number: device.minor_number().ok(),
             slowdown,
             shutdown,
         },

@@ -10,19 +10,25 @@ use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceValue, MigId};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_nvml_calls::gpu_instance_id;
+use phasemeter_nvml_calls::{gpu_instance_id, gpu_instance_placement};
 
 use super::gpm::{Gpm, Sampled};
-use crate::live::QueryError;
+use crate::live::{MigInstance, MigProfile, QueryError};
 
-/// The instances seen at the last poll, with the latest sample of their counters.
+/// The instances seen at the last poll.
 #[derive(Debug, Default)]
-pub(super) struct MigInstances<'d> {
-    gpm: BTreeMap<MigId, Gpm<'d>>,
+pub(super) struct MigInstances<'d>(BTreeMap<MigId, Known<'d>>);
+
+/// What is known of an instance.
+#[derive(Debug)]
+struct Known<'d> {
+    properties: MigInstance,
+    /// The latest sample of its counters.
+    gpm: Gpm<'d>,
 }
 
 impl<'d> MigInstances<'d> {
-    /// Emits the values of every instance. A GPU without MIG emits nothing.
+    /// Emits every instance and its values. A GPU without MIG emits nothing.
     ///
     /// # Errors
     /// Returns an error if the GPU is lost, or its instances cannot be listed.
@@ -31,9 +37,9 @@ impl<'d> MigInstances<'d> {
         nvml: &'d Nvml,
         device: &Device<'d>,
         now: Timestamp,
-        mut emit: impl FnMut(Component, Quantity, DeviceValue),
+        mut emit: impl FnMut(Emitted),
     ) -> Result<(), QueryError> {
-        let mut before = std::mem::take(&mut self.gpm);
+        let mut before = std::mem::take(&mut self.0);
         for index in 0..device.mig_device_count()? {
             let instance = match device.mig_device_by_index(index) {
                 // An unused index.
@@ -42,22 +48,47 @@ impl<'d> MigInstances<'d> {
             };
             let uuid = optional(instance.uuid().map_err(QueryError::from))?;
             let Some(id) = uuid.and_then(|uuid| MigId::parse(&uuid)) else { continue };
+            let mut known = before.remove(&id).unwrap_or_else(|| Known::new(id));
+            known.complete(device, &instance);
+            emit(Emitted::Instance(known.properties));
             let component = Component::Mig(id);
+            let mut emit = |(quantity, value)| emit(Emitted::Value(component, quantity, value));
             if let Some(memory) = optional(memory(&instance))? {
                 for (quantity, bytes) in memory {
-                    emit(component, quantity, DeviceValue::Now(bytes));
+                    emit((quantity, DeviceValue::Now(bytes)));
                 }
             }
-            let mut gpm = before.remove(&id).unwrap_or_default();
             let part = gpu_instance_id(&instance).map_err(QueryError::from);
+            let gpm = &mut known.gpm;
             let activity =
                 part.and_then(|id| gpm.query(nvml, device, Sampled::GpuInstance(id), now));
             if let Some(Some(activity)) = optional(activity)? {
-                activity.values().for_each(|(quantity, value)| emit(component, quantity, value));
+                activity.values().for_each(&mut emit);
             }
-            self.gpm.insert(id, gpm);
+            self.0.insert(id, known);
         }
         Ok(())
+    }
+}
+
+/// An instance, or a value of one.
+pub(super) enum Emitted {
+    Instance(MigInstance),
+    Value(Component, Quantity, DeviceValue),
+}
+
+impl Known<'_> {
+    fn new(id: MigId) -> Self {
+        let properties = MigInstance { id, gpu_instance: None, profile: None, start: None };
+        Self { properties, gpm: Gpm::default() }
+    }
+
+    /// Queries the properties that are unknown. They do not change.
+    fn complete(&mut self, gpu: &Device<'_>, instance: &Device<'_>) {
+        let MigInstance { gpu_instance, profile, start, .. } = &mut self.properties;
+        *gpu_instance = gpu_instance.or_else(|| gpu_instance_id(instance).ok());
+        *profile = profile.or_else(|| MigProfile::at_end_of(&instance.name().ok()?));
+        *start = start.or_else(|| Some(gpu_instance_placement(gpu, (*gpu_instance)?).ok()?.start));
     }
 }
 
