@@ -100,6 +100,11 @@ fn interruptions_target_holds() {
 }
 
 #[test]
+fn holders_target_holds() {
+    on_each("fuzz/seeds/holders", 7, properties::holders);
+}
+
+#[test]
 fn otlp_request_target_holds() {
     on_each("fuzz/seeds/otlp_request", 10, properties::otlp_request);
 }

@@ -15,6 +15,7 @@ use metering::{LogFile, audit, meter, observed};
 use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
+use phasemeter_holders::Format;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
 use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
@@ -348,5 +349,13 @@ pub(crate) fn alerts(bytes: &[u8]) {
     match Profiles::parse("rules.toml", &text) {
         Ok(profiles) => assert!(Selection::of(profiles.rules().to_vec(), &[]).is_ok()),
         Err(error) => assert!(error.line >= 1 && !error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// What is read of evidence is not larger than the evidence, by more than the names of what it contains.
+pub(crate) fn holders(bytes: &[u8]) {
+    for format in Format::ALL {
+        let entries = format.read(bytes).unwrap_or_default();
+        assert!(entries.len() <= bytes.len(), "{format:?}: {} entries", entries.len());
     }
 }

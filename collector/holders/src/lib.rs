@@ -20,6 +20,7 @@ mod cgroup;
 mod claims;
 mod decision;
 mod device_id;
+mod formats;
 mod gpus;
 mod jobs;
 mod kubelet;
@@ -27,12 +28,16 @@ mod node;
 mod options;
 mod pod_logs;
 mod processes;
+#[cfg(test)]
+mod properties;
 mod settled;
 mod shares;
 mod uids;
 
 pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Source};
 pub use claims::Unresolved;
+#[doc(hidden)]
+pub use formats::Format;
 pub use gpus::{NodeGpu, NodeInstance};
 pub use jobs::Job;
 pub use kubelet::messages;

@@ -37,7 +37,7 @@ impl PodLogs {
     }
 
     /// Names of other forms are ignored.
-    fn of(names: &[String], created: impl Fn(&str) -> Option<SystemTime>) -> Self {
+    pub(crate) fn of(names: &[String], created: impl Fn(&str) -> Option<SystemTime>) -> Self {
         let mut all: BTreeMap<PodName, Vec<(&str, &str)>> = BTreeMap::new();
         for name in names {
             if let Some((pod, uid)) = parse(name) {

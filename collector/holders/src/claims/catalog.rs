@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::slices;
-use super::status;
+use super::slices::published;
+use super::status::administered;
 use super::{DeviceKey, PublishedDevice, Unresolved};
 use crate::device_id::{is_uuid, number};
 use crate::gpus::{NodeGpu, NodeInstance};
@@ -31,14 +31,14 @@ impl Catalog {
     /// # Errors
     /// Returns an error if it is not one.
     pub(crate) fn take_slices(&mut self, json: &[u8]) -> Result<(), Unresolved> {
-        self.published = slices::parse(json).ok_or(Unresolved::NotSlices)?;
+        self.published = published(json).ok_or(Unresolved::NotSlices)?;
         self.has_slices = true;
         Ok(())
     }
 
     /// Takes a `ResourceClaim`. One that is not allocated yet is asked for again.
     pub(crate) fn take_claim(&mut self, claim: (String, String), json: &[u8]) {
-        if let Some(administered) = status::administered(json)
+        if let Some(administered) = administered(json)
             && self.administered.len() < MAX_CLAIMS
         {
             self.administered.insert(claim, administered);
@@ -129,7 +129,10 @@ impl PublishedDevice {
 
 /// The only instance with a profile, and that starts at a memory slice if that is known of all.
 fn instance(gpu: &NodeGpu, profile: &str, start: Option<u32>) -> Result<String, Unresolved> {
-    let has_profile = |it: &&NodeInstance| it.profile.as_deref() == Some(profile);
+    // A profile with media extensions (`1g.10gb+me`) has the same slices.
+    let slices = |profile: &str| profile.split('+').next().map(ToOwned::to_owned);
+    let has_profile =
+        |it: &&NodeInstance| it.profile.as_deref().and_then(slices) == slices(profile);
     let is_there = |it: &NodeInstance| start.is_none() || it.start.is_none() || it.start == start;
     let mut found = gpu.instances.iter().filter(has_profile).filter(|it| is_there(it));
     match (found.next(), found.next()) {

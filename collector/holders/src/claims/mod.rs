@@ -9,6 +9,8 @@ use std::fmt;
 use thiserror::Error;
 
 pub(crate) use catalog::{Catalog, MAX_CLAIMS};
+pub(crate) use slices::published;
+pub(crate) use status::administered;
 
 /// What identifies a device of a driver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +40,7 @@ impl fmt::Display for DeviceKey {
 
 /// What a driver publishes of a device, as far as it tells which GPU it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PublishedDevice {
+pub(crate) struct PublishedDevice {
     /// Missing for MIG instances that are created on demand.
     uuid: Option<String>,
     /// The UUID of the GPU of a MIG instance.

@@ -61,7 +61,7 @@ struct Value {
 
 /// The devices in the text of a `ResourceSliceList`, or `None` if it is not one. Of a pool, the slices of the newest
 /// generation count.
-pub(super) fn parse(json: &[u8]) -> Option<BTreeMap<DeviceKey, PublishedDevice>> {
+pub(crate) fn published(json: &[u8]) -> Option<BTreeMap<DeviceKey, PublishedDevice>> {
     let list: SliceList = serde_json::from_slice(json).ok()?;
     let mut newest: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for Slice { spec } in &list.items {
@@ -73,10 +73,10 @@ pub(super) fn parse(json: &[u8]) -> Option<BTreeMap<DeviceKey, PublishedDevice>>
     };
     let current = list.items.iter().map(|slice| &slice.spec).filter(|spec| is_current(spec));
     let devices = current.flat_map(|spec| spec.devices.iter().map(move |device| (spec, device)));
-    Some(devices.take(MAX_DEVICES).map(|(spec, device)| published(spec, device)).collect())
+    Some(devices.take(MAX_DEVICES).map(|(spec, device)| device_of(spec, device)).collect())
 }
 
-fn published(spec: &Spec, device: &Device) -> (DeviceKey, PublishedDevice) {
+fn device_of(spec: &Spec, device: &Device) -> (DeviceKey, PublishedDevice) {
     let key = DeviceKey {
         driver: spec.driver.clone(),
         pool: spec.pool.name.clone(),

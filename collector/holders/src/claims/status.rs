@@ -41,7 +41,7 @@ struct Allocated {
 
 /// The devices that a claim gives administrative access to, in the text of a `ResourceClaim`, or `None` if it is not
 /// one, or not allocated.
-pub(super) fn administered(json: &[u8]) -> Option<BTreeSet<DeviceKey>> {
+pub(crate) fn administered(json: &[u8]) -> Option<BTreeSet<DeviceKey>> {
     let claim: Claim = serde_json::from_slice(json).ok()?;
     let results = claim.status.allocation?.devices.results.into_iter();
     let administered = results.filter(|device| device.admin_access == Some(true));

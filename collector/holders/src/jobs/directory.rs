@@ -68,7 +68,7 @@ pub(crate) fn job_mapping(dir: &Path) -> io::Result<BTreeMap<u32, Vec<String>>> 
 }
 
 /// The jobs in a job-mapping file, in order, each once.
-fn jobs_of(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn jobs_of(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.lines().map(str::trim);
     let is_id =

@@ -3,6 +3,6 @@
 mod directory;
 mod prolog;
 
-pub(crate) use directory::{job_mapping, prolog_files};
+pub(crate) use directory::{job_mapping, jobs_of, prolog_files};
 pub use prolog::Job;
-pub(crate) use prolog::SlurmGpu;
+pub(crate) use prolog::{SlurmGpu, parse as parse_prolog};

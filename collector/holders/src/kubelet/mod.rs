@@ -6,5 +6,5 @@ mod listing;
 pub mod messages;
 mod source;
 
-pub(crate) use listing::{ClaimedDevice, ContainerName, Listing};
+pub(crate) use listing::{ClaimedDevice, ContainerName, Listing, replicas};
 pub(crate) use source::KubeletSource;
