@@ -70,6 +70,7 @@ pub mod utilization_feed;
 // Prices and specifications.
 pub mod csv;
 pub mod gpu_specs;
+pub mod mig;
 pub mod price;
 
 // Inputs of reports and policies.

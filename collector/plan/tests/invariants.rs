@@ -7,6 +7,7 @@
     reason = "a test may fail, and its numbers are small"
 )]
 
+use phasemeter_meter::mig::{MigLayout, Profile};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
@@ -16,7 +17,7 @@ use phasemeter_plan::commitment::{self, Commitment};
 use phasemeter_plan::memory::{Candidate, Fits, Part, fit, total};
 use phasemeter_plan::own;
 use phasemeter_plan::select::{self, Offer};
-use phasemeter_plan::sharing::{self, MigLayout, Mode, Profile, Workload};
+use phasemeter_plan::sharing::{self, Mode, Workload};
 use phasemeter_plan::spot::{optimal_interval, redone};
 use phasemeter_plan::units::{Count, PerSecond, Ratio, Size};
 use proptest::prelude::*;

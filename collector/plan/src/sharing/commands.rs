@@ -1,6 +1,7 @@
 //! Commands and configurations that make a packing: MIG instances, MPS, time-slicing.
 
-use super::mig::Profile;
+use phasemeter_meter::mig::Profile;
+
 use super::workload::Workload;
 use crate::units::Size;
 use crate::worksheet::Snippet;

@@ -1,17 +1,16 @@
 //! `sharing`: how few GPUs hold some workloads with MIG, MPS or time-slicing.
 
 mod commands;
-mod mig;
 mod packing;
 mod workload;
 mod write;
 
+use phasemeter_meter::mig::{MigLayout, Profile};
 use phasemeter_meter::money::Rate;
 
 use crate::error::PlanError;
 use crate::units::{Ratio, Size};
 
-pub use self::mig::{MigLayout, Profile};
 use self::packing::{largest_first, pack};
 pub use self::workload::Workload;
 
@@ -139,7 +138,14 @@ impl Request {
             let fix = "name a GPU with MIG in --gpu";
             return Err(PlanError::invalid("partition", names, problem, fix));
         };
-        let profiles = self.partition.iter().map(|name| layout.profile(name).cloned());
+        let profile = |name: &String| {
+            layout.profile(name).cloned().ok_or_else(|| {
+                let names: Vec<_> = layout.profiles.iter().map(|it| it.name.as_str()).collect();
+                let fix = format!("use {}", names.join(", "));
+                PlanError::invalid("partition", name, "not a profile of this GPU", fix)
+            })
+        };
+        let profiles = self.partition.iter().map(profile);
         let profiles = profiles.collect::<Result<Vec<_>, _>>()?;
         if !layout.holds(&profiles.iter().collect::<Vec<_>>()) {
             let fix = "remove an instance, or use smaller profiles";

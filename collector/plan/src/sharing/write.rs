@@ -1,5 +1,6 @@
 //! The packings and the shares of a bill, as a worksheet.
 
+use phasemeter_meter::mig::Profile;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::HOURS_PER_MONTH;
 
@@ -8,7 +9,6 @@ use crate::units::Ratio;
 use crate::worksheet::{Quantity, Worksheet};
 
 use super::commands;
-use super::mig::Profile;
 use super::{Mode, Packing, Request, Sharing};
 
 /// Measured utilization from which a separate GPU serves better than a share of one.

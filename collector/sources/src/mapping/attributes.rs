@@ -32,10 +32,10 @@ pub(super) struct Attributes {
 
 impl Attributes {
     /// Adds the profile of a MIG instance.
-    pub(super) fn add_instance(&mut self, identity: &mut GpuIdentity, instance: MigInstance) {
-        let Some(profile) = instance.profile else { return };
+    pub(super) fn add_instance(&mut self, identity: &mut GpuIdentity, instance: &MigInstance) {
+        let Some(profile) = &instance.profile else { return };
         if self.profiles.len() < MAX_INSTANCES && !self.profiles.contains_key(&instance.id) {
-            self.profiles.insert(instance.id, profile);
+            self.profiles.insert(instance.id.clone(), profile.clone());
             let all: Vec<_> = self.profiles.values().map(String::as_str).collect();
             identity.attributes.insert(MIG_PROFILES.to_owned(), all.join(" "));
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE, MissingReason};
+use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE};
 use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -200,7 +200,7 @@ impl ReadingBuffer {
         let (is_instance, is_of_pod) = (instance.is_some(), pod.is_some());
         let host_instance = details.iter().find(|(key, _)| key == INSTANCE);
         let host_instance = host_instance.map(|(_, instance)| instance.clone());
-        if let Some(instance) = instance {
+        if let Some(instance) = &instance {
             gpu.attributes.add_instance(identity, instance);
         }
         if quantity == Quantity::Utilization {
@@ -216,7 +216,8 @@ impl ReadingBuffer {
         }
         // Jobs and claims have the GPU as a whole, each with a copy of its values.
         let share = holder.as_ref().filter(|_| is_of_pod).map(|holder| &holder.key);
-        let measured = basis.map(|basis| value.is_ok().then_some(basis));
+        // An instant has one time of its own, that of the GPU.
+        let measured = basis.filter(|_| !is_instance).map(|basis| value.is_ok().then_some(basis));
         let come = Nanos(gpu.arrived.0.saturating_add(ahead.0));
         let key = gpu.instant(at, come, share, measured);
         let HeldGpu { instants, shares, labels, .. } = gpu;
@@ -226,21 +227,23 @@ impl ReadingBuffer {
             instant.add_holder(holder);
         }
         instant.instance = host_instance.or(instant.instance.take());
-        let mut refused = 0;
-        match value {
-            // A MIG instance is not its GPU: of a GPU in MIG mode nothing is known.
-            Ok(Value::Holder(of_holder)) => {
+        let (mut refused, origin) = (0, Origin { rank, at });
+        match (value, instance) {
+            (Ok(Value::Holder(of_holder)), _) => {
                 if let Some(LabeledHolder { key, .. }) = &holder {
                     instant.holder_metrics.add(key, rank, of_holder);
                 }
             }
-            _ if is_instance => instant.set_missing(None, MissingReason::NotSupported, None),
-            Ok(value) => {
-                refused = instant.add((quantity, value), Origin { rank, at }, share);
+            (value, Some(instance)) => {
+                let part = (&instance, holder.as_ref().map(|it| &it.key.holder));
+                refused = instant.add_of_instance(part, (quantity, value), origin);
+            }
+            (Ok(value), None) => {
+                refused = instant.add((quantity, value), origin, share);
                 shares.compare(instant);
             }
-            Err(reason) if basis.is_some() => instant.set_missing(basis, reason, share),
-            Err(_) => {}
+            (Err(reason), None) if basis.is_some() => instant.set_missing(basis, reason, share),
+            (Err(_), None) => {}
         }
         let differing = if refused > 0 { labels.differing() } else { Vec::new() };
         if gpu.instants.len() > MAX_INSTANTS {

@@ -7,7 +7,7 @@ use phasemeter_meter::energy_source::EnergyCounter;
 use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
-use phasemeter_meter::units::{Millijoules, Nanos, Timestamp};
+use phasemeter_meter::units::{Millijoules, Nanos, Timestamp, Utilization};
 use phasemeter_meter::vendor::Vendor;
 
 use super::allocations::Allocations;
@@ -171,7 +171,7 @@ impl HeldGpu {
             instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
         });
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
-        let utilization = match basis.map(|basis| self.shares.utilization(&instant, basis)) {
+        let utilization = match basis.map(|basis| self.utilization(&instant, identity, basis)) {
             Some(Some(utilization)) => Ok(utilization),
             // Unless it is another sender's instant, between those of the chosen one.
             Some(None) => Err(instant.missing(basis)?),
@@ -179,7 +179,8 @@ impl HeldGpu {
         };
         self.basis = basis.or(self.basis);
         let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);
-        let allocation = self.allocations.next(instant.holders.keys().map(|key| &key.holder));
+        let memory_used = memory_used.or_else(|| instant.mig.memory_used());
+        let allocation = self.allocations.next(instant.allocated());
         if self.allocations.has_changed() {
             identity.holders.clone_from(self.allocations.names());
         }
@@ -231,6 +232,17 @@ impl HeldGpu {
         self.holding.touch(at, metrics.users_of_memory());
     }
 
+    /// The utilization of the GPU: its own, else that of its shares, else that of its MIG instances.
+    fn utilization(
+        &mut self,
+        instant: &Instant,
+        gpu: &GpuIdentity,
+        basis: Basis,
+    ) -> Option<Utilization> {
+        let of_gpu = self.shares.utilization(instant, basis);
+        of_gpu.or_else(|| instant.mig.utilization(gpu, basis))
+    }
+
     /// What was found out about holders up to the reading of an instant.
     fn holder_changes(
         &mut self,
@@ -240,9 +252,16 @@ impl HeldGpu {
         stale_after: Nanos,
     ) -> Vec<HolderChange> {
         let seen = (at, Evidence::Labels);
-        self.holding.use_from(seen, self.shares.uses(instant), stale_after);
-        let grants = grants(&instant.holders, gpu.memory_size());
+        let (uses, grants) = if instant.mig.is_empty() {
+            (self.shares.uses(instant), grants(&instant.holders, gpu.memory_size()))
+        } else {
+            let basis = self.basis.into_iter().chain(ORDER).find(|it| instant.mig.has_any(*it));
+            let uses = basis.and_then(|basis| instant.mig.uses(gpu, basis));
+            (uses, instant.mig.grants(gpu))
+        };
+        self.holding.use_from(seen, uses, stale_after);
         self.holding.grant(seen, grants, stale_after);
+        self.holding.touch(at, &instant.mig.active());
         self.holding.touch(at, self.shares.users_of_memory(instant));
         self.holding.changes(at, stale_after)
     }

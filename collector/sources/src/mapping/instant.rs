@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
@@ -10,6 +11,8 @@ use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use super::agreed::{Agreed, Origin};
 use super::holder::{LabeledHolder, Part, ShareKey};
 use super::holder_metrics::HolderMetrics;
+use super::identity::MigInstance;
+use super::mig::MigInstances;
 use super::shared::{MAX_SHARES, Shared};
 use super::value::Value;
 
@@ -26,6 +29,8 @@ pub(super) struct Instant {
     pub(super) missing_shares: BTreeSet<ShareKey>,
     /// The holders of the GPU or of a share of it, by the labels of its values.
     pub(super) holders: BTreeMap<ShareKey, Part>,
+    /// Its MIG instances.
+    pub(super) mig: MigInstances,
     /// Metrics of holders.
     pub(super) holder_metrics: HolderMetrics,
     /// The instance of its host.
@@ -44,6 +49,7 @@ impl Instant {
             missing: Vec::new(),
             missing_shares: BTreeSet::new(),
             holders: BTreeMap::new(),
+            mig: MigInstances::default(),
             holder_metrics: HolderMetrics::default(),
             instance: None,
             values: Vec::new(),
@@ -61,7 +67,7 @@ impl Instant {
 
     /// Whether it has this utilization, of anything.
     pub(super) fn has_any(&self, basis: Basis) -> bool {
-        self.of(basis).is_some()
+        self.of(basis).is_some() || self.mig.has_any(basis)
     }
 
     pub(super) fn of(&self, basis: Basis) -> Option<&Shared<Utilization>> {
@@ -145,6 +151,31 @@ impl Instant {
         }
     }
 
+    /// Adds a value of a MIG instance, and its holder. Returns how many points are refused, since they differ.
+    pub(super) fn add_of_instance(
+        &mut self,
+        (instance, holder): (&MigInstance, Option<&Holder>),
+        (quantity, value): (Quantity, Result<Value, MissingReason>),
+        origin: Origin,
+    ) -> u32 {
+        // Unless all of its instances are known, nothing is known of a GPU in MIG mode.
+        self.set_missing(None, MissingReason::NotSupported, None);
+        self.mig.note(instance, holder);
+        match value {
+            Ok(value) if is_of_board(quantity) => {
+                self.add((quantity, value), origin, None);
+                0
+            }
+            Ok(value) => self.mig.add(&instance.id, value, origin),
+            Err(_) => 0,
+        }
+    }
+
+    /// The holders of the GPU, of its shares and of its instances, as a scheduler allocated them.
+    pub(super) fn allocated(&self) -> impl Iterator<Item = &Holder> {
+        self.holders.keys().map(|key| &key.holder).chain(self.mig.allocated())
+    }
+
     /// Values that are not divided, without those whose points differ.
     pub(super) fn values(&self) -> impl Iterator<Item = Value> {
         self.values.iter().filter_map(|(_, agreed)| agreed.get())
@@ -197,6 +228,18 @@ impl Instant {
         }
         rates
     }
+}
+
+/// Whether each MIG instance has a copy of what is measured of its GPU.
+pub(super) const fn is_of_board(quantity: Quantity) -> bool {
+    matches!(
+        quantity,
+        Quantity::Power
+            | Quantity::Energy
+            | Quantity::Temperature
+            | Quantity::SmClock
+            | Quantity::MemoryClock
+    )
 }
 
 /// Whether a utilization is measured by process, so that holders can have shares of it. Hardware counters are not.

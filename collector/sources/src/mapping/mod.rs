@@ -26,6 +26,7 @@ mod increases;
 mod instant;
 mod known_gpus;
 mod meaning;
+mod mig;
 mod point;
 mod point_labels;
 mod rejected_point;

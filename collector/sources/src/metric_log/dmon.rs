@@ -15,6 +15,9 @@ use super::sample::Sample;
 /// Before the short name of a field in the name of its metric.
 const PREFIX: &str = "dcgmi.dmon.";
 
+/// The IDs of the MIG instances of a GPU begin at this multiple of its own (`DCGM_MAX_INSTANCES_PER_GPU`).
+const INSTANCES_PER_GPU: u32 = 8;
+
 /// Maximum number of entities of a tick.
 const MAX_ENTITIES: usize = 4_096;
 
@@ -82,9 +85,13 @@ impl DmonDecoder {
             return Err(LineError::CellCount { expected: self.fields.len(), found: cells.len() });
         }
         let at = at?;
-        let labels = match kind {
-            "GPU" => vec![(Cow::Borrowed("gpu"), Cow::Borrowed(id))],
-            // Of MIG instances and of links nothing is read.
+        let labels = match (kind, number) {
+            ("GPU", _) => vec![(Cow::Borrowed("gpu"), Cow::Borrowed(id))],
+            ("GPU-I", Some(instance)) => vec![
+                (Cow::Borrowed("gpu"), Cow::Owned((instance / INSTANCES_PER_GPU).to_string())),
+                (Cow::Borrowed("gpu_instance"), Cow::Borrowed(id)),
+            ],
+            // Of compute instances and of links nothing is read.
             _ => return Ok(Vec::new()),
         };
         let sample = |(field, cell): (&String, &&'a str)| {
@@ -215,7 +222,8 @@ mod tests {
 ID                    W                                               
 GPU 0     37          61.500        NVIDIA L4             0.371       
 GPU 1     N/A         N/A           NVIDIA L4             N/A         
-GPU-I 0   N/A         N/A           NVIDIA L4             0.100       
+GPU-I 7   N/A         N/A           NVIDIA L4             0.100       
+GPU-I 8   N/A         N/A           NVIDIA L4             0.200       
 GPU 0     100         72.125        NVIDIA L4             1.000       
 
 
@@ -237,7 +245,9 @@ dmon was stopped do to receiving a signal
         let brief = |sample: Sample<'_>| {
             let at = sample.at.unwrap().since(start()).0 / 1_000_000;
             let field = sample.metric.strip_prefix(PREFIX).unwrap().to_owned();
-            (at, sample.label("gpu").unwrap().to_owned(), field, sample.number)
+            let instance = sample.label("gpu_instance").map(|id| format!("-{id}"));
+            let gpu = sample.label("gpu").unwrap().to_owned() + &instance.unwrap_or_default();
+            (at, gpu, field, sample.number)
         };
         lines.map(brief).collect()
     }
@@ -261,9 +271,15 @@ dmon was stopped do to receiving a signal
     fn rows_are_timed_by_ticks() {
         let (missing, found): (Vec<_>, Vec<_>) =
             samples(times(), OUTPUT).into_iter().partition(|sample| sample.3.is_nan());
+        let (instances, found): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|sample| sample.1.contains('-'));
         assert_eq!(found, expected([0, 500]));
-        assert_eq!(missing.len(), 3);
-        assert!(missing.iter().all(|(at, gpu, ..)| (*at, gpu.as_str()) == (0, "1")));
+        let instances: Vec<_> = instances.iter().map(|it| (it.0, it.1.as_str(), it.3)).collect();
+        assert_eq!(instances, [(0, "0-7", 0.1), (0, "1-8", 0.2)], "of GPUs 0 and 1");
+        assert_eq!(missing.len(), 3 + 2 * 2);
+        let of_gpus: Vec<_> = missing.iter().filter(|(_, gpu, ..)| !gpu.contains('-')).collect();
+        assert_eq!(of_gpus.len(), 3);
+        assert!(of_gpus.iter().all(|(at, gpu, ..)| (*at, gpu.as_str()) == (0, "1")));
     }
 
     #[test]
@@ -273,8 +289,9 @@ dmon was stopped do to receiving a signal
             timed += &format!("2026-07-27T00:00:{index:02}.25Z {line}\n");
         }
         let found = samples(None, &timed);
-        let found: Vec<_> = found.into_iter().filter(|sample| !sample.3.is_nan()).collect();
-        assert_eq!(found, expected([2_250, 5_250]));
+        let is_of_gpu = |sample: &(u64, String, String, f64)| !sample.1.contains('-');
+        let found = found.into_iter().filter(|it| !it.3.is_nan() && is_of_gpu(it));
+        assert_eq!(found.collect::<Vec<_>>(), expected([2_250, 6_250]));
     }
 
     /// A tick counts for time whether or not its rows can be read, wherever they are torn.

@@ -7,7 +7,7 @@ use phasemeter_sources::mapping::{Mappings, Point, UnitChecks};
 use super::*;
 
 /// The points of a page, each 15 s: a sample per line, without braces around its name.
-fn pages(pages: &[&[(&str, &str, f64)]]) -> Vec<GpuValue> {
+pub(crate) fn pages(pages: &[&[(&str, &str, f64)]]) -> Vec<GpuValue> {
     let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
     let mut values = Vec::new();
     for (seconds, page) in (0..).step_by(15).zip(pages) {
@@ -26,7 +26,7 @@ fn pages(pages: &[&[(&str, &str, f64)]]) -> Vec<GpuValue> {
 }
 
 /// What is found out about holders by these points, in words, in each order of arrival alike.
-fn found(values: &[GpuValue]) -> Vec<String> {
+pub(crate) fn found(values: &[GpuValue]) -> Vec<String> {
     let mut all = None;
     for rotation in 0..values.len() {
         let mut order = values.to_vec();

@@ -5,6 +5,7 @@
 mod holders;
 mod holding;
 mod limit;
+mod mig;
 mod refusals;
 
 use std::collections::BTreeMap;
@@ -208,15 +209,18 @@ fn time_billed_elsewhere_is_named_and_its_readings_are_dropped() {
 }
 
 #[test]
-fn gpu_in_mig_mode_is_not_supported_and_its_instances_are_not_the_gpu() {
+fn gpu_in_mig_mode_without_activity_of_an_instance_is_not_supported() {
     let mut buffer = ReadingBuffer::new(HOLD, None, None);
-    let mut value = utilization("GPU-a", 15, Basis::DcgmGrEngine, 90);
     let instance = |id: &str, profile: &str| {
         Some(MigInstance { id: id.to_owned(), profile: Some(profile.to_owned()) })
     };
     for (id, profile) in [("9", "1g.10gb"), ("2", "3g.40gb"), ("9", "1g.10gb")] {
+        let mut value = match id {
+            "9" => holders::memory(15, 5_000),
+            _ => utilization("GPU-a", 15, Basis::DcgmGrEngine, 90),
+        };
         value.gpu.instance = instance(id, profile);
-        buffer.insert(value.clone(), arrival(0));
+        buffer.insert(value, arrival(0));
     }
     assert_eq!(buffer.identities()[0].attributes[MIG_PROFILES], "3g.40gb 1g.10gb");
     let released = buffer.release_all();

@@ -1,9 +1,8 @@
 //! MIG profiles by GPU model, as in NVIDIA's MIG User Guide, and how instances divide a bill.
 
-use phasemeter_meter::gpu_specs::same_model;
-use phasemeter_meter::money::NanoUsd;
-
-use crate::error::PlanError;
+use crate::gpu_specs::same_model;
+use crate::money::NanoUsd;
+use crate::units::Bytes;
 
 /// The partitions that a GPU supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,16 +86,51 @@ impl MigLayout {
         Some(Self { compute: whole.compute, memory: whole.memory, profiles })
     }
 
+    /// The layout of a model that is unknown or not in the table: that of most GPUs, with profiles named by their
+    /// compute slices.
+    #[must_use]
+    pub fn usual() -> Self {
+        let profile = |&(compute, memory, starts): &(u64, u64, &'static [u64])| Profile {
+            name: format!("{compute}g"),
+            compute,
+            memory,
+            starts,
+        };
+        Self { compute: 7, memory: 8, profiles: SEVENTHS.iter().map(profile).collect() }
+    }
+
     /// The profile of this name.
-    ///
-    /// # Errors
-    /// Returns an error that lists the profiles if there is none.
-    pub fn profile(&self, name: &str) -> Result<&Profile, PlanError> {
-        self.profiles.iter().find(|profile| profile.name == name).ok_or_else(|| {
-            let names: Vec<_> = self.profiles.iter().map(|it| it.name.as_str()).collect();
-            let fix = format!("use {}", names.join(", "));
-            PlanError::invalid("partition", name, "not a profile of this GPU", fix)
-        })
+    #[must_use]
+    pub fn profile(&self, name: &str) -> Option<&Profile> {
+        self.profiles.iter().find(|profile| profile.name == name)
+    }
+
+    /// The weight of an instance among [`Self::shares`], by the name of its profile as drivers have it (`1g.10gb`,
+    /// `1g.10gb+me`, `1c.3g.40gb`), which may be one with as many compute slices as one of these; else by its memory
+    /// and that of the GPU. `None` if neither is known.
+    #[must_use]
+    pub fn weight(&self, name: Option<&str>, memory: Option<(Bytes, Bytes)>) -> Option<u64> {
+        let of_name = name.and_then(|name| {
+            let name = name.split('+').next()?;
+            let name = name.split_once("c.").map_or(name, |(_, of_instance)| of_instance);
+            self.profile(name).or_else(|| {
+                let compute: u64 = name.split_once('g')?.0.parse().ok()?;
+                self.profiles.iter().find(|profile| profile.compute == compute)
+            })
+        });
+        if let Some(profile) = of_name {
+            return Some(self.weight_of(profile));
+        }
+        let (memory, total) = memory?;
+        // Each lacks what the driver reserves, so that the quotient is near that of slices.
+        let twice = (2 * self.memory).checked_mul(memory.get())?.checked_div(total.get())?;
+        let slices = twice.div_ceil(2).clamp(1, self.memory);
+        Some(slices * self.compute)
+    }
+
+    /// The larger of its compute and memory, in units of `compute × memory`.
+    fn weight_of(&self, profile: &Profile) -> u64 {
+        (profile.compute * self.memory).max(profile.memory * self.compute)
     }
 
     /// Whether these profiles fit one GPU at their placements.
@@ -113,10 +147,15 @@ impl MigLayout {
     /// denominator: the larger of its compute and memory, scaled down if all together exceed the GPU.
     #[must_use]
     pub fn shares(&self, profiles: &[&Profile]) -> (Vec<u64>, u64) {
-        let weight = |it: &&Profile| (it.compute * self.memory).max(it.memory * self.compute);
-        let weights: Vec<u64> = profiles.iter().map(weight).collect();
-        let all = weights.iter().sum::<u64>().max(self.compute * self.memory);
+        let weights: Vec<u64> = profiles.iter().map(|it| self.weight_of(it)).collect();
+        let all = self.all(&weights);
         (weights, all)
+    }
+
+    /// The denominator of the shares of instances with these weights.
+    #[must_use]
+    pub fn all(&self, weights: &[u64]) -> u64 {
+        weights.iter().sum::<u64>().max(self.compute * self.memory)
     }
 
     /// Divides a bill among instances; the last value is that of slices left over. The values sum to
@@ -150,9 +189,8 @@ fn place(profiles: &[&Profile], used: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_meter::gpu_specs::GpuSpecs;
-
     use super::*;
+    use crate::gpu_specs::GpuSpecs;
 
     #[test]
     fn every_layout_is_of_a_known_model_with_as_many_instances() {
@@ -195,5 +233,31 @@ mod tests {
         assert!(layout.holds(&[of("4g.40gb"), of("3g.40gb")]));
         assert!(!layout.holds(&[of("4g.40gb"), of("3g.40gb"), of("1g.10gb")]));
         assert!(!layout.holds(&[of("3g.40gb"), of("3g.40gb"), of("1g.10gb")]));
+    }
+
+    #[test]
+    fn weight_of_an_instance_is_the_larger_of_its_slices() {
+        let layout = MigLayout::of("NVIDIA A100-SXM4-80GB").unwrap();
+        let named = |layout: &MigLayout, name| layout.weight(Some(name), None);
+        for (name, weight) in [
+            ("1g.10gb", 8),
+            ("1g.10gb+me", 8),
+            ("1g.20gb", 14),
+            ("3g.40gb", 28),
+            ("1c.3g.40gb", 28),
+            ("4g.40gb", 32),
+            ("7g.80gb", 56),
+            ("2g.21gb", 16),
+        ] {
+            assert_eq!(named(&layout, name), Some(weight), "{name}");
+        }
+        assert_eq!(named(&MigLayout::usual(), "3g.71gb"), Some(28));
+        assert_eq!(named(&MigLayout::of("NVIDIA A30").unwrap(), "1g.6gb"), Some(4));
+        let gib = |gib: u64| Bytes::from_mebibytes(gib * 1_024).unwrap();
+        let by_memory = |memory| layout.weight(None, Some((gib(memory), gib(80))));
+        assert_eq!([9, 19, 39, 79].map(by_memory), [7, 14, 28, 56].map(Some));
+        assert_eq!([layout.weight(None, None), named(&layout, "big")], [None, None]);
+        assert_eq!(layout.all(&[28, 28]), 56);
+        assert_eq!(layout.all(&[32, 28]), 60);
     }
 }

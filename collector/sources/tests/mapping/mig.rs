@@ -1,0 +1,119 @@
+//! Points of MIG instances: they make up the GPU by their slices, and each has a holder.
+
+use super::holding::{found, pages};
+use super::*;
+
+const ACTIVE: &str = "DCGM_FI_PROF_GR_ENGINE_ACTIVE";
+const MEMORY: &str = "DCGM_FI_DEV_FB_USED";
+const POWER: &str = "DCGM_FI_DEV_POWER_USAGE";
+const MODEL: &str = "modelName=NVIDIA A100-SXM4-80GB";
+
+fn instance(id: u32, profile: &str, further: &str) -> String {
+    format!("{MODEL},GPU_I_ID={id},GPU_I_PROFILE={profile},{further}")
+}
+
+fn readings(page: &[(&str, &str, f64)]) -> Vec<(Option<u32>, Option<u64>)> {
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    pages(&[page]).into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+    let released = buffer.release_all();
+    let reading = |held: &HeldReading| {
+        let used = held.reading.memory_used.map(|bytes| bytes.get() >> 20);
+        (held.reading.utilization.ok().map(Utilization::ppm), used)
+    };
+    released.iter().map(reading).collect()
+}
+
+/// Guarantee: the GPU is its instances in proportion to their slices, its memory what they use, its power what each
+/// has a copy of. An instance that nobody is known to have is a holder by name.
+#[test]
+fn instances_make_up_the_gpu_by_their_slices() {
+    let [a, b] = ["pod=a,namespace=ml", ""].map(|pod| instance(pod.len() as u32, "3g.40gb", pod));
+    let page = [
+        (ACTIVE, a.as_str(), 1.0),
+        (MEMORY, a.as_str(), 700.0),
+        (POWER, a.as_str(), 300.0),
+        (ACTIVE, b.as_str(), 0.0),
+        (MEMORY, b.as_str(), 12.0),
+        (POWER, b.as_str(), 300.0),
+    ];
+    assert_eq!(readings(&page), [(Some(500_000), Some(712))], "an idle instance is half a GPU");
+    let expected = [
+        "0: ml/a 28/56, MIG 3g.40gb 0 28/56",
+        "0: ml/a touched",
+        "0-45: ml/a uses 50%",
+        "0-45: MIG 3g.40gb 0 uses 0%",
+        "45: ",
+    ];
+    assert_eq!(found(&pages(&[&page])), expected);
+    let mut buffer = ReadingBuffer::new(HOLD, None, None);
+    pages(&[&page]).into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+    assert_eq!(buffer.release_all()[0].reading.power, Milliwatts::new(300_000));
+}
+
+/// Guarantee: slices that no instance has are nobody's; instances that are more than the GPU by the larger of their
+/// slices are scaled to it.
+#[test]
+fn slices_left_over_are_nobodys() {
+    let [a, b] = [(1, "1g.10gb"), (2, "2g.20gb")].map(|(id, profile)| instance(id, profile, ""));
+    let page = [(ACTIVE, a.as_str(), 1.0), (ACTIVE, b.as_str(), 0.5)];
+    assert_eq!(readings(&page), [(Some(285_714), None)], "a seventh, and half of two");
+    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 1g.10gb 1 8/56, MIG 2g.20gb 2 16/56");
+    let [a, b] = [(1, "4g.40gb"), (2, "3g.40gb")].map(|(id, profile)| instance(id, profile, ""));
+    let page = [(ACTIVE, a.as_str(), 1.0), (ACTIVE, b.as_str(), 1.0)];
+    assert_eq!(readings(&page), [(Some(1_000_000), None)]);
+    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 3g.40gb 2 28/60, MIG 4g.40gb 1 32/60");
+}
+
+/// Guarantee: a pod with two instances has both; pods that share one have equal parts of it; an instance of unknown
+/// size makes parts unknown, and the GPU unobserved.
+#[test]
+fn holders_of_instances_have_their_parts() {
+    let of = |id: u32, pod: &str| instance(id, "1g.10gb", &format!("pod={pod}"));
+    let all = [(1, "a"), (2, "a"), (3, "b"), (3, "c")].map(|(id, pod)| of(id, pod));
+    let page = all.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7));
+    let changes = found(&pages(&[&page]));
+    assert_eq!(changes[0], "0: a 16/56, b 8/112, c 8/112");
+    assert!(changes.contains(&"0-45: a uses 20%".to_owned()), "{changes:?}");
+    assert!(changes.contains(&"0-45: b uses 5%".to_owned()), "{changes:?}");
+    let unknown = format!("{MODEL},GPU_I_ID=5,pod=d");
+    let page = [(ACTIVE, all[0].as_str(), 0.7), (ACTIVE, unknown.as_str(), 0.7)];
+    assert_eq!(readings(&page), [(None, None)]);
+    assert_eq!(found(&pages(&[&page]))[0], "0: a ?, d ?");
+}
+
+/// Scenario: a GPU enters or leaves MIG mode, with a pod on an instance or on the GPU.
+/// Guarantee: each time is read as the mode is, whatever the other one was.
+#[test]
+fn mode_may_change() {
+    let a = instance(1, "7g.80gb", "pod=a");
+    let mig: &[_] = &[(ACTIVE, a.as_str(), 0.5)];
+    let plain: &[_] = &[("DCGM_FI_DEV_GPU_UTIL", "pod=b", 30.0)];
+    let used = |all: &[&[(&str, &str, f64)]]| {
+        let mut buffer = ReadingBuffer::new(HOLD, None, None);
+        pages(all).into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+        let used = |held: &HeldReading| held.reading.utilization.unwrap().ppm() / 10_000;
+        buffer.release_all().iter().map(used).collect::<Vec<_>>()
+    };
+    let leaves = [mig, mig, plain, plain];
+    assert_eq!(used(&leaves), [50, 50, 30, 30]);
+    let expected = [
+        "0: a 56/56",
+        "0: a touched",
+        "0-15: a uses 50%",
+        "15-30: a uses 50%",
+        "30: b 1/1",
+        "90: ",
+    ];
+    assert_eq!(found(&pages(&leaves)), expected);
+    let enters = [plain, plain, mig, mig];
+    assert_eq!(used(&enters), [30, 30, 50, 50]);
+    let expected = [
+        "0: b 1/1",
+        "30: a 56/56",
+        "30: a touched",
+        "30-45: a uses 50%",
+        "45-90: a uses 50%",
+        "90: ",
+    ];
+    assert_eq!(found(&pages(&enters)), expected);
+}
