@@ -102,7 +102,8 @@ pub(crate) fn of_claims<'l>(
     problems: &mut BTreeSet<Problem>,
 ) -> Vec<Candidate> {
     type Shared<'l> = (String, &'l PodName, &'l (String, String));
-    let mut containers: BTreeMap<Shared<'l>, (BTreeSet<&str>, bool)> = BTreeMap::new();
+    type Has<'l> = (BTreeSet<&'l str>, BTreeMap<&'l str, Option<Share>>);
+    let mut containers: BTreeMap<Shared<'l>, Has<'l>> = BTreeMap::new();
     for (container, claimed) in claimed {
         let device = match catalog.resolve(&claimed.device, &claimed.cdi, gpus) {
             Ok(Some(uuid)) if is_on_node(&uuid, gpus) => uuid,
@@ -119,16 +120,18 @@ pub(crate) fn of_claims<'l>(
         };
         let shared = containers.entry((device, &container.pod, &claimed.claim)).or_default();
         shared.0.insert(&container.container);
-        shared.1 |= claimed.share.is_some();
+        if let Some(id) = &claimed.share {
+            shared.1.insert(id, catalog.share(&claimed.claim, &claimed.device, id));
+        }
     }
-    let candidate =
-        |((device, pod, _), (names, has_share)): (Shared<'l>, (BTreeSet<&str>, bool))| {
-            let name = if names.len() == 1 { names.first().copied() } else { None };
-            // How large a share is, only the claim says.
-            let share = (!has_share).then_some(Share::WHOLE);
-            let holder = container_holder(pod, name.unwrap_or_default(), uids);
-            Candidate { device, holder, share, source: Source::Claim }
-        };
+    let candidate = |((device, pod, _), (names, parts)): (Shared<'l>, Has<'l>)| {
+        let name = if names.len() == 1 { names.first().copied() } else { None };
+        // How large a share is, only the status of the claim says.
+        let known: Option<Vec<Share>> = parts.values().copied().collect();
+        let share = if parts.is_empty() { Some(Share::WHOLE) } else { known.and_then(shares::sum) };
+        let holder = container_holder(pod, name.unwrap_or_default(), uids);
+        Candidate { device, holder, share, source: Source::Claim }
+    };
     containers.into_iter().map(candidate).collect()
 }
 

@@ -3,7 +3,7 @@
 use prost::Message;
 
 use crate::cgroup::Groups;
-use crate::claims::{administered, published};
+use crate::claims::{ClaimStatus, published};
 use crate::device_id::PluginDevice;
 use crate::jobs::{jobs_of, parse_prolog};
 use crate::kubelet::messages::{AllocatableResourcesResponse, ListPodResourcesResponse};
@@ -57,7 +57,13 @@ impl Format {
                 Some(published(bytes)?.iter().map(|entry| format!("{entry:?}")).collect())
             }
             Self::ResourceClaim => {
-                Some(administered(bytes)?.iter().map(|entry| format!("{entry:?}")).collect())
+                let status = ClaimStatus::parse(bytes)?;
+                let administered = status.administered.iter().map(|entry| format!("{entry:?}"));
+                Some(
+                    administered
+                        .chain(status.consumed.iter().map(|it| format!("{it:?}")))
+                        .collect(),
+                )
             }
             Self::ControlGroups => {
                 let groups = Groups::parse(text()?);

@@ -6,9 +6,10 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::options::PodName;
 
-/// How long the UID of a new pod is awaited before its grant is reported without: a pod that starts has its directory of
-/// logs within tens of milliseconds, unless it waits for volumes.
-pub(crate) const AWAITED_FOR: Nanos = Nanos::from_secs(2);
+/// How long the UID of a new pod is awaited before its grant is reported without. A pod has its directory of logs
+/// within tens of milliseconds, unless it waits for volumes. Shorter than the allowed lateness of live meters, so that
+/// a grant still counts from when the pod was first listed.
+pub(crate) const AWAITED_FOR: Nanos = Nanos::from_secs(5);
 
 /// The pods that the kubelet lists.
 #[derive(Debug, Default)]

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::slices::published;
-use super::status::administered;
+use phasemeter_meter::holder::Share;
+
+use super::quantity::part;
+use super::status::ClaimStatus;
 use super::{DeviceKey, PublishedDevice, Unresolved};
 use crate::device_id::{is_uuid, number};
 use crate::gpus::{NodeGpu, NodeInstance};
@@ -20,8 +23,8 @@ pub(crate) struct Catalog {
     published: BTreeMap<DeviceKey, PublishedDevice>,
     /// The GPU that a device in use was when it was first seen.
     resolved: BTreeMap<DeviceKey, String>,
-    /// By claim: devices with administrative access.
-    administered: BTreeMap<(String, String), BTreeSet<DeviceKey>>,
+    /// What was allocated, by claim.
+    claims: BTreeMap<(String, String), ClaimStatus>,
     has_slices: bool,
 }
 
@@ -38,16 +41,16 @@ impl Catalog {
 
     /// Takes a `ResourceClaim`. One that is not allocated yet is asked for again.
     pub(crate) fn take_claim(&mut self, claim: (String, String), json: &[u8]) {
-        if let Some(administered) = administered(json)
-            && self.administered.len() < MAX_CLAIMS
+        if let Some(status) = ClaimStatus::parse(json)
+            && self.claims.len() < MAX_CLAIMS
         {
-            self.administered.insert(claim, administered);
+            self.claims.insert(claim, status);
         }
     }
 
     /// Whether the status of a claim is known.
     pub(crate) fn has_status(&self, claim: &(String, String)) -> bool {
-        self.administered.contains_key(claim)
+        self.claims.contains_key(claim)
     }
 
     /// Whether a device is published, or was when it was first used.
@@ -61,7 +64,24 @@ impl Catalog {
         claim: &(String, String),
         device: &DeviceKey,
     ) -> Option<bool> {
-        Some(self.administered.get(claim)?.contains(device))
+        Some(self.claims.get(claim)?.administered.contains(device))
+    }
+
+    /// The part of a device that a share of it is: the largest of what it has of each capacity. `None` if the status of
+    /// its claim or the capacity is unknown.
+    pub(crate) fn share(
+        &self,
+        claim: &(String, String),
+        device: &DeviceKey,
+        share: &str,
+    ) -> Option<Share> {
+        let consumed = self.claims.get(claim)?.consumed.get(&(device.clone(), share.to_owned()))?;
+        let capacity = &self.published.get(device)?.capacity;
+        let parts = consumed.iter().map(|(name, used)| part(*used, *capacity.get(name)?));
+        let parts: Option<Vec<Share>> = parts.collect();
+        let product =
+            |share: &Share, other: &Share| u64::from(share.ratio().0) * u64::from(other.ratio().1);
+        parts?.into_iter().max_by(|a, b| product(a, b).cmp(&product(b, a)))
     }
 
     /// The number of GPUs and MIG instances in the pool of a device; `None` if no slices were read.
@@ -78,7 +98,7 @@ impl Catalog {
         claims: &BTreeSet<&(String, String)>,
     ) {
         self.resolved.retain(|device, _| devices.contains(device));
-        self.administered.retain(|claim, _| claims.contains(claim));
+        self.claims.retain(|claim, _| claims.contains(claim));
     }
 
     /// The UUID of the GPU or MIG instance that a device is; `None` if the device is not a GPU. It is resolved once: a

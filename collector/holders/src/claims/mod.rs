@@ -1,16 +1,18 @@
 //! Claims of dynamic resource allocation: from the name of a device to the UUID of a GPU.
 
 mod catalog;
+mod quantity;
 mod slices;
 mod status;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use thiserror::Error;
 
 pub(crate) use catalog::{Catalog, MAX_CLAIMS};
 pub(crate) use slices::published;
-pub(crate) use status::administered;
+pub(crate) use status::ClaimStatus;
 
 /// What identifies a device of a driver.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,8 @@ pub(crate) struct PublishedDevice {
     parent: Option<String>,
     /// The profile of a MIG instance.
     profile: Option<String>,
+    /// What can be allocated in shares, by name, in thousandths.
+    capacity: BTreeMap<String, u128>,
 }
 
 /// Why the GPU of a device is unknown.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::quantity::thousandths;
 use super::{DeviceKey, PublishedDevice};
 
 /// Devices that are taken from the slices of a node. What is over it is left out.
@@ -42,15 +43,22 @@ struct Pool {
 #[derive(Deserialize)]
 struct Device {
     name: String,
-    #[serde(default)]
-    attributes: BTreeMap<String, Value>,
-    basic: Option<Basic>,
+    #[serde(flatten)]
+    properties: Properties,
+    basic: Option<Properties>,
 }
 
 #[derive(Deserialize)]
-struct Basic {
+struct Properties {
     #[serde(default)]
     attributes: BTreeMap<String, Value>,
+    #[serde(default)]
+    capacity: BTreeMap<String, Capacity>,
+}
+
+#[derive(Deserialize)]
+struct Capacity {
+    value: Option<String>,
 }
 
 /// Other types of values are ignored.
@@ -82,20 +90,25 @@ fn device_of(spec: &Spec, device: &Device) -> (DeviceKey, PublishedDevice) {
         pool: spec.pool.name.clone(),
         device: device.name.clone(),
     };
+    let properties = || std::iter::once(&device.properties).chain(&device.basic);
     // A name without a domain is the driver's, and may also be written with it.
     let text = |name: &str| {
-        let of = |attributes: &BTreeMap<String, Value>| {
-            let value = attributes
-                .get(name)
-                .or_else(|| attributes.get(&format!("{}/{name}", spec.driver)))?;
+        let full = format!("{}/{name}", spec.driver);
+        let of = |it: &Properties| {
+            let value = it.attributes.get(name).or_else(|| it.attributes.get(&full))?;
             value.string.clone().filter(|value| value.len() <= MAX_VALUE)
         };
-        of(&device.attributes).or_else(|| of(&device.basic.as_ref()?.attributes))
+        properties().find_map(of)
     };
+    let capacity = properties().flat_map(|it| &it.capacity);
+    let capacity = capacity.filter_map(|(name, capacity)| {
+        Some((name.clone(), thousandths(capacity.value.as_deref()?)?))
+    });
     let published = PublishedDevice {
         uuid: text("uuid"),
         parent: text("parentUUID"),
         profile: text("profile"),
+        capacity: capacity.collect(),
     };
     (key, published)
 }

@@ -1,10 +1,14 @@
-//! The status of a `ResourceClaim` object: which of its devices are allocated for administration.
+//! The status of a `ResourceClaim` object: which of its devices are for administration, and how much of each it has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use super::DeviceKey;
+use super::quantity::thousandths;
+
+/// Devices of a claim that are taken: Kubernetes allows 32.
+const MAX_DEVICES: usize = 256;
 
 #[derive(Deserialize)]
 struct Claim {
@@ -35,16 +39,38 @@ struct Allocated {
     driver: String,
     pool: String,
     device: String,
-    #[serde(default)]
     admin_access: Option<bool>,
+    #[serde(rename = "shareID")]
+    share_id: Option<String>,
+    #[serde(default)]
+    consumed_capacity: BTreeMap<String, String>,
 }
 
-/// The devices that a claim gives administrative access to, in the text of a `ResourceClaim`, or `None` if it is not
-/// one, or not allocated.
-pub(crate) fn administered(json: &[u8]) -> Option<BTreeSet<DeviceKey>> {
-    let claim: Claim = serde_json::from_slice(json).ok()?;
-    let results = claim.status.allocation?.devices.results.into_iter();
-    let administered = results.filter(|device| device.admin_access == Some(true));
-    let key = |it: Allocated| DeviceKey { driver: it.driver, pool: it.pool, device: it.device };
-    Some(administered.map(key).collect())
+/// What was allocated to a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClaimStatus {
+    /// The devices that it has for administration only.
+    pub(crate) administered: BTreeSet<DeviceKey>,
+    /// What it has of devices that are allocated in shares, by device and share: names of capacity, in thousandths.
+    pub(crate) consumed: BTreeMap<(DeviceKey, String), BTreeMap<String, u128>>,
+}
+
+impl ClaimStatus {
+    /// Reads the text of a `ResourceClaim`; `None` if it is not one, or not allocated.
+    pub(crate) fn parse(json: &[u8]) -> Option<Self> {
+        let claim: Claim = serde_json::from_slice(json).ok()?;
+        let mut status = Self::default();
+        for it in claim.status.allocation?.devices.results.into_iter().take(MAX_DEVICES) {
+            let device = DeviceKey { driver: it.driver, pool: it.pool, device: it.device };
+            if let Some(share) = it.share_id {
+                let consumed = it.consumed_capacity.into_iter();
+                let consumed = consumed.filter_map(|(name, it)| Some((name, thousandths(&it)?)));
+                status.consumed.insert((device.clone(), share), consumed.collect());
+            }
+            if it.admin_access == Some(true) {
+                status.administered.insert(device);
+            }
+        }
+        Some(status)
+    }
 }

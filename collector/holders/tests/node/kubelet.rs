@@ -159,3 +159,21 @@ fn other_program_at_the_socket_is_an_error() {
     only_problem(&polled);
     server.join().unwrap();
 }
+
+/// Scenario: pods come and go, each with a name of its own.
+/// Guarantee: what is kept of them does not grow.
+#[test]
+fn state_does_not_grow_with_churn_of_pods() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("kubelet.sock");
+    let kubelet = FakeKubelet::start(&socket);
+    let mut holders = holders(&socket);
+    let mut sizes = Vec::new();
+    for second in 100..400 {
+        kubelet.lists(list([pod(&format!("pod-{second}"), GPU)]));
+        assert_eq!(names(&poll(&mut holders, second)), [format!("ml/pod-{second}")]);
+        sizes.push(format!("{holders:?}").len());
+    }
+    // Numbers of the runtime have more digits in time.
+    assert!(sizes[299] < sizes[9] + 256, "{} bytes, then {}", sizes[9], sizes[299]);
+}
