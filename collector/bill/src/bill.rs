@@ -1,5 +1,6 @@
 //! The bill: totals of reports by group, with idle time of GPUs without an owner spread over all.
 //!
+//! A GPU that was divided among holders is divided here, too, if what the bill is split by tells them apart.
 //! Idle time of a GPU with an owner is the owner's. That of a GPU without one is spread by effective
 //! time, or is an account of its own; working time without an owner is untagged, and unobserved time
 //! an account. Rows sum to the reports, to the nano-dollar. Memory grows with groups and sessions,
@@ -7,25 +8,27 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::apportion::apportion;
 use phasemeter_meter::date::Date;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use crate::calendar::{by_day, by_month};
 use crate::dimension::Dimension;
+use crate::division::{Part, parts_of};
 use crate::error::BillError;
 use crate::gpu_names::GpuNames;
+use crate::notes::Notes;
+pub use crate::payer::{Payer, Row};
 use crate::read::Digest;
-use crate::report::{Gpu, Report};
+use crate::report::{Gpu, Period, Report};
 use crate::sessions::{Sessions, gpu_digest};
+pub use crate::spread::NobodysShare;
+use crate::spread::{share_nobodys, spread_idle};
 use crate::totals::{Split, Totals};
 
 /// Attributes that identify the host of a GPU without a UUID.
 const HOST: [&str; 2] = ["host.id", "host.name"];
-
-/// Maximum number of notes of one kind.
-const MAX_NOTES: usize = 10;
 
 /// What becomes of idle time of GPUs without an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,48 +40,13 @@ pub enum IdlePolicy {
     Separate,
 }
 
-/// Who pays.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Payer {
-    /// A group: a value per dimension, `None` if it is unknown.
-    Group(Vec<Option<String>>),
-    /// The account of idle time without an owner.
-    Idle,
-    /// The account of unobserved time without an owner.
-    Unobserved,
-}
-
-/// One row of a bill.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// Who pays.
-    pub payer: Payer,
-    /// What was metered.
-    pub metered: Totals,
-    /// The share in idle cost without an owner; negative for what is spread.
-    pub idle_share: NanoUsd,
-}
-
-impl Row {
-    /// What is paid.
-    #[must_use]
-    pub fn total(&self) -> NanoUsd {
-        self.metered.cost + self.idle_share
-    }
-
-    /// The same; `None` if none of its time has a price, and it has no share in idle cost either.
-    #[must_use]
-    pub fn amount(&self) -> Option<NanoUsd> {
-        let is_unknown = self.metered.has_no_price() && self.idle_share == NanoUsd::ZERO;
-        (!is_unknown).then(|| self.total())
-    }
-}
-
 /// A bill.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bill {
     /// What it is split by.
     pub by: Vec<Dimension>,
+    /// What became of the parts of divided GPUs that nobody had.
+    pub share: NobodysShare,
     /// What GPUs are called in text.
     pub gpu_names: GpuNames,
     /// Its rows: groups by total, largest first, then accounts.
@@ -100,6 +68,7 @@ pub struct Bill {
 pub struct Biller {
     by: Vec<Dimension>,
     idle: IdlePolicy,
+    share: NobodysShare,
     groups: BTreeMap<Payer, Totals>,
     gpu_names: GpuNames,
     sessions: Sessions,
@@ -111,25 +80,6 @@ pub struct Biller {
     notes: Notes,
 }
 
-/// Notes on the reports.
-#[derive(Debug, Default)]
-struct Notes {
-    identical: NoteList,
-    conflicting: NoteList,
-    skipped: NoteList,
-    unpriced: NoteList,
-    estimated: NoteList,
-    unidentified: usize,
-    long_periods: usize,
-}
-
-/// The first notes of one kind, and their number.
-#[derive(Debug, Default)]
-struct NoteList {
-    first: Vec<String>,
-    total: usize,
-}
-
 impl Biller {
     /// A bill without reports.
     #[must_use]
@@ -137,6 +87,7 @@ impl Biller {
         Self {
             by,
             idle,
+            share: NobodysShare::default(),
             groups: BTreeMap::new(),
             gpu_names: GpuNames::default(),
             sessions: Sessions::default(),
@@ -146,6 +97,12 @@ impl Biller {
             span: None,
             notes: Notes::default(),
         }
+    }
+
+    /// The same, in which what nobody had is shared so.
+    #[must_use]
+    pub fn sharing(self, share: NobodysShare) -> Self {
+        Self { share, ..self }
     }
 
     /// Skips the next report, which is rejected for this reason.
@@ -164,8 +121,8 @@ impl Biller {
             return false;
         }
         self.reports += 1;
-        self.note_conflicts(file, report);
-        self.note_prices(file, report);
+        self.notes.conflicts(&self.by, file, report);
+        self.notes.prices(file, report);
         for gpu in &report.gpus {
             self.add_gpu(report, gpu, index);
         }
@@ -181,20 +138,30 @@ impl Biller {
             Some(gpu) => self.sessions.add(gpu, from, to, index),
             None => self.notes.unidentified += 1,
         }
-        let is_priced = gpu.cost_usd.is_some();
         let by = std::mem::take(&mut self.by);
-        let by_day = by.contains(&Dimension::Day);
-        let key = |at| by.iter().map(|it| it.value(report, gpu, at)).collect::<Vec<_>>();
-        let of_gpu = key(from);
         if let Some(index) = by.iter().position(|it| *it == Dimension::Gpu)
-            && let Some(Some(id)) = of_gpu.get(index)
+            && let Some(id) = by.get(index).and_then(|it| it.value(report, gpu, None, from))
         {
-            self.gpu_names.add(id, gpu);
+            self.gpu_names.add(&id, gpu);
         }
+        let parts = parts_of(gpu);
+        if parts.iter().any(|part| is_told_apart(&by, report, gpu, part)) {
+            parts.into_iter().for_each(|part| self.add_part(&by, report, gpu, part));
+        } else {
+            self.add_periods(&by, report, gpu, from);
+        }
+        self.by = by;
+    }
+
+    fn add_periods(&mut self, by: &[Dimension], report: &Report, gpu: &Gpu, from: Timestamp) {
+        let is_priced = gpu.cost_usd.is_some();
+        let [by_day, has_months] = [Dimension::Day, Dimension::Month].map(|it| by.contains(&it));
+        let key = |at| by.iter().map(|it| it.value(report, gpu, None, at)).collect::<Vec<_>>();
+        let of_gpu = key(from);
         let owners = || by.iter().zip(&of_gpu).filter(|(it, _)| it.is_owner());
         let has_no_owner = owners().count() > 0 && owners().all(|(_, value)| value.is_none());
-        for period in &gpu.periods {
-            let group = if by_day { key(period.start) } else { of_gpu.clone() };
+        let mut add = |period: &Period| {
+            let group = if by_day || has_months { key(period.start) } else { of_gpu.clone() };
             let group = Payer::Group(group);
             let last = period.end.saturating_sub(Nanos(1)).max(period.start);
             if by_day && Date::of(period.start) != Date::of(last) {
@@ -208,52 +175,38 @@ impl Biller {
             } else {
                 self.post(group, &Totals::of(period, is_priced).priced_as(gpu));
             }
+        };
+        for period in &gpu.periods {
+            if has_months {
+                let months = by_month(period.start, period.end).into_iter();
+                months.for_each(|(from, to)| add(&period.part(from, to)));
+            } else {
+                add(period);
+            }
         }
-        self.by = by;
+    }
+
+    /// Adds what a holder had of a GPU, or what nobody had.
+    fn add_part(&mut self, by: &[Dimension], report: &Report, gpu: &Gpu, part: Part<'_>) {
+        let ranges = match part.holder {
+            Some(_) if by.contains(&Dimension::Day) => by_day(part.from, part.to),
+            Some(_) if by.contains(&Dimension::Month) => by_month(part.from, part.to),
+            _ => vec![(part.from, part.to)],
+        };
+        self.notes.divided_parts += usize::from(ranges.len() > 1);
+        for (from, to) in ranges {
+            let payer = part.holder.map_or(Payer::Nobody, |holder| {
+                let values = by.iter().map(|it| it.value(report, gpu, Some(holder), from));
+                Payer::Group(values.collect())
+            });
+            let totals = Totals::of_part(&part.between(from, to), gpu.cost_usd.is_some());
+            self.post(payer, &totals.priced_as(gpu));
+        }
     }
 
     fn post(&mut self, payer: Payer, totals: &Totals) {
         if *totals != Totals::default() {
             *self.groups.entry(payer).or_default() += totals;
-        }
-    }
-
-    fn note_conflicts(&mut self, file: &str, report: &Report) {
-        for dimension in &self.by {
-            if let Some([(name, value), (other, different)]) =
-                dimension.conflict(&report.experiment)
-            {
-                self.notes.conflicting.push(format!(
-                    "{file}: {name} is {value:?} and {other} is {different:?}; the first counts"
-                ));
-            }
-        }
-    }
-
-    /// Names a report in which prices are missing or estimates.
-    fn note_prices(&mut self, file: &str, report: &Report) {
-        let all = report.gpus.len();
-        let of_all = |count: usize| match (count, all) {
-            (1, 1) => "its GPU".to_owned(),
-            (count, all) if count == all => format!("all {all} GPUs"),
-            (count, all) => format!("{count} of {all} GPUs"),
-        };
-        let has = |count: usize| if count == 1 { "has" } else { "have" };
-        let unpriced = report.gpus.iter().filter(|gpu| gpu.cost_usd.is_none()).count();
-        if unpriced > 0 {
-            self.notes.unpriced.push(format!(
-                "{file}: {} {} no price; set --price when the report is written",
-                of_all(unpriced),
-                has(unpriced)
-            ));
-        }
-        let is_estimated = |gpu: &&Gpu| gpu.range_of(NanoUsd::ZERO).is_some();
-        let estimated = report.gpus.iter().filter(is_estimated).count();
-        if estimated > 0 {
-            self.notes.estimated.push(format!(
-                "{file}: the price of {} is an estimate; set --price or --provider when the report is written",
-                of_all(estimated)
-            ));
         }
     }
 
@@ -282,6 +235,7 @@ impl Biller {
         if self.idle == IdlePolicy::Spread {
             notes.extend(spread_idle(&mut rows));
         }
+        notes.extend(share_nobodys(&mut rows, self.share));
         rows.sort_by(|a, b| {
             let account = |row: &Row| !matches!(row.payer, Payer::Group(_));
             let order = |row: &Row| (account(row), std::cmp::Reverse(row.total()));
@@ -293,27 +247,17 @@ impl Biller {
         let (reports, sessions) = (self.reports, self.gpus);
         let mut gpu_names = self.gpu_names;
         gpu_names.settle();
-        Ok(Bill { by: self.by, gpu_names, rows, sum, reports, sessions, span: self.span, notes })
+        let (by, share, span) = (self.by, self.share, self.span);
+        Ok(Bill { by, share, gpu_names, rows, sum, reports, sessions, span, notes })
     }
 }
 
-/// Spreads the idle account over groups by effective time. Returns a note if that is not possible.
-fn spread_idle(rows: &mut [Row]) -> Option<String> {
-    let idle = rows.iter().position(|row| row.payer == Payer::Idle)?;
-    let amount = rows[idle].metered.cost;
-    let is_group = |row: &Row| matches!(row.payer, Payer::Group(_));
-    let weights: Vec<u128> =
-        rows.iter().map(|row| if is_group(row) { row.metered.effective } else { 0 }).collect();
-    let Some(shares) = apportion(amount.0.unsigned_abs(), &weights) else {
-        return (amount > NanoUsd::ZERO).then(|| {
-            "no group has effective time, so idle cost without an owner is an account".to_owned()
-        });
-    };
-    for (row, share) in rows.iter_mut().zip(shares) {
-        row.idle_share = NanoUsd(share.cast_signed());
-    }
-    rows[idle].idle_share = NanoUsd::ZERO - amount;
-    None
+/// Whether a bill has what a holder had in a row of its own.
+fn is_told_apart(by: &[Dimension], report: &Report, gpu: &Gpu, part: &Part<'_>) -> bool {
+    by.iter().any(|it| {
+        let value = |holder| it.value(report, gpu, holder, part.from);
+        it.is_of_holder() || value(part.holder) != value(None)
+    })
 }
 
 /// The digest of what identifies a GPU: its UUID, else host and index.
@@ -324,41 +268,4 @@ fn identity(report: &Report, gpu: &Gpu) -> Option<u64> {
     let attributes = &report.experiment.attributes;
     let host = HOST.iter().find_map(|name| attributes.get(*name))?;
     Some(gpu_digest(&["host", host, &gpu.index?.to_string()]))
-}
-
-impl Notes {
-    fn into_sentences(self) -> Vec<String> {
-        let mut notes = Vec::new();
-        for list in [self.skipped, self.identical, self.conflicting, self.unpriced, self.estimated]
-        {
-            let more = list.total - list.first.len();
-            notes.extend(list.first);
-            if more > 0 {
-                notes.push(format!("and {more} more like the last"));
-            }
-        }
-        if self.unidentified > 0 {
-            notes.push(format!(
-                "{} GPUs have neither a UUID nor a host and an index, so it is unchecked whether they \
-                 are billed twice; log the column uuid",
-                self.unidentified
-            ));
-        }
-        if self.long_periods > 0 {
-            notes.push(format!(
-                "{} periods are longer than a day and count on their first one",
-                self.long_periods
-            ));
-        }
-        notes
-    }
-}
-
-impl NoteList {
-    fn push(&mut self, note: String) {
-        self.total += 1;
-        if self.first.len() < MAX_NOTES {
-            self.first.push(note);
-        }
-    }
 }

@@ -35,7 +35,7 @@ struct JsonRow<'a> {
     #[serde(flatten)]
     metered: JsonTotals,
     idle_share_usd: Usd,
-    /// `None` if none of the time has a price, and no share in idle cost either.
+    /// `None` if none of the time has a price, and no share either.
     total_usd: Option<Usd>,
 }
 
@@ -50,6 +50,11 @@ struct JsonTotals {
     waste_usd: Option<Usd>,
     idle_usd: Option<Usd>,
     unobserved_usd: Option<Usd>,
+    /// These two are there if a part of a GPU that was divided is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted_unused_usd: Option<Usd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_touched_usd: Option<Usd>,
 }
 
 /// At the lowest and the highest price of estimates.
@@ -71,6 +76,7 @@ struct JsonLine<'a> {
 impl From<&Totals> for JsonTotals {
     fn from(totals: &Totals) -> Self {
         let usd = |amount| (!totals.has_no_price()).then_some(Usd(amount));
+        let divided = |amount| usd(amount).filter(|_| totals.is_divided());
         Self {
             gpu_hours: totals.hours(),
             effective_gpu_hours: totals.effective_hours(),
@@ -81,8 +87,11 @@ impl From<&Totals> for JsonTotals {
                 .map(|[low, high]| Range { low: Usd(low), high: Usd(high) }),
             utilized_usd: usd(totals.utilized),
             waste_usd: usd(totals.waste()),
-            idle_usd: usd(totals.idle),
+            // Of a part of a divided GPU it is unknown.
+            idle_usd: usd(totals.idle).filter(|_| !totals.is_divided()),
             unobserved_usd: usd(totals.unobserved),
+            granted_unused_usd: divided(totals.unused[0]),
+            never_touched_usd: divided(totals.unused[1]),
         }
     }
 }
@@ -133,6 +142,7 @@ const fn account(payer: &Payer) -> &'static str {
         Payer::Group(_) => "group",
         Payer::Idle => "idle",
         Payer::Unobserved => "unobserved",
+        Payer::Nobody => "nobody",
     }
 }
 
@@ -142,6 +152,6 @@ fn group<'a>(bill: &Bill, payer: &'a Payer) -> BTreeMap<String, Option<&'a str>>
             let names = bill.by.iter().map(ToString::to_string);
             names.zip(values.iter().map(Option::as_deref)).collect()
         }
-        Payer::Idle | Payer::Unobserved => BTreeMap::new(),
+        Payer::Idle | Payer::Unobserved | Payer::Nobody => BTreeMap::new(),
     }
 }

@@ -7,7 +7,7 @@ use phasemeter_terminal::number::counted;
 use phasemeter_terminal::page::{Page, Style};
 use phasemeter_terminal::table::Table;
 
-use crate::bill::{Bill, Payer};
+use crate::bill::{Bill, NobodysShare, Payer, Row};
 use crate::dimension::Dimension;
 use crate::format::{dollars, hours, percent, printed};
 use crate::invoice::Reconciliation;
@@ -27,12 +27,14 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
     let mut table =
         Table::of_numbers([&by(bill), "GPU-hours", "effective", "metered", "idle share", "total"]);
     let amounts = PrintedBill::of(bill);
-    let is_idle_estimated =
-        bill.rows.iter().any(|row| row.payer == Payer::Idle && row.metered.range().is_some());
+    let is_share_estimated = bill
+        .rows
+        .iter()
+        .any(|row| (row.payer == Payer::Idle || row.is_spread()) && row.metered.range().is_some());
     for (row, printed) in bill.rows.iter().zip(&amounts.rows) {
         let is_shared = row.idle_share != NanoUsd::ZERO;
         let is_estimated = row.metered.range().is_some();
-        let share = marked(printed.idle_share, row.idle_share, is_idle_estimated);
+        let share = marked(printed.idle_share, row.idle_share, is_share_estimated);
         let share = if is_shared { share } else { String::new() };
         let [hours, effective] = times(&row.metered, &bill.sum);
         let metered = if row.metered.has_no_price() {
@@ -40,8 +42,9 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         } else {
             marked(printed.metered, row.metered.cost, is_estimated)
         };
-        let is_total_estimated =
-            row.payer != Payer::Idle && (is_estimated || is_shared && is_idle_estimated);
+        let is_total_estimated = row.payer != Payer::Idle
+            && !row.is_spread()
+            && (is_estimated || is_shared && is_share_estimated);
         let total = row.amount().map_or_else(
             || NO_PRICE.to_owned(),
             |total| marked(printed.total(), total, is_total_estimated),
@@ -75,17 +78,47 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         );
         page.sentences("Estimate", [estimate]);
     }
-    if bill.rows.iter().any(|row| row.idle_share != NanoUsd::ZERO) {
-        let rule = "idle cost of GPUs without an owner is spread by effective hours; \
-                    --idle separate keeps it apart";
-        page.sentences("Idle share", [rule]);
+    if sum.is_divided() {
+        page.sentences("Holders", [holders(bill)]);
     }
+    let rules = bill.rows.iter().filter(|row| row.is_spread()).filter_map(|row| rule(bill, row));
+    page.sentences("Idle share", rules.collect::<Vec<_>>());
     if let Some(invoice) = invoice {
         page.end_line();
         write_invoice(&mut page, bill, &amounts, invoice);
     }
     page.sentences("Notes", &bill.notes);
     page.into_text()
+}
+
+/// What holders used of the GPUs that were divided among them.
+fn holders(bill: &Bill) -> String {
+    let [unused, never_touched] = bill.sum.unused;
+    let nobody = bill.rows.iter().filter(|row| row.payer == Payer::Nobody);
+    let nobody: NanoUsd = nobody.map(|row| row.metered.cost).sum();
+    format!(
+        "of GPUs that were divided, {} was granted and not used, {} granted and never touched, and {} nobody's",
+        dollars(unused),
+        dollars(never_touched),
+        dollars(nobody)
+    )
+}
+
+/// How an account is spread.
+fn rule(bill: &Bill, row: &Row) -> Option<&'static str> {
+    match (&row.payer, bill.share) {
+        (Payer::Idle, _) => Some(
+            "idle cost of GPUs without an owner is spread by effective hours; \
+             --idle separate keeps it apart",
+        ),
+        (Payer::Nobody, NobodysShare::Even) => {
+            Some("what nobody had of divided GPUs is shared by the rows of holders, each the same")
+        }
+        (Payer::Nobody, NobodysShare::ByGrant) => Some(
+            "what nobody had of divided GPUs is shared by the rows of holders, by their GPU-hours",
+        ),
+        _ => None,
+    }
 }
 
 fn title(bill: &Bill) -> String {
@@ -110,6 +143,7 @@ pub(crate) fn name(bill: &Bill, payer: &Payer) -> String {
     match payer {
         Payer::Idle => "(idle)".to_owned(),
         Payer::Unobserved => "(unobserved)".to_owned(),
+        Payer::Nobody => "(nobody)".to_owned(),
         Payer::Group(values) => {
             let value = |(value, dimension): (&Option<String>, &Dimension)| {
                 let unknown = if dimension.is_owner() { "(untagged)" } else { "(unknown)" };

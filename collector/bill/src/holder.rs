@@ -16,6 +16,8 @@ use crate::amount::{Seconds, Usd, instant};
 pub struct Holder {
     /// Its name for people: `NAMESPACE/POD`, `claim NAMESPACE/NAME`, `job ID`.
     pub name: String,
+    /// What it is: `container`, `job`, `process_group`.
+    pub kind: String,
     /// The namespace of its pod or claim.
     pub namespace: Option<String>,
     /// Its pod.

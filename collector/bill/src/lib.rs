@@ -12,6 +12,7 @@
 
 // Reports.
 mod amount;
+mod calendar;
 mod division;
 pub mod error;
 pub mod holder;
@@ -24,8 +25,12 @@ pub mod bill;
 pub mod dimension;
 pub mod gpu_names;
 pub mod invoice;
+mod notes;
+mod payer;
 mod sessions;
+mod spread;
 pub mod totals;
+mod workload;
 
 // Comparisons.
 pub mod compare;

@@ -52,20 +52,17 @@ impl PrintedBill {
             |amount| (amount == sum.unobserved && amount != NanoUsd::ZERO).then_some(unobserved);
         let metered: Vec<NanoUsd> = bill.rows.iter().map(|row| row.metered.cost).collect();
         let metered = parts_with(all, &metered, CENT, known);
-        let is_spread = |row: &Row| row.payer == Payer::Idle && row.idle_share != NanoUsd::ZERO;
-        let spread = bill.rows.iter().position(is_spread);
-        let idle = spread.and_then(|index| metered.get(index)).copied().unwrap_or_default();
-        let share_of = |row: &Row| if is_spread(row) { NanoUsd::ZERO } else { row.idle_share };
+        let spread = bill.rows.iter().zip(&metered).filter(|(row, _)| row.is_spread());
+        let spread: i128 = spread.map(|(_, cents)| *cents).sum();
+        let share_of = |row: &Row| if row.is_spread() { NanoUsd::ZERO } else { row.idle_share };
         let shares: Vec<NanoUsd> = bill.rows.iter().map(share_of).collect();
-        let shares = parts(idle, &shares, CENT);
-        let mut rows: Vec<PrintedRow> = metered
-            .into_iter()
-            .zip(shares)
-            .map(|(metered, idle_share)| PrintedRow { metered, idle_share })
-            .collect();
-        if let Some(row) = spread.and_then(|index| rows.get_mut(index)) {
-            row.idle_share = -row.metered;
-        }
+        let shares = parts(spread, &shares, CENT);
+        let rows = bill.rows.iter().zip(metered.into_iter().zip(shares));
+        let rows = rows.map(|(row, (metered, share))| PrintedRow {
+            metered,
+            idle_share: if row.is_spread() { -metered } else { share },
+        });
+        let rows = rows.collect();
         Self { rows, all, used }
     }
 

@@ -58,6 +58,9 @@ pub struct Gpu {
     /// Its host, or the log that it is from if there are several.
     #[serde(default)]
     pub node: Option<String>,
+    /// Its host; `None` if it is unknown.
+    #[serde(default)]
+    pub host: Option<String>,
     /// Its model.
     pub model: Option<String>,
     /// Its bill; `None` if it has no price.

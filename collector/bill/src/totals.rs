@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 
+use crate::division::Part;
 use crate::report::{Gpu, Period, Usd};
 
 /// The accounts of idle time.
@@ -34,6 +35,12 @@ pub struct Totals {
     pub idle: NanoUsd,
     /// Part of the cost that is of unobserved time.
     pub unobserved: NanoUsd,
+    /// Part of the GPU time that holders had, of GPUs that were divided among them.
+    pub held: u128,
+    /// Part of the cost that holders were granted and did not use, and part that they never touched.
+    pub unused: [NanoUsd; 2],
+    /// Part of the GPU time that nobody had, of the same GPUs.
+    pub nobodys: u128,
     /// Part of the cost at prices that are estimates.
     pub estimated: NanoUsd,
     /// That part at the lowest and at the highest prices of the estimates.
@@ -61,6 +68,30 @@ impl Totals {
             unobserved: period.accounts.cost(Account::Unobserved),
             ..Self::default()
         }
+    }
+
+    /// The totals of a part of a divided GPU, whose idle cost is unknown.
+    pub(crate) fn of_part(part: &Part<'_>, is_priced: bool) -> Self {
+        let time = u128::from(part.time.0);
+        let (held, nobodys) = if part.holder.is_some() { (time, 0) } else { (0, time) };
+        Self {
+            time,
+            effective: u128::from(part.effective.0),
+            unpriced: if is_priced { 0 } else { time },
+            cost: part.cost,
+            utilized: part.utilized,
+            unobserved: part.unobserved,
+            held,
+            unused: part.unused,
+            nobodys,
+            ..Self::default()
+        }
+    }
+
+    /// Whether any of it is a part of a GPU that was divided among holders.
+    #[must_use]
+    pub const fn is_divided(&self) -> bool {
+        self.held + self.nobodys > 0
     }
 
     /// The same, at the price of this GPU, which may be an estimate.
@@ -141,6 +172,11 @@ impl AddAssign<&Self> for Totals {
         self.utilized += other.utilized;
         self.idle += other.idle;
         self.unobserved += other.unobserved;
+        self.held += other.held;
+        self.nobodys += other.nobodys;
+        for (sum, unused) in self.unused.iter_mut().zip(other.unused) {
+            *sum += unused;
+        }
         self.estimated += other.estimated;
         for (sum, bound) in self.estimated_range.iter_mut().zip(other.estimated_range) {
             *sum += bound;

@@ -53,6 +53,7 @@ fn totals(bill: &Bill) -> BTreeMap<String, i128> {
         }
         Payer::Idle => "(idle)".to_owned(),
         Payer::Unobserved => "(unobserved)".to_owned(),
+        Payer::Nobody => "(nobody)".to_owned(),
     };
     bill.rows.iter().map(|row| (name(&row.payer), row.total().0)).collect()
 }

@@ -171,7 +171,7 @@ pub(super) fn differences(reports: [&Report; 2]) -> Vec<String> {
     }
     let kind = |report: &Report| {
         let gpu = report.gpus.first()?;
-        Dimension::Kind.value(report, gpu, Timestamp::EPOCH)
+        Dimension::Kind.value(report, gpu, None, Timestamp::EPOCH)
     };
     let [before, after] =
         reports.map(|report| kind(report).unwrap_or_else(|| "undeclared".to_owned()));

@@ -7,8 +7,8 @@ use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use super::month::by_month;
 use super::value::Decimal;
+use crate::calendar::by_month;
 use crate::division::{Part, parts_of};
 use crate::holder::{Holder, present};
 use crate::report::{Accounts, Gpu, Period, Usd};

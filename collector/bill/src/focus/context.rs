@@ -8,8 +8,8 @@ use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Timestamp};
 
 use super::charge::{Allocation, Charge};
-use super::month::month;
 use super::version::FocusOptions;
+use crate::calendar::month;
 use crate::holder::Holder;
 use crate::report::{Gpu, Price, Report, Usd};
 

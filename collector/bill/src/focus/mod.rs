@@ -8,7 +8,6 @@
 mod charge;
 mod context;
 mod csv;
-pub(crate) mod month;
 mod parquet;
 mod row;
 mod tags;

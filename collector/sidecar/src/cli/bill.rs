@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
-use phasemeter_bill::bill::IdlePolicy;
+use phasemeter_bill::bill::{IdlePolicy, NobodysShare};
 use phasemeter_bill::dimension::Dimension;
 use phasemeter_bill::focus::{FocusOptions, FocusVersion, TagFormat};
 
@@ -18,14 +18,18 @@ pub struct BillArgs {
     #[arg(required = true, value_name = "REPORT")]
     pub reports: Vec<PathBuf>,
 
-    /// What the bill is split by, in this order: team, project, user, experiment, namespace, kind,
-    /// model, gpu, day or attribute:NAME.
+    /// What the bill is split by, in this order: team, project, user, experiment, namespace, pod, workload,
+    /// job, queue, node, kind, model, gpu, day, month, label:KEY or attribute:NAME.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "team")]
     pub by: Vec<Dimension>,
 
     /// What becomes of the idle cost of GPUs without an owner.
     #[arg(long, default_value = "spread", value_parser = idle())]
     pub idle: IdlePolicy,
+
+    /// Who pays for what no holder had of GPUs that were divided among holders.
+    #[arg(long, default_value = "none", value_parser = share_idle())]
+    pub share_idle: NobodysShare,
 
     /// An invoice to compare with: a CSV file with a column per name in --by, and `billed_usd`.
     #[arg(long, value_name = "FILE")]
@@ -114,6 +118,18 @@ fn idle() -> impl TypedValueParser<Value = IdlePolicy> {
     one_of([
         ("spread", "It is spread over the whole bill by effective hours", IdlePolicy::Spread),
         ("separate", "It is an account of its own", IdlePolicy::Separate),
+    ])
+}
+
+fn share_idle() -> impl TypedValueParser<Value = NobodysShare> {
+    one_of([
+        ("none", "It is the account of nobody", NobodysShare::None),
+        ("even", "Each row of holders pays the same", NobodysShare::Even),
+        (
+            "by_grant",
+            "Each row of holders pays in proportion to its GPU-hours",
+            NobodysShare::ByGrant,
+        ),
     ])
 }
 

@@ -26,7 +26,7 @@ const MAX_REPORT: u64 = 1 << 30;
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
     let output = args.output.as_deref().map(|path| open_output(args, path)).transpose()?;
     let names: Vec<String> = args.reports.iter().map(|path| path.display().to_string()).collect();
-    let mut biller = Biller::new(args.by.clone(), args.idle);
+    let mut biller = Biller::new(args.by.clone(), args.idle).sharing(args.share_idle);
     let mut billed = Vec::new();
     for (path, name) in args.reports.iter().zip(&names) {
         match open(path, name) {
