@@ -61,7 +61,8 @@ pub struct ParseSelectionError;
 
 /// Whether `text` matches `pattern`, in which `*` is any text and `?` any character. In linear time per
 /// `*`, whatever the pattern.
-fn glob(pattern: &str, text: &str) -> bool {
+#[must_use]
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);

@@ -14,6 +14,12 @@ pub enum ReadError {
         #[source]
         source: io::Error,
     },
+    /// A directory or pattern has no files.
+    #[error("{name}: no reports (*.json) match; name reports of `phasemeter` with --format json")]
+    NoFiles {
+        /// The directory or pattern.
+        name: String,
+    },
     /// A field is missing or malformed.
     #[error("{file}: {field}: {problem}; expected a report of `phasemeter` with --format json")]
     Field {
@@ -71,10 +77,10 @@ pub enum BillError {
 }
 
 impl ReadError {
-    /// Whether the file could not be read at all.
+    /// Whether the file could not be read at all, or there is none.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable { .. })
+        matches!(self, Self::Unreadable { .. } | Self::NoFiles { .. })
     }
 }
 

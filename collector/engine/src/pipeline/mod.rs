@@ -21,6 +21,8 @@ mod presence;
 mod prices;
 mod resumption;
 mod serving;
+#[cfg(feature = "full")]
+mod so_far;
 mod wall_clock;
 mod work;
 

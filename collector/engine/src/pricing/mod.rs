@@ -70,6 +70,13 @@ impl Pricing {
         Self { options, quotes, book, unlisted, schedules, wall }
     }
 
+    /// Moves them out, and leaves the price book alone.
+    #[cfg(feature = "full")]
+    pub(crate) fn take(&mut self) -> Self {
+        let book = self.book.clone();
+        std::mem::replace(self, Self::new(PriceOptions::default(), Quotes::default(), book))
+    }
+
     /// Sets the wall time, in which prices end, of all instants from now on.
     pub const fn set_wall_clock(&mut self, wall: WallOffset) {
         self.wall = wall;

@@ -14,7 +14,8 @@ use super::value::one_of;
 /// `phasemeter bill`.
 #[derive(Debug, Args)]
 pub struct BillArgs {
-    /// JSON reports, as written by `--format json` or `--report`.
+    /// JSON reports, as written by `--format json` or `--report`. A directory has the files in it whose names end
+    /// in .json; `*` and `?` of a quoted pattern match as in a shell.
     #[arg(required = true, value_name = "REPORT")]
     pub reports: Vec<PathBuf>,
 

@@ -13,7 +13,7 @@ use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
-use super::value::seconds;
+use super::value::{duration, seconds};
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
@@ -126,6 +126,12 @@ pub struct MachineArgs {
     /// failed.
     #[arg(long)]
     pub fail_on_undelivered: bool,
+
+    /// Also write the report of --report while the run goes on, this often: a number with s, m, h or d, like 1h. Each
+    /// has all of the run until then and replaces the one before, so that a run that is killed leaves it. The file has
+    /// the start of the run in its name: FILE-20261126T140000Z.json.
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "report_file")]
+    pub report_every: Option<Nanos>,
 
     #[command(flatten)]
     pub live: LiveArgs,

@@ -13,6 +13,16 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| "expected seconds above 0, like 15 or 0.5".to_owned())
 }
 
+/// A number with a unit, at least a second.
+pub(super) fn duration(text: &str) -> Result<Nanos, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let nanos = unit.and_then(|(number, seconds)| decimal(number, 9)?.checked_mul(seconds));
+    nanos.map(Nanos).filter(|nanos| *nanos >= Nanos::SECOND).ok_or_else(|| {
+        "expected a number with s, m, h or d, like 1h, of at least a second".to_owned()
+    })
+}
+
 /// A decimal number times 10^`places`; `None` if it is invalid or has more fractional digits.
 fn decimal(text: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
@@ -72,6 +82,14 @@ mod tests {
         for text in ["", "0", "-1", "1e9", "x", "0.0000000001", "99999999999999"] {
             assert!(seconds(text).is_err(), "{text:?} was accepted");
         }
+        assert_eq!(duration("1.5h"), Ok(Nanos::from_secs(5_400)));
+        assert_eq!(
+            ["1s", "2m", "1d"].map(duration),
+            [1, 120, 86_400].map(|s| Ok(Nanos::from_secs(s)))
+        );
+        for text in ["", "1", "h", "0.5s", "-1h", "1w", "9999999999d"] {
+            assert!(duration(text).is_err(), "{text:?} was accepted");
+        }
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");
@@ -84,6 +102,7 @@ mod tests {
     fn errors_begin_with_expected() {
         let errors = [
             seconds("x").unwrap_err(),
+            duration("x").unwrap_err(),
             thresholds("70,10,90").unwrap_err(),
             thresholds("x").unwrap_err(),
             plan("x").unwrap_err(),

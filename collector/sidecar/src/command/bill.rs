@@ -17,6 +17,7 @@ use tracing::warn;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
+use super::report_files;
 use crate::cli::{BillArgs, BillFormat, Format};
 
 /// The most that is read of a report.
@@ -24,11 +25,13 @@ const MAX_REPORT: u64 = 1 << 30;
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
-    let output = args.output.as_deref().map(|path| open_output(args, path)).transpose()?;
-    let names: Vec<String> = args.reports.iter().map(|path| path.display().to_string()).collect();
+    let reports = report_files::expand(&args.reports).map_err(BillError::from)?;
+    let output =
+        args.output.as_deref().map(|path| open_output(args, &reports, path)).transpose()?;
+    let names: Vec<String> = reports.iter().map(|path| path.display().to_string()).collect();
     let mut biller = Biller::new(args.by.clone(), args.idle).sharing(args.share_idle);
     let mut billed = Vec::new();
-    for (path, name) in args.reports.iter().zip(&names) {
+    for (path, name) in reports.iter().zip(&names) {
         match open(path, name) {
             Ok((report, digest)) => {
                 if biller.add(name, &report, digest) {
@@ -63,12 +66,16 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
 }
 
 /// Checks the output file before any report is read.
-fn open_output(args: &BillArgs, path: &Path) -> Result<ReplacedFile, CommandError> {
+fn open_output(
+    args: &BillArgs,
+    reports: &[PathBuf],
+    path: &Path,
+) -> Result<ReplacedFile, CommandError> {
     if is_parquet(path) && args.format != BillFormat::Focus {
         return Err(CommandError::ParquetFormat(path.to_owned()));
     }
     let mut files = OutputFiles::default();
-    args.reports.iter().chain(&args.invoice).for_each(|input| files.add_input(input));
+    reports.iter().chain(&args.invoice).for_each(|input| files.add_input(input));
     files.add_output("--output", path)?;
     ReplacedFile::at(path)
 }

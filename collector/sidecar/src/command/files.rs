@@ -7,6 +7,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use phasemeter_meter::instant::Instant;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::OtlpFile;
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, memfd_create};
 use rustix::io::Errno;
@@ -70,6 +72,19 @@ impl ReplacedFile {
     /// A file that other users may read.
     pub(super) fn public(path: &Path) -> Self {
         Self { path: path.to_owned(), mode: PUBLIC }
+    }
+
+    /// The same, with an instant in its name before the extension, as `-20261126T140000Z`.
+    pub(super) fn dated(&self, at: Timestamp) -> Self {
+        let second = Timestamp::from_millis(at.whole_second() * 1_000).unwrap_or(at);
+        let at = Instant(second).to_string().replace(['-', ':'], "");
+        let mut name = self.path.file_stem().unwrap_or_default().to_owned();
+        name.push(format!("-{at}"));
+        if let Some(extension) = self.path.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        Self { path: self.path.with_file_name(name), mode: self.mode }
     }
 
     /// Checks that it can be written now, without changing it.

@@ -31,6 +31,7 @@ use super::node_agent::NodeAgent;
 use super::outputs::{FinishedRun, Outputs};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
+use crate::cli::MeteringArgs;
 
 /// A live run.
 pub(super) struct Live {
@@ -210,6 +211,19 @@ impl Live {
     /// Stores and sends what claims time.
     pub(super) fn claim(&mut self, outputs: &mut Outputs) -> Result<(), PipelineError> {
         outputs.step(&mut self.pipeline, &self.gpus)
+    }
+
+    /// Writes the report of the run so far, if it is due.
+    pub(super) fn report(&mut self, outputs: &mut Outputs, args: &MeteringArgs, title: &str) {
+        let Some(interim) = outputs.interim.as_mut().filter(|it| it.is_due()) else { return };
+        let provenance = Provenance {
+            title: title.to_owned(),
+            assumptions: vec![self.zone.describe()],
+            sampling: vec!["written during the run, which went on".to_owned()],
+            ..Provenance::default()
+        };
+        let gpus = &self.gpus;
+        self.pipeline.so_far(self.clock.now(), |run| interim.write(args, gpus, run, provenance));
     }
 
     /// Evaluates policies if a window is due, and exports new results.

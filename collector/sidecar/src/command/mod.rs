@@ -81,6 +81,8 @@ mod record;
 #[cfg(feature = "full")]
 mod relay;
 #[cfg(feature = "full")]
+mod report_files;
+#[cfg(feature = "full")]
 mod run;
 #[cfg(feature = "full")]
 mod run_report;

@@ -24,7 +24,8 @@ use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};
-use super::run_report::{self, GRACE};
+use super::run_report::{self, GRACE, Interim};
+use super::today;
 use crate::cli::{LiveArgs, MeteringArgs};
 
 /// Additional time to deliver the last points of each metered GPU.
@@ -36,6 +37,8 @@ const MAX_GRACE: Duration = Duration::from_secs(20);
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: Option<ReplacedFile>,
+    /// The same while the run goes on.
+    pub(super) interim: Option<Interim>,
     file: Option<LiveFile>,
     delivery: Result<Delivery, NotSent>,
     /// What is received and forwarded.
@@ -83,6 +86,7 @@ impl Outputs {
         let delivery = Delivery::of_environment(environment, export, optional)?;
         Ok(Self {
             report,
+            interim: None,
             file: file.map(LiveFile::new),
             delivery,
             relay: None,
@@ -90,6 +94,16 @@ impl Outputs {
             telemetry: None,
             optional,
         })
+    }
+
+    /// Writes the report also while the run goes on. Its file has the present in its name.
+    pub(super) fn write_report_every(&mut self, every: Nanos) -> Result<(), CommandError> {
+        if let Some(report) = &mut self.report {
+            *report = report.dated(today::now());
+            self.optional.result(report.check())?;
+            self.interim = Some(Interim::new(report.clone(), Duration::from_nanos(every.0)));
+        }
+        Ok(())
     }
 
     /// Reads what earlier runs have claimed, if there is a file for it.
@@ -149,7 +163,7 @@ impl Outputs {
         metered: FinishedRun,
         is_cut: impl Fn() -> bool,
     ) -> Ended {
-        let Self { report, file, delivery, relay, mut claims, telemetry, optional } = self;
+        let Self { report, interim, file, delivery, relay, mut claims, telemetry, optional } = self;
         let FinishedRun { run, gpus, mut provenance } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
@@ -173,6 +187,7 @@ impl Outputs {
             Err(why) => vec![why.to_string()],
         };
         provenance.delivery.extend(forwarded);
+        interim.into_iter().for_each(Interim::finish);
         let reported = run_report::write(args, &gpus, &run, provenance, report);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());

@@ -118,12 +118,14 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     let supervision = Supervision::start(child, signals);
 
     // Metering, until the command ends.
+    let title = title(&workload.command);
     let until = machine.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
         let interval = outputs.relay.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
         let attended = command.map(|_| &supervision);
         let step = |live: &mut Live| {
             live.claim(&mut outputs)?;
+            live.report(&mut outputs, &machine.live.metering, &title);
             interruptions.iter_mut().try_for_each(|notices| notices.take(live, attended))
         };
         let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;
@@ -136,7 +138,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     // The outputs, and the report.
     let ended = metered.and_then(|(mut metered, is_cut)| {
         contained(|| {
-            metered.provenance.title = title(&workload.command);
+            metered.provenance.title = title;
             metered.provenance.assumptions.insert(0, arrivals.description());
             metered.provenance.sampling.extend(clock_note);
             Ok(outputs.end(&machine.live.metering, metered, is_cut))
@@ -172,6 +174,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
     let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
+    machine.report_every.map_or(Ok(()), |every| outputs.write_report_every(every))?;
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
     (outputs.relay, received) = relay::of_command(workload, optional)?.unzip();

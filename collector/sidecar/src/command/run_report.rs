@@ -3,13 +3,14 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, mpsc};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_report::Provenance;
 use phasemeter_report::{Input, Report, json};
+use tracing::warn;
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
@@ -50,6 +51,60 @@ pub(super) fn write(
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
     written.and(printed.map_err(CommandError::Output))
+}
+
+/// The report of a run that goes on, which is written again and again.
+#[derive(Debug)]
+pub(super) struct Interim {
+    file: ReplacedFile,
+    every: Duration,
+    due: Instant,
+    /// The thread that writes the last one, since a disk may hang.
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Interim {
+    pub(super) fn new(file: ReplacedFile, every: Duration) -> Self {
+        Self { file, every, due: Instant::now() + every, writing: None }
+    }
+
+    /// Whether the next one is due. Not while the last one is being written.
+    pub(super) fn is_due(&self) -> bool {
+        let is_writing = self.writing.as_ref().is_some_and(|thread| !thread.is_finished());
+        !is_writing && self.due <= Instant::now()
+    }
+
+    /// Writes what a run has metered so far.
+    pub(super) fn write(
+        &mut self,
+        args: &MeteringArgs,
+        gpus: &[GpuIdentity],
+        run: &Finished,
+        provenance: Provenance,
+    ) {
+        self.due = Instant::now() + self.every;
+        let input = Input::of(run, gpus, args.meter.thresholds, provenance);
+        let (file, mut report) = (self.file.clone(), Vec::new());
+        let built = json::write(&Report::build(&input), &mut report);
+        let write = move || {
+            let written = built.map_err(CommandError::Output).and_then(|()| file.write(&report));
+            written.unwrap_or_else(|error| warn!("report so far: {}", error.in_one_line()));
+        };
+        match thread::Builder::new().name("report".to_owned()).spawn(write) {
+            Ok(thread) => self.writing = Some(thread),
+            Err(error) => warn!("report so far: no thread can be started: {error}"),
+        }
+    }
+
+    /// Waits for the last one, at most as long as for the report itself, which has the same file.
+    pub(super) fn finish(self) {
+        let until = Instant::now() + GRACE;
+        while self.writing.as_ref().is_some_and(|thread| !thread.is_finished())
+            && Instant::now() < until
+        {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 /// Waits until all is written to standard error, for a while; for a moment, once `is_cut`. A closed pipe

@@ -1,13 +1,15 @@
 //! Output files of `phasemeter run`.
 
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use serde_json::Value;
 
-use crate::Rig;
 use crate::run::{phasemeter, stderr, with_command};
+use crate::{Rig, TIMEOUT};
 
 /// Buffered data fails only when it is flushed, at the end.
 #[test]
@@ -75,6 +77,58 @@ fn report_is_replaced_only_by_a_new_one() {
     let new: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     assert_eq!(new["title"], "sh");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// The reports of a directory, with their names.
+fn reports_in(dir: &Path) -> Vec<(String, Value)> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let reports = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
+    let read = |path: PathBuf| {
+        let report = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), report)
+    };
+    reports.map(read).collect()
+}
+
+/// Scenario: a run that writes its report each second is killed, and another one ends.
+/// Guarantee: each leaves one file with its start in the name, which a bill of the directory adds up.
+#[test]
+fn run_that_is_killed_leaves_the_report_so_far() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = format!("--report {}/bill.json --report-every 1s", dir.path().display());
+    let mut killed = phasemeter(&rig, &arguments).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + TIMEOUT;
+    while reports_in(dir.path()).is_empty() {
+        assert!(Instant::now() < deadline, "no report");
+        thread::sleep(Duration::from_millis(100));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let reports = reports_in(dir.path());
+    let [(name, report)] = &reports[..] else { panic!("{reports:?}") };
+    assert!(name.starts_with("bill-20") && name.ends_with("Z.json"), "{name}");
+    let nanos = |usd: &Value| usd.as_str().unwrap().replace('.', "").parse::<i128>().unwrap();
+    let cost = nanos(&report["cost"]["total_usd"]);
+    assert!(cost > 500_000, "{cost}");
+    assert!(
+        report["sampling"].to_string().contains("written during the run"),
+        "{}",
+        report["sampling"]
+    );
+    // In another second, which is in the name.
+    thread::sleep(Duration::from_millis(1_100));
+    let output = with_command(&rig, &arguments, "sleep 1.5").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let reports = reports_in(dir.path());
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    let last = reports.iter().find(|(_, report)| report["title"] == "sh").unwrap();
+    assert!(!last.1["sampling"].to_string().contains("written during the run"));
+    let costs: i128 = reports.iter().map(|(_, report)| nanos(&report["cost"]["total_usd"])).sum();
+    let mut bill = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    let bill = bill.arg("bill").arg(dir.path()).args(["--format", "json"]).output().unwrap();
+    let json: Value = serde_json::from_slice(&bill.stdout).unwrap();
+    assert_eq!(nanos(&json["total"]["metered_usd"]), costs, "{}", stderr(&bill));
 }
 
 /// A limit of the file's size fails writes as a full disk does.
