@@ -14,7 +14,9 @@ use phasemeter_engine::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use phasemeter_engine::policies::{PolicyResults, Quotes};
 use phasemeter_engine::pricing::{PriceOptions, Pricing};
 use phasemeter_meter::alert::{Condition, Metric, Rule};
-use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::holder::HolderAccount;
+use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::{Account, Thresholds};
 use phasemeter_meter::price::PriceBook;
@@ -144,6 +146,20 @@ fn accounts_sum_to_bill(run: &Finished, rate: Rate) {
         assert_eq!(waste.starvation + waste.idle + waste.underload, accounts.waste());
         let missing: Nanos = summary.unobserved.missing.into_iter().sum();
         assert_eq!(missing + summary.unobserved.no_reading, accounts[Account::Unobserved].time);
+        accounts_by_holder_sum_to_accounts(&gpu.meter);
+    }
+}
+
+fn accounts_by_holder_sum_to_accounts(gpu: &GpuMeter) {
+    let holders = gpu.holders();
+    for account in Account::ALL.into_iter().filter(|_| !holders.is_empty()) {
+        let kept = holders.iter().map(|(_, accounts)| accounts);
+        let all = kept.chain(holders.earlier().map(|(_, accounts)| accounts));
+        let of =
+            |accounts: &HolderAccounts| HolderAccount::ALL.map(|of| accounts.balance(of, account));
+        let mut sum = holders.nobody(account);
+        all.flat_map(of).for_each(|balance| sum += balance);
+        assert_eq!(sum, gpu.accounts()[account]);
     }
 }
 

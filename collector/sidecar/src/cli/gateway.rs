@@ -145,6 +145,8 @@ impl GatewayArgs {
             allowed_lateness: Nanos::ZERO,
             session_every: MeterConfig::SESSION,
             missing: self.missing.kind(),
+            // Of many GPUs: 30 KiB each.
+            ended_holders: 16,
             ..MeterConfig::default()
         }
     }
