@@ -198,7 +198,6 @@ impl Division {
         }
         holdings.extend(ungranted);
         self.hold(holdings, parts.denominator);
-        self.rows.fold_earlier(at);
     }
 
     /// Sets those that hold or use the GPU, with their parts.
@@ -295,13 +294,16 @@ impl Division {
         let mut rest = charge.utilized;
         for (index, holding) in self.holdings.iter_mut().enumerate() {
             let mut carries = carries.iter().skip(index * HolderAccount::ALL.len());
-            let accounts = self.rows.get_mut(holding.row).map(|row| row.begin(slice.from));
-            let Some(accounts) = accounts else { continue };
+            let mut accounts = self.rows.accounts_of_mut(holding.row);
             for (account, (time, cost)) in HolderAccount::ALL.into_iter().zip(amounts.by_ref()) {
                 let used = if account == HolderAccount::Used { shares.used[index] } else { 0 };
                 let utilized = charge.utilized.part(used, slice.weighted);
                 rest = rest - utilized;
-                accounts.add(account, slice.account, Balance::of(time, used, cost, utilized));
+                let amount = Balance::of(time, used, cost, utilized);
+                match &mut accounts {
+                    Some(accounts) => accounts.add(account, slice.account, amount),
+                    None => *self.nobody.balance_mut(slice.account) += amount,
+                }
                 self.energy.add(Some(holding.row), time);
             }
             holding.carries.iter_mut().zip(carries.by_ref()).for_each(|(mine, new)| *mine = *new);

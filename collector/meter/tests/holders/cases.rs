@@ -1,6 +1,7 @@
 //! Single properties of accounts by holder: what is hidden, a late price, energy, silence, many holders.
 
-use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::accounts::Balance;
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::holder::{AllocationMethod, HolderAccount};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
@@ -9,7 +10,7 @@ use phasemeter_meter::units::{Millijoules, Nanos};
 use proptest::prelude::*;
 
 use super::timeline::{
-    any_timeline, assert_tiles, assigned, at, config, holder, meter, reading, used,
+    any_timeline, assert_tiles, assigned, at, config, holder, meter, meter_with, reading, used,
 };
 
 const SECOND: u64 = 20;
@@ -70,6 +71,26 @@ proptest! {
         let sum = |meter: &GpuMeter| Account::ALL.map(|it| meter.holders().nobody(it).weighted).iter().sum::<u128>();
         prop_assert_eq!(sum(&alone), 0);
         prop_assert_eq!(sum(&beside), u128::from(hidden) * 30 * 1_000_000_000);
+    }
+
+    /// However few holders that have ended are kept apart, all that they paid is kept, and others pay the same.
+    #[test]
+    fn folding_changes_no_sum(timeline in any_timeline(), ended_holders in 0_usize..3) {
+        let apart = meter(&timeline, &[]).0;
+        let folded = meter_with(MeterConfig { ended_holders, ..config() }, &timeline, &[]).0;
+        assert_tiles(&folded);
+        let used = |meter: &GpuMeter| {
+            let holders = meter.holders();
+            let all = holders.iter().map(|(_, it)| it).chain(holders.earlier().map(|(_, it)| it));
+            all.fold(Balance::default(), |mut sum, accounts| {
+                sum += accounts.total(HolderAccount::Used);
+                sum
+            })
+        };
+        prop_assert_eq!(used(&apart), used(&folded));
+        for account in Account::ALL {
+            prop_assert_eq!(apart.holders().nobody(account), folded.holders().nobody(account));
+        }
     }
 
     /// A GPU that is priced late has the accounts by holder that it would have had, but for rounding.
@@ -177,11 +198,8 @@ fn energy_is_divided_like_time() {
 /// What more pods than are kept apart have paid is kept in one row.
 #[test]
 fn pods_that_ended_first_are_one_row() {
-    let mut meter = GpuMeter::new(
-        phasemeter_meter::gpu::MeterConfig { ended_holders: 8, ..config() },
-        Some(rate("3.6")),
-        None,
-    );
+    let mut meter =
+        GpuMeter::new(MeterConfig { ended_holders: 8, ..config() }, Some(rate("3.6")), None);
     for second in 0..100 {
         let number = usize::try_from(second).unwrap();
         meter.change_holders(assigned(second * SECOND, &[(number, Some((1, 1)))]));
@@ -194,4 +212,26 @@ fn pods_that_ended_first_are_one_row() {
     let (count, earlier) = meter.holders().earlier().unwrap();
     assert_eq!((count, earlier.all().cost), (91, NanoUsd(91_000_000)));
     assert_eq!(earlier.total(UNUSED).cost, NanoUsd::ZERO, "none has touched it");
+}
+
+/// A gateway keeps few apart; more may end at one instant, and go on to use the GPU.
+#[test]
+fn holders_that_end_at_once_are_folded_with_what_they_paid() {
+    let config = MeterConfig { ended_holders: 8, ..config() };
+    let mut meter = GpuMeter::new(config, Some(rate("3.6")), None);
+    let many: Vec<_> = (0..20).map(|number| (number, Some((1, 40)))).collect();
+    meter.change_holders(assigned(0, &many));
+    meter.change_holders(assigned(10 * SECOND, &[(30, Some((1, 2))), (5, Some((1, 4)))]));
+    meter.change_holders(used(3, 9 * SECOND, 12 * SECOND, 200_000));
+    push(&mut meter, 0, 20, 400_000);
+    meter.finish_at(at(20 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let (count, earlier) = meter.holders().earlier().unwrap();
+    assert_eq!(count + u64::try_from(meter.holders().iter().count()).unwrap(), 21);
+    // Eleven of them, or twelve, have had a fortieth of ten seconds.
+    assert_eq!(count, 11);
+    assert!((earlier.all().cost.0 - 11 * 250_000).abs() < 300_000, "{:?}", earlier.all());
+    let paid = |number| cost(&meter, number).into_iter().sum::<NanoUsd>();
+    assert!(paid(3) > NanoUsd(500_000), "it used a fifth for three seconds");
+    assert!(paid(30) < NanoUsd(5_000_001));
 }

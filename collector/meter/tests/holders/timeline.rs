@@ -167,7 +167,15 @@ pub(crate) fn reading(ticks: u64, ppm: Option<u64>) -> Reading {
 
 /// Meters a timeline. `late`: by how much each change trails its time, in ticks; nothing: all come first.
 pub(crate) fn meter(timeline: &Timeline, late: &[u64]) -> (GpuMeter, Slices) {
-    let mut meter = GpuMeter::new(config(), Some(timeline.rates.0), None);
+    meter_with(config(), timeline, late)
+}
+
+pub(crate) fn meter_with(
+    config: MeterConfig,
+    timeline: &Timeline,
+    late: &[u64],
+) -> (GpuMeter, Slices) {
+    let mut meter = GpuMeter::new(config, Some(timeline.rates.0), None);
     let mut slices = Slices::default();
     let mut changes: Vec<(u64, HolderChange)> = timeline.changes();
     let arrivals = changes.iter_mut().zip(late.iter().cycle());
