@@ -33,6 +33,7 @@ mod properties;
 mod settled;
 mod shares;
 mod uids;
+mod unlisted;
 
 pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Source};
 pub use claims::Unresolved;

@@ -24,6 +24,7 @@ use crate::processes::Processes;
 use crate::settled::Settled;
 use crate::shares;
 use crate::uids::Uids;
+use crate::unlisted::Unlisted;
 
 /// The holders of the GPUs of a node, from poll to poll.
 #[derive(Debug)]
@@ -34,7 +35,18 @@ pub struct NodeHolders {
     api: Option<ApiSource>,
     catalog: Catalog,
     uids: Uids,
+    unlisted: Unlisted,
     settled: Settled,
+}
+
+/// The changes that a poll finds.
+#[derive(Clone, Copy)]
+struct Changes {
+    now: Timestamp,
+    /// From when on they count.
+    from: Timestamp,
+    /// Whether something is missing to know them.
+    are_awaited: bool,
 }
 
 /// Polling cannot be set up.
@@ -56,6 +68,7 @@ impl NodeHolders {
             api,
             catalog: Catalog::default(),
             uids: Uids::default(),
+            unlisted: Unlisted::default(),
             settled: Settled::default(),
             options,
         })
@@ -79,6 +92,7 @@ impl NodeHolders {
             self.uids.update(now, &BTreeSet::new(), |_| None);
         }
         let jobs = self.job_files(gpus, &mut candidates, &mut problems);
+        let is_awaited = self.unlisted.update(now, &mut problems);
         let evidence = Evidence {
             candidates,
             has_kubelet: listing.is_some(),
@@ -93,7 +107,12 @@ impl NodeHolders {
             jobs,
             problems: problems.into_iter().collect(),
         };
-        self.decide(now, changed, gpus, &evidence, &mut assignments);
+        self.decide(
+            Changes { now, from: changed, are_awaited: is_awaited },
+            gpus,
+            &evidence,
+            &mut assignments,
+        );
         assignments
     }
 
@@ -235,8 +254,7 @@ impl NodeHolders {
 
     fn decide(
         &mut self,
-        now: Timestamp,
-        changed: Timestamp,
+        changes: Changes,
         gpus: &[NodeGpu],
         evidence: &Evidence<'_>,
         assignments: &mut Assignments,
@@ -244,6 +262,10 @@ impl NodeHolders {
         self.settled.retain(&devices(gpus).map(|(device, _)| device).collect());
         for gpu in gpus {
             let mut parts = Vec::new();
+            // An instance that is not listed yet may be of any GPU in MIG mode, and of one that is new.
+            let is_awaited = changes.are_awaited
+                && (!gpu.instances.is_empty() || !self.settled.knows(&gpu.uuid));
+            let changes = Changes { are_awaited: is_awaited, ..changes };
             let mut running: BTreeSet<u32> = gpu.processes.iter().copied().collect();
             for instance in &gpu.instances {
                 let own = instance.processes.iter().copied().collect();
@@ -251,33 +273,28 @@ impl NodeHolders {
                 parts.extend(parts_of_gpu(&decision, &gpu.uuid, instance.share));
                 running.extend(own);
                 assignments.processes.extend(decision.processes.clone());
-                let assignment = self.settle(now, changed, &instance.uuid, decision);
+                let assignment = self.settle(changes, &instance.uuid, decision);
                 assignments.instances.insert(instance.uuid.clone(), assignment);
             }
             let decision = evidence.decide(&gpu.uuid, &running, parts);
             assignments.processes.extend(decision.processes.clone());
-            let assignment = self.settle(now, changed, &gpu.uuid, decision);
+            let assignment = self.settle(changes, &gpu.uuid, decision);
             assignments.gpus.insert(gpu.uuid.clone(), assignment);
         }
     }
 
-    fn settle(
-        &mut self,
-        now: Timestamp,
-        changed: Timestamp,
-        device: &str,
-        decision: Decision,
-    ) -> Assignment {
+    fn settle(&mut self, changes: Changes, device: &str, decision: Decision) -> Assignment {
         let Decision { held, processes, disagreements } = decision;
-        let awaits = self.options.pod_logs.is_some();
-        let is_awaited = awaits
-            && held.iter().any(|held| match &held.grant.holder {
-                Holder::Container(container) if container.uid.is_none() => {
-                    self.uids.is_awaited(now, &container.namespace, &container.pod)
-                }
-                _ => false,
-            });
-        let (since, held) = self.settled.update(device, changed, held, is_awaited);
+        let awaits_uid = |holder: &Holder| match holder {
+            Holder::Container(container) if container.uid.is_none() => {
+                self.uids.is_awaited(changes.now, &container.namespace, &container.pod)
+            }
+            _ => false,
+        };
+        let awaits_uids = self.options.pod_logs.is_some();
+        let is_awaited = changes.are_awaited
+            || (awaits_uids && held.iter().any(|held| awaits_uid(&held.grant.holder)));
+        let (since, held) = self.settled.update(device, changes.from, held, is_awaited);
         let touched: BTreeSet<Holder> = processes.into_values().collect();
         Assignment {
             since,

@@ -72,6 +72,9 @@ struct Step {
     /// Processes on GPUs and MIG instances, by UUID.
     #[serde(default)]
     processes: BTreeMap<String, Vec<u32>>,
+    /// MIG instances that the driver does not list then.
+    #[serde(default)]
+    without: Vec<String>,
     /// Names of log directories of pods that are created just before.
     #[serde(default)]
     pods: Vec<String>,
@@ -176,6 +179,7 @@ impl Node {
 impl Gpu {
     fn at(&self, step: &Step, index: u32) -> NodeGpu {
         let processes = |uuid: &str| step.processes.get(uuid).cloned().unwrap_or_default();
+        let is_listed = |it: &&Instance| !step.without.contains(&it.uuid);
         let instance = |it: &Instance| NodeInstance {
             uuid: it.uuid.clone(),
             gpu_instance: it.gpu_instance,
@@ -189,7 +193,7 @@ impl Gpu {
             index,
             minor: self.minor,
             processes: processes(&self.uuid),
-            instances: self.instance.iter().map(instance).collect(),
+            instances: self.instance.iter().filter(is_listed).map(instance).collect(),
         }
     }
 }

@@ -59,6 +59,8 @@ mod metering;
 #[cfg(feature = "full")]
 mod node_agent;
 #[cfg(feature = "full")]
+mod node_instances;
+#[cfg(feature = "full")]
 mod optional;
 mod output_files;
 mod output_place;

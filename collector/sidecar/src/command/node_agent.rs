@@ -8,9 +8,7 @@ use std::{io, thread};
 
 use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
 use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_holders::{
-    ApiServer, Assignments, NodeGpu, NodeHolders, NodeInstance, Options, PodName,
-};
+use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName};
 use phasemeter_meter::device_metric::MigId;
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
 use phasemeter_meter::holders::HolderAccounts;
@@ -21,6 +19,7 @@ use phasemeter_sources::live::{MigInstance, Observed, ProcessUse};
 use tracing::{info, warn};
 
 use super::error::CommandError;
+use super::node_instances;
 use crate::cli::NodeArgs;
 
 /// How often it is asked who holds the GPUs: no source announces changes.
@@ -57,6 +56,7 @@ pub(super) struct NodeAgent {
 #[derive(Debug, Default)]
 struct HeldGpu {
     uuid: String,
+    model: Option<String>,
     /// Who holds it; `None` until the first poll.
     grants: Option<Vec<Grant>>,
     /// The number of its allocation: another one begins once nobody of the last one is left.
@@ -104,7 +104,7 @@ impl NodeAgent {
         let minor = gpu.board.minor_number;
         let listed = NodeGpu { uuid: uuid.clone(), index, minor, ..NodeGpu::default() };
         lock(&self.listed).push(listed);
-        self.gpus.push(HeldGpu { uuid, ..HeldGpu::default() });
+        self.gpus.push(HeldGpu { uuid, model: gpu.model.clone(), ..HeldGpu::default() });
     }
 
     /// Notes what was observed of a GPU. A reading gets the allocation of the GPU.
@@ -188,15 +188,8 @@ impl NodeAgent {
             listed.processes.clear();
             listed.processes.extend(gpu.processes.keys());
             gpu.instances.retain(|_, (_, seen)| now.since(*seen) < LIFETIME);
-            let instances = gpu.instances.values().map(|(instance, _)| NodeInstance {
-                uuid: instance.id.to_string(),
-                gpu_instance: instance.gpu_instance,
-                profile: instance.profile.map(|profile| profile.to_string()),
-                start: instance.start,
-                // The driver lists the processes of all instances with the GPU.
-                ..NodeInstance::default()
-            });
-            listed.instances = instances.collect();
+            let instances = gpu.instances.values().map(|(instance, _)| instance);
+            listed.instances = node_instances::listed(instances, gpu.model.as_deref());
         }
     }
 

@@ -27,7 +27,8 @@ pub struct MigProfile {
 impl MigProfile {
     /// The profile at the end of a name of the driver, like `NVIDIA H100 80GB HBM3 MIG 1g.10gb`; `None` if there is
     /// none.
-    pub(super) fn at_end_of(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn at_end_of(name: &str) -> Option<Self> {
         let profile = name.rsplit_once(" MIG ")?.1.trim();
         let profile = profile.split_once('+').map_or(profile, |(plain, _)| plain);
         let profile = profile.split_once("c.").map_or(profile, |(_, instance)| instance);
