@@ -11,6 +11,7 @@ use phasemeter_otlp::delivery::{Client, RequestSender};
 use phasemeter_otlp::receiver::keep_resources;
 use phasemeter_otlp::{EncodedRequest, Signal};
 
+use super::agents::AgentGpus;
 use super::replicas::Replicas;
 use super::span_filter::{FilteredSpans, SpanFilter};
 
@@ -51,8 +52,13 @@ impl Forwarder {
         let sender = client.sender();
         let forward = move || {
             let mut metered = Some(metered);
+            let mut agents = AgentGpus::default();
             for request in received {
                 let (rest, part) = divide(request, &filter, &replicas);
+                let rest = rest.and_then(|rest| match rest.signal() {
+                    Signal::Metrics => agents.without_duplicates(rest),
+                    Signal::Traces | Signal::Logs => Some(rest),
+                });
                 rest.into_iter().for_each(|rest| client.enqueue(rest));
                 if let Some(part) = part {
                     metered = metered.take().filter(|it: &SyncSender<_>| it.send(part).is_ok());

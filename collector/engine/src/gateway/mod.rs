@@ -14,6 +14,7 @@
 //!
 //! Only spans that are to be priced wait; everything else passes at once.
 
+mod agents;
 mod billing;
 mod clock_check;
 mod command_telemetry;
