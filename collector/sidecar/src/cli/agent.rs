@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use phasemeter_engine::agent::DEFAULT_PATH;
 use phasemeter_holders::Options;
+use phasemeter_meter::money::Rate;
 
 use super::MachineArgs;
 
@@ -43,7 +44,39 @@ pub struct NodeArgs {
     #[arg(long, value_name = "DIR", default_value = Options::POD_LOGS)]
     pub pod_logs: PathBuf,
 
+    /// Read the labels of this node from the API server: instance type, region and capacity type select its price in the
+    /// price book. Needs get of nodes, and NODE_NAME.
+    #[arg(long, help_heading = "Price")]
+    pub node_labels: bool,
+
+    /// Price in USD per GPU-hour of nodes with this label, like `node.kubernetes.io/instance-type=p5.48xlarge:3.9`. It
+    /// counts more than --price; of several, the first one. Implies --node-labels. Repeatable.
+    #[arg(long, value_name = "LABEL=VALUE:USD", help_heading = "Price", value_parser = price_label)]
+    pub price_label: Vec<PriceLabel>,
+
     /// The Unix socket on which sidecars learn which GPUs their pod holds, and read them.
     #[arg(long, value_name = "PATH", default_value = DEFAULT_PATH)]
     pub socket: PathBuf,
+}
+
+/// A price for nodes with a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceLabel {
+    /// The key of the label.
+    pub label: String,
+    /// Its value.
+    pub value: String,
+    /// The price.
+    pub price: Rate,
+}
+
+fn price_label(text: &str) -> Result<PriceLabel, String> {
+    let expected = || "expected a label, its value and USD, like gpu=h100:3.9".to_owned();
+    let (selector, price) = text.rsplit_once(':').ok_or_else(expected)?;
+    let (label, value) = selector.split_once('=').ok_or_else(expected)?;
+    let price = Rate::parse(price).map_err(|_| expected())?;
+    if label.is_empty() {
+        return Err(expected());
+    }
+    Ok(PriceLabel { label: label.to_owned(), value: value.to_owned(), price })
 }

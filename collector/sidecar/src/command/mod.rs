@@ -61,6 +61,8 @@ mod node_agent;
 #[cfg(feature = "full")]
 mod node_instances;
 #[cfg(feature = "full")]
+mod node_price;
+#[cfg(feature = "full")]
 mod optional;
 mod output_files;
 mod output_place;

@@ -38,6 +38,7 @@ use super::live::Live;
 use super::local_zone::LocalZone;
 use super::metering;
 use super::node_agent::NodeAgent;
+use super::node_price;
 use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
 use super::own_resources::OwnResources;
@@ -192,6 +193,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         Some(_) => ExperimentKind::Command { trace },
         None => ExperimentKind::Sidecar { trace },
     };
+    let own = &mut environment.experiment.attributes;
+    let price = node.map(|node| node_price::of_node(node, &options.price, own));
     let given = environment.experiment.attributes.clone();
     let container = if command.is_some() { Container::Workload } else { Container::Own };
     detectors::add(&mut environment.experiment.attributes, container);
@@ -213,7 +216,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let manager = policies::open(&options.policies, policies::Evaluations::Periodic);
     let manager = optional.result(manager)?.flatten();
     let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
-    let mut pricing = metering::pricing(&options.price, &given, manager.clone())?;
+    let mut pricing =
+        metering::pricing(price.as_ref().unwrap_or(&options.price), &given, manager.clone())?;
     query_prices(&mut pricing, &gpus, clock);
 
     // The pipeline.
