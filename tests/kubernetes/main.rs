@@ -10,6 +10,7 @@ mod node;
 mod plugin;
 
 // Tests.
+mod agent;
 mod claims;
 mod device_plugin;
 mod metering;

@@ -88,6 +88,22 @@ impl Node {
         assert_eq!(phase, "Succeeded", "{}", kubectl(&["describe", "pod", pod]));
     }
 
+    /// Deletes a pod, and waits until it is gone, or another one has its name.
+    pub(crate) fn delete(&self, pod: &str) {
+        kubectl(&["delete", "pod", pod, "--wait=true"]);
+    }
+
+    /// A pod; `None` if there is none with this name.
+    pub(crate) fn find(&self, pod: &str) -> Option<Value> {
+        let found = kubectl(&["get", "pod", pod, "-o", "json", "--ignore-not-found"]);
+        (!found.is_empty()).then(|| serde_json::from_str(&found).unwrap())
+    }
+
+    /// Waits until a condition holds.
+    pub(crate) fn wait_until(&self, what: &str, condition: impl FnMut() -> bool) {
+        wait_until(what, condition);
+    }
+
     /// What a container has printed.
     pub(crate) fn logs(&self, pod: &str, container: &str) -> String {
         kubectl(&["logs", pod, "-c", container])

@@ -28,6 +28,12 @@ impl Plugin {
         for gpu in 0..8 {
             fs::write(dir.join(uuid(gpu) + ".toml"), device(gpu)).unwrap();
         }
+        // The driver of the node itself, which an agent loads, has all GPUs.
+        let (all, head) = (Path::new("/run/fake-nvml"), dir.join("head.toml"));
+        fs::create_dir_all(all).unwrap();
+        let script = fs::read_to_string(head).unwrap() + &(0..8).map(device).collect::<String>();
+        Fake::install(all, "").unwrap();
+        fs::write(all.join("all.toml"), script).unwrap();
         let list = |gpus: [usize; 4]| gpus.map(uuid).join(",");
         let process = Command::new("gpu-plugin")
             .args(["serve", "--node", "node", "--driver"])

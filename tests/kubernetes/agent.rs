@@ -1,0 +1,137 @@
+//! The agent of the node: who pays for which GPU, over deaths and recreations of pods.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::node::node;
+
+/// The file of the agent's report, in a directory of the node.
+const REPORT: &str = "/run/phasemeter/report.json";
+
+/// How long pods hold their GPUs: some polls, and some seconds of the GPUs.
+const HELD: Duration = Duration::from_secs(4);
+
+/// What a pod pays for a GPU.
+#[derive(Debug)]
+struct Bill {
+    gpu: String,
+    pod: String,
+    uid: String,
+    start: String,
+    end: Option<String>,
+    method: String,
+    used: u64,
+    cost: u64,
+}
+
+/// Guarantee: on each GPU, what pods and nobody pay sums to the bill, to the nano-dollar; each pod pays for the GPUs that it
+/// was given and for no other, of the load that the driver plays it used its part; a pod that is recreated under its name
+/// is another one, and none pays after its end.
+#[test]
+fn each_pod_pays_for_its_gpus() {
+    let Some(node) = node() else { return };
+    let agent = node.apply("agent");
+    node.wait_ready("agent");
+    let applied = node.apply("holders");
+    let pods = ["one-0", "one-1", "two", "left", "right"];
+    pods.iter().for_each(|pod| node.wait_ready(pod));
+    let given: BTreeMap<_, _> = pods[..3].iter().map(|pod| (*pod, devices(node, pod))).collect();
+    let first = uid(node, "one-0");
+    thread::sleep(HELD);
+
+    node.delete("two");
+    node.delete("one-0");
+    node.wait_until("another one-0", || {
+        node.find("one-0").is_some_and(|pod| pod["metadata"]["uid"] != first.as_str())
+    });
+    node.wait_ready("one-0");
+    let second = uid(node, "one-0");
+    thread::sleep(HELD);
+    drop(applied);
+    node.delete("agent");
+    drop(agent);
+
+    let report: Value = serde_json::from_slice(&fs::read(REPORT).unwrap()).unwrap();
+    let bills = bills(&report);
+    let of = |pod: &str, uid: Option<&str>| -> Vec<&Bill> {
+        let is_own = |bill: &&Bill| bill.pod == pod && uid.is_none_or(|uid| bill.uid == uid);
+        bills.iter().filter(is_own).collect()
+    };
+
+    // Each GPU of the device plugin, by the pod that the kubelet gave it to.
+    let gpus = |bills: &[&Bill]| bills.iter().map(|bill| bill.gpu.clone()).collect::<Vec<_>>();
+    assert_eq!(gpus(&of("one-0", Some(&first))), given["one-0"], "{bills:#?}");
+    assert_eq!(gpus(&of("one-1", None)), given["one-1"], "{bills:#?}");
+    assert_eq!(gpus(&of("two", None)), given["two"], "{bills:#?}");
+
+    // The driver plays 97%, all of it that of the pods that hold the GPU.
+    for bill in bills.iter().filter(|bill| bill.method == "exclusive") {
+        let expected = bill.cost * 97 / 100;
+        assert!(bill.used.abs_diff(expected) <= bill.cost / 100, "{bill:?}");
+    }
+
+    // The claim is one GPU, of which each pod has a half.
+    let [left, right] = ["left", "right"].map(|pod| of(pod, None));
+    assert_eq!((left.len(), right.len()), (1, 1), "{bills:#?}");
+    assert_eq!(left[0].gpu, right[0].gpu);
+    assert_ne!(left[0].method, "exclusive");
+
+    // The recreated pod is another one, and the first one no longer pays.
+    let [before, after] = [first, second].map(|uid| of("one-0", Some(&uid)));
+    assert_eq!((before.len(), after.len()), (1, 1), "{bills:#?}");
+    let ended = before[0].end.as_ref().unwrap();
+    assert!(*ended <= after[0].start, "{before:?} {after:?}");
+    assert!(of("two", None).iter().all(|bill| bill.end.is_some()), "{bills:#?}");
+}
+
+/// The GPUs that the kubelet gave to a pod, in order.
+fn devices(node: &crate::node::Node, pod: &str) -> Vec<String> {
+    let resources = node.pod_resources(pod, "server");
+    let devices = resources["devices"].as_array().unwrap();
+    let ids = devices.iter().flat_map(|device| device["device_ids"].as_array().unwrap());
+    let mut ids: Vec<_> = ids.map(|id| id.as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+fn uid(node: &crate::node::Node, pod: &str) -> String {
+    node.find(pod).unwrap()["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+/// What pods pay, by GPU. Checks that with nobody they pay for all of it.
+fn bills(report: &Value) -> Vec<Bill> {
+    let mut bills = Vec::new();
+    for gpu in report["gpus"].as_array().unwrap() {
+        let id = gpu["uuid"].as_str().unwrap();
+        let mut sum = nano_usd(&gpu["nobody"]["cost_usd"]);
+        for holder in gpu["holders"].as_array().unwrap() {
+            let text = |key: &str| holder[key].as_str().map(str::to_owned);
+            let bill = Bill {
+                gpu: id.to_owned(),
+                pod: text("pod").unwrap(),
+                uid: text("uid").unwrap_or_default(),
+                start: text("start").unwrap(),
+                end: text("end"),
+                method: text("method").unwrap(),
+                used: nano_usd(&holder["used_usd"]),
+                cost: nano_usd(&holder["cost_usd"]),
+            };
+            sum += bill.cost;
+            bills.push(bill);
+        }
+        assert_eq!(sum, nano_usd(&gpu["cost_usd"]), "{gpu:#}");
+    }
+    bills.sort_by(|a, b| (&a.pod, &a.gpu).cmp(&(&b.pod, &b.gpu)));
+    bills
+}
+
+/// Dollars with nine decimals.
+fn nano_usd(value: &Value) -> u64 {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    format!("{whole}{decimals:0<9}").parse().unwrap_or_else(|_| panic!("{value}"))
+}
