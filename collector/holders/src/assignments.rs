@@ -184,14 +184,11 @@ pub enum Problem {
         /// Its path.
         path: String,
     },
-    /// Control groups of processes cannot be read.
+    /// Control groups of processes cannot be read: none of them is known to be of a holder.
     #[error(
-        "control groups of {count} processes cannot be read; use the PID namespace of the host"
+        "control groups of processes on GPUs cannot be read; use the PID namespace of the host"
     )]
-    Processes {
-        /// How many.
-        count: usize,
-    },
+    Processes,
     /// More than is read.
     #[error("{count} {what} are left out, since there are too many")]
     TooMany {

@@ -20,7 +20,7 @@ use crate::jobs::{Job, job_mapping, prolog_files};
 use crate::kubelet::{KubeletSource, Listing};
 use crate::options::{Options, PodName};
 use crate::pod_logs::PodLogs;
-use crate::processes::Processes;
+use crate::processes::{Processes, UNREADABLE_FOR};
 use crate::settled::Settled;
 use crate::shares;
 use crate::uids::Uids;
@@ -35,6 +35,8 @@ pub struct NodeHolders {
     api: Option<ApiSource>,
     catalog: Catalog,
     uids: Uids,
+    /// Since when no process on a GPU could be read.
+    unreadable_since: Option<Timestamp>,
     unlisted: Unlisted,
     settled: Settled,
 }
@@ -68,6 +70,7 @@ impl NodeHolders {
             api,
             catalog: Catalog::default(),
             uids: Uids::default(),
+            unreadable_since: None,
             unlisted: Unlisted::default(),
             settled: Settled::default(),
             options,
@@ -82,7 +85,7 @@ impl NodeHolders {
     pub fn poll(&mut self, now: Timestamp, gpus: &[NodeGpu]) -> Assignments {
         let mut problems = BTreeSet::new();
         let (listing, changed) = self.kubelet_and_api(now, &mut problems);
-        let processes = self.processes(gpus, &mut problems);
+        let processes = self.processes(now, gpus, &mut problems);
         let logs = self.pod_logs(&mut problems);
         let mut candidates = Vec::new();
         if let Some(listing) = &listing {
@@ -138,16 +141,25 @@ impl NodeHolders {
         })
     }
 
-    fn processes(&self, gpus: &[NodeGpu], problems: &mut BTreeSet<Problem>) -> Processes {
+    fn processes(
+        &mut self,
+        now: Timestamp,
+        gpus: &[NodeGpu],
+        problems: &mut BTreeSet<Problem>,
+    ) -> Processes {
         let Some(proc) = &self.options.proc else { return Processes::default() };
         let processes = Processes::read(proc, gpus);
         if processes.omitted > 0 {
             let count = processes.omitted;
             problems.insert(Problem::TooMany { what: "processes on GPUs", count });
         }
-        // One may have ended meanwhile; if none can be read, they are in another namespace.
-        if processes.unreadable > 0 && processes.groups.is_empty() {
-            problems.insert(Problem::Processes { count: processes.unreadable });
+        if processes.are_unreadable {
+            let since = self.unreadable_since.get_or_insert(now);
+            if now.since(*since) >= UNREADABLE_FOR {
+                problems.insert(Problem::Processes);
+            }
+        } else {
+            self.unreadable_since = None;
         }
         processes
     }

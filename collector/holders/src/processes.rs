@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use phasemeter_files::read_file;
+use phasemeter_meter::units::Nanos;
 
 use crate::cgroup::Groups;
 use crate::gpus::NodeGpu;
@@ -14,13 +15,16 @@ const MAX_PROCESSES: usize = 4_096;
 /// The largest file of control groups that is read.
 const MAX_FILE: u64 = 64 << 10;
 
-/// The control groups of processes, and how many could not be read.
+/// How long no control groups must be readable until that is a problem: processes that have ended may still be listed.
+pub(crate) const UNREADABLE_FOR: Nanos = Nanos::from_secs(30);
+
+/// The control groups of processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     /// By process ID. Processes that name neither a pod nor a job are left out.
     pub(crate) groups: BTreeMap<u32, Groups>,
-    /// Processes that do not exist in this PID namespace, or have ended meanwhile.
-    pub(crate) unreadable: usize,
+    /// Whether there are processes, and none exists in this PID namespace.
+    pub(crate) are_unreadable: bool,
     /// Processes that were left out, since there are too many.
     pub(crate) omitted: usize,
 }
@@ -36,16 +40,16 @@ impl Processes {
             .copied()
             .collect();
         let omitted = ids.len().saturating_sub(MAX_PROCESSES);
-        let mut processes = Self { omitted, ..Self::default() };
+        let are_unreadable = !ids.is_empty();
+        let mut processes = Self { omitted, are_unreadable, ..Self::default() };
         for id in ids.into_iter().take(MAX_PROCESSES) {
-            match read_file(&proc.join(id.to_string()).join("cgroup"), MAX_FILE) {
-                Ok(bytes) => {
-                    let groups = Groups::parse(&String::from_utf8_lossy(&bytes));
-                    if groups != Groups::default() {
-                        processes.groups.insert(id, groups);
-                    }
-                }
-                Err(_) => processes.unreadable += 1,
+            let file = proc.join(id.to_string()).join("cgroup");
+            // It may have ended.
+            let Ok(bytes) = read_file(&file, MAX_FILE) else { continue };
+            processes.are_unreadable = false;
+            let groups = Groups::parse(&String::from_utf8_lossy(&bytes));
+            if groups != Groups::default() {
+                processes.groups.insert(id, groups);
             }
         }
         processes
