@@ -105,6 +105,11 @@ fn holders_target_holds() {
 }
 
 #[test]
+fn visible_devices_target_holds() {
+    on_each("fuzz/seeds/visible_devices", 12, properties::visible_devices);
+}
+
+#[test]
 fn otlp_request_target_holds() {
     on_each("fuzz/seeds/otlp_request", 10, properties::otlp_request);
 }

@@ -16,6 +16,7 @@ use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_holders::Format;
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
 use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
@@ -30,6 +31,7 @@ use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_sources::SourceError;
+use phasemeter_sources::live::select::{Evidence, GpuName, Variables, Visible, select};
 use phasemeter_sources::log::{Input, OpenedInputs};
 use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
 use phasemeter_sources::metric_log::{
@@ -82,6 +84,46 @@ pub(crate) fn traceparent(bytes: &[u8]) {
     }
     if let Ok(state) = text.parse::<TraceState>() {
         assert_eq!(state.as_str(), text);
+    }
+}
+
+/// The names of GPUs in a variable, of which the first line is the value and the others are mounted files, select
+/// GPUs that exist, each once, or none with an error; in a pod never more than they name.
+pub(crate) fn visible_devices(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    let value = lines.next().unwrap_or_default();
+    let mounted = || lines.clone().map(str::to_owned).collect::<Vec<_>>();
+    let named = |uuid: &str, index| GpuIdentity {
+        uuid: Some(uuid.to_owned()),
+        index: Some(index),
+        ..GpuIdentity::default()
+    };
+    let gpus = [named("GPU-aa11", 0), named("GPU-aa22", 1), named("GPU-bb33", 2)];
+    let visible = Visible::parse(value, mounted);
+    let listed = match &visible {
+        Some(Visible::Listed(names)) => {
+            assert!(!names.is_empty() && names.len() <= text.len());
+            assert!(!names.contains(&GpuName::Other(String::new())));
+            Some(names.len())
+        }
+        Some(Visible::All | Visible::Nothing) | None => None,
+    };
+    for variable in ["NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"] {
+        let lookup = |name: &str| (name == variable).then(|| value.to_owned());
+        let variables = Variables::read(lookup, mounted);
+        for in_pod in [false, true] {
+            let evidence = Evidence { in_pod, ..Evidence::default() };
+            let Ok(selection) = select(&[], &variables, &evidence, &gpus) else { continue };
+            let mut places = selection.gpus.clone();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), selection.gpus.len());
+            assert!(places.iter().all(|place| *place < gpus.len()) && !places.is_empty());
+            if in_pod && variable == "NVIDIA_VISIBLE_DEVICES" {
+                assert!(listed.is_some_and(|names| places.len() <= names), "{value}");
+            }
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub mod host;
 pub mod instance;
 #[cfg(feature = "full")]
 pub mod live;
+#[cfg(feature = "full")]
+pub mod own_gpus;
 pub mod pipeline;
 pub mod policies;
 pub mod pricing;

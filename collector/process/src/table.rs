@@ -1,7 +1,10 @@
-//! Command lines of processes, in a mounted `/proc`.
+//! Processes, in a mounted `/proc`: their command lines, and which are in the pod of this process.
 //!
-//! Reads names and command lines only, a bounded part of each, never an environment.
+//! Reads names and command lines, a bounded part of each, and control groups. Of an environment it returns one named
+//! variable, and keeps nothing.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,12 @@ const MAX_BYTES: u64 = 4_096;
 
 /// Maximum number of processes of a lineage: a worker, its server, shells, and what started them.
 const MAX_LINEAGE: usize = 8;
+
+/// Maximum size of an environment. Larger ones are not read.
+const MAX_ENVIRONMENT: u64 = 1 << 18;
+
+/// Maximum number of processes that are looked at.
+const MAX_PROCESSES: usize = 16_384;
 
 /// Processes of a `/proc`.
 #[derive(Clone, Debug)]
@@ -53,6 +62,50 @@ impl ProcessTable {
         lineage
     }
 
+    /// The processes of other containers of the pod that this process is in, as far as they are visible: with a
+    /// shared PID namespace. Pods and containers are told apart by control groups.
+    #[must_use]
+    pub fn others_in_pod(&self) -> BTreeSet<u32> {
+        let Some(own) = self.text("self/cgroup") else { return BTreeSet::new() };
+        let processes = fs::read_dir(&self.root).into_iter().flatten().take(MAX_PROCESSES);
+        let pid = |name: OsString| name.to_str()?.parse::<u32>().ok();
+        let is_other = |pid: &u32| {
+            let groups = self.text(&format!("{pid}/cgroup"));
+            groups.is_some_and(|groups| is_beside(&own, &groups))
+        };
+        let pids = processes.filter_map(|entry| pid(entry.ok()?.file_name()));
+        pids.filter(is_other).collect()
+    }
+
+    /// The value of a variable in the environment of a process; `None` if it has none, or the environment cannot be
+    /// read. That needs the same user and group, or privileges. May block if a process hangs in the kernel.
+    #[must_use]
+    pub fn variable(&self, pid: u32, name: &str) -> Option<String> {
+        let environment = File::open(self.root.join(pid.to_string()).join("environ")).ok()?;
+        let mut bytes = Vec::new();
+        environment.take(MAX_ENVIRONMENT + 1).read_to_end(&mut bytes).ok()?;
+        if u64::try_from(bytes.len()).ok()? > MAX_ENVIRONMENT {
+            return None;
+        }
+        let value = |entry: &[u8]| {
+            let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        };
+        bytes.split(|byte| *byte == 0).find_map(value)
+    }
+
+    /// The directory that is the root of a process.
+    #[must_use]
+    pub fn root_of(&self, pid: u32) -> PathBuf {
+        self.root.join(pid.to_string()).join("root")
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        let mut text = String::new();
+        File::open(self.root.join(path)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
     /// The command line; the name if there is none, as of a process that is ending.
     fn command_line(&self, pid: u32) -> Option<Vec<String>> {
         let bytes = self.read(pid, "cmdline")?;
@@ -79,6 +132,25 @@ impl ProcessTable {
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
+}
+
+/// Whether the process with the control groups `other` is in another container of the pod of that with `own`:
+/// `…/podUID/CONTAINER`, or `/../CONTAINER` as seen from a container with a namespace of control groups.
+fn is_beside(own: &str, other: &str) -> bool {
+    let path = |line: &str| Some(line.splitn(3, ':').nth(2)?.trim_end_matches('/').to_owned());
+    let hierarchy = |line: &str| line.split(':').take(2).map(str::to_owned).collect::<Vec<_>>();
+    other.lines().any(|line| {
+        let own = own.lines().find(|own| hierarchy(own) == hierarchy(line));
+        let (Some(own), Some(other)) = (own.and_then(path), path(line)) else { return false };
+        let Some((pod, _)) = own.rsplit_once('/') else {
+            // The root of a namespace.
+            return other.strip_prefix("/../").is_some_and(|other| !other.starts_with(".."));
+        };
+        let is_pod = pod.rsplit('/').next().is_some_and(|name| name.contains("pod"));
+        let is_own =
+            other.strip_prefix(&own).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]));
+        is_pod && !is_own && other.strip_prefix(pod).is_some_and(|rest| rest.starts_with('/'))
+    })
 }
 
 #[cfg(test)]
@@ -140,5 +212,51 @@ mod tests {
         fs::remove_file(namespace.join("pid")).unwrap();
         symlink(HOST_PID_NAMESPACE, namespace.join("pid")).unwrap();
         assert!(table.is_of_host());
+    }
+
+    /// Control groups of both versions, with and without a namespace of their own.
+    #[test]
+    fn containers_of_a_pod_are_told_apart_by_control_groups() {
+        let v1 =
+            |pod: &str, id: &str| format!("9:cpu:/kubepods/besteffort/pod{pod}/{id}\n8:pids:/\n");
+        let own = v1("a1", "c1");
+        assert!(is_beside(&own, &v1("a1", "c2")));
+        assert!(!is_beside(&own, &own) && !is_beside(&own, &v1("b2", "c3")));
+        assert!(!is_beside(&own, "9:cpu:/\n8:pids:/\n"));
+        let v2 = |id: &str| {
+            format!("0::/kubepods.slice/kubepods-poda1.slice/cri-containerd-{id}.scope\n")
+        };
+        assert!(is_beside(&v2("c1"), &v2("c10")) && !is_beside(&v2("c1"), &v2("c1")));
+        assert!(!is_beside(&v2("c1"), &v2("c1").replace("scope", "scope/child")));
+        // As seen from the root of a namespace.
+        assert!(is_beside("0::/\n", "0::/../cri-containerd-c2.scope\n"));
+        assert!(!is_beside("0::/\n", "0::/../../kubepods-podb2.slice/cri-containerd-c3.scope\n"));
+        assert!(!is_beside("0::/\n", "0::/child\n") && !is_beside("0::/\n", "0::/\n"));
+        // Not a pod.
+        assert!(!is_beside("1:cpu:/docker/c1\n", "1:cpu:/docker/c2\n"));
+        assert!(!is_beside("", "0::/a\n") && !is_beside("\n::", "\u{1}:"));
+    }
+
+    #[test]
+    fn one_variable_of_an_environment_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let table = ProcessTable::at(dir.path());
+        let process = |pid: &str, group: &str, environment: &str| {
+            let process = dir.path().join(pid);
+            fs::create_dir_all(&process).unwrap();
+            fs::write(process.join("cgroup"), format!("0::/kubepods/pod1/{group}\n")).unwrap();
+            fs::write(process.join("environ"), environment).unwrap();
+        };
+        assert!(table.others_in_pod().is_empty());
+        process("self", "c1", "");
+        process("7", "c1", "A=1\0");
+        process("12", "c2", "AB=0\0A=1=2\0");
+        process("13", "c2", &"A".repeat(1 << 19));
+        assert_eq!(table.others_in_pod(), BTreeSet::from([12, 13]));
+        assert_eq!(table.variable(12, "A").as_deref(), Some("1=2"));
+        assert_eq!(
+            [table.variable(12, "B"), table.variable(13, "A"), table.variable(14, "A")],
+            [const { None }; 3]
+        );
     }
 }

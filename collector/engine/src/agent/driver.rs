@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use phasemeter_meter::holder::{Container, Grant, Holder, Share};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Bytes, Nanos};
 use phasemeter_meter::vendor::Vendor;
@@ -17,7 +18,7 @@ use phasemeter_sources::live::{
 };
 
 use super::client::{AgentError, Connection};
-use super::protocol::{AgentGpu, AgentInterval, AgentReading, Answer, PodName};
+use super::protocol::{AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, PodName};
 use super::values;
 
 /// Intervals of a GPU that wait to be queried: those of a minute of driver samples at 6 Hz.
@@ -53,7 +54,7 @@ impl AgentDriver {
             }
             lock(&received).is_closed = true;
         })?;
-        Ok(OpenAgent { gpus, shared, handle })
+        Ok(OpenAgent { pod: self.pod.clone(), gpus, shared, handle })
     }
 }
 
@@ -133,6 +134,7 @@ fn lock(shared: &Mutex<Received>) -> MutexGuard<'_, Received> {
 /// A connection on which readings arrive. It is closed when this is dropped.
 #[derive(Debug)]
 struct OpenAgent {
+    pod: Option<PodName>,
     gpus: Vec<AgentGpu>,
     shared: Arc<Mutex<Received>>,
     handle: UnixStream,
@@ -141,6 +143,27 @@ struct OpenAgent {
 impl OpenDriver for OpenAgent {
     fn version(&self) -> Option<String> {
         None
+    }
+
+    fn lists_own_only(&self) -> bool {
+        true
+    }
+
+    fn grants(&self, uuid: &str) -> Vec<Grant> {
+        let (Some(pod), Some(gpu)) = (&self.pod, self.gpus.iter().find(|gpu| gpu.uuid == uuid))
+        else {
+            return Vec::new();
+        };
+        let grant = |grant: &AgentGrant| Grant {
+            holder: Holder::Container(Container {
+                namespace: pod.namespace.clone(),
+                pod: pod.name.clone(),
+                uid: None,
+                container: grant.container.clone(),
+            }),
+            share: grant.share.and_then(|(parts, of)| Share::new(parts, of)),
+        };
+        gpu.grants.iter().map(grant).collect()
     }
 
     fn gpu_count(&self) -> Result<u32, DriverError> {
@@ -153,12 +176,13 @@ impl OpenDriver for OpenAgent {
         let identity = GpuIdentity {
             name: gpu.uuid.clone(),
             uuid: Some(gpu.uuid.clone()),
-            index: Some(index),
+            index: gpu.index.or(Some(index)),
             model: gpu.model.clone(),
             memory_total: gpu.memory_total_bytes.and_then(Bytes::new),
             ..GpuIdentity::default()
         };
-        Ok(DiscoveredGpu { identity, links: BTreeSet::new(), missing: Vec::new() })
+        let (processes, missing) = (Vec::new(), Vec::new());
+        Ok(DiscoveredGpu { identity, links: BTreeSet::new(), processes, missing })
     }
 
     fn find<'d>(&'d self, uuid: &str, _: Nanos) -> Result<Box<dyn Device + Send + 'd>, QueryError> {

@@ -6,7 +6,7 @@ use super::System;
 use super::mounts::Mounts;
 
 /// The control groups of this process.
-const CGROUP: &str = "/proc/self/cgroup";
+pub(super) const CGROUP: &str = "/proc/self/cgroup";
 
 /// A file that Docker and Podman mount from a directory named by the container's ID.
 const HOST_NAME: &str = "/etc/hostname";

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::mounts::Mounts;
-use super::{Container, System};
+use super::{Container, System, container};
 
 /// Attributes, and the variables that are named in OpenTelemetry's operator, in its Collector and in
 /// Kubernetes' documentation, in this order.
@@ -53,9 +53,15 @@ const MAX_HOST_NAME: usize = 63;
 /// Of what Kubernetes appends to the names of pods.
 const GENERATED: &str = "bcdfghjklmnpqrstvwxz2456789";
 
-/// Whether this process is in a pod.
+/// Control groups of pods are below one of this name.
+const GROUPS: &str = "kubepods";
+
+/// Whether this process is in a pod: by what each container of a pod has unless its specification turns it off.
 pub(super) fn is_kubernetes(system: &System<'_>, mounts: &Mounts) -> bool {
-    system.is_set("KUBERNETES_SERVICE_HOST") || mounts.pod_path(TERMINATION_LOG).is_some()
+    system.is_set("KUBERNETES_SERVICE_HOST")
+        || mounts.pod_path(TERMINATION_LOG).is_some()
+        || system.text(NAMESPACE).is_some()
+        || system.text(container::CGROUP).is_some_and(|groups| groups.contains(GROUPS))
 }
 
 /// Its mount names pod and container: `…/pods/UID/containers/NAME/ID`.

@@ -56,17 +56,32 @@ impl System<'_> {
 
 /// Adds what is detected of this machine.
 pub fn add(attributes: &mut Attributes, container: Container) {
-    let system = System {
+    add_from(&own(), attributes, container);
+}
+
+/// Whether this process is in a pod.
+#[must_use]
+pub fn in_pod() -> bool {
+    let system = own();
+    kubernetes::is_kubernetes(&system, &mounts(&system))
+}
+
+/// The system of this process.
+fn own() -> System<'static> {
+    System {
         variable: &|name| std::env::var(name).ok(),
         file: &|path| read_text(Path::new(path), MAX_BYTES).ok(),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-    };
-    add_from(&system, attributes, container);
+    }
+}
+
+fn mounts(system: &System<'_>) -> Mounts {
+    Mounts::parse(&(system.file)(mounts::PATH).unwrap_or_default())
 }
 
 /// Adds what is detected of a system.
 pub fn add_from(system: &System<'_>, attributes: &mut Attributes, container: Container) {
-    let mounts = Mounts::parse(&(system.file)(mounts::PATH).unwrap_or_default());
+    let mounts = mounts(system);
     let is_kubernetes = kubernetes::is_kubernetes(system, &mounts);
     let mut detected = Vec::new();
     if is_kubernetes {

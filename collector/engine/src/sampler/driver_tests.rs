@@ -59,7 +59,12 @@ impl OpenDriver for Generation {
             vendor: Some(Vendor::Amd),
             ..GpuIdentity::default()
         };
-        Ok(DiscoveredGpu { identity, links: Default::default(), missing: Vec::new() })
+        Ok(DiscoveredGpu {
+            identity,
+            links: Default::default(),
+            processes: Vec::new(),
+            missing: Vec::new(),
+        })
     }
 
     fn find<'d>(&'d self, uuid: &str, _: Nanos) -> Result<Box<dyn Device + Send + 'd>, QueryError> {

@@ -66,6 +66,8 @@ pub struct GpuExport {
     host: usize,
     /// Until when another program exports it as hardware.
     hardware_after: Timestamp,
+    /// Whether another program exports all its metrics.
+    are_metrics_left: bool,
     /// Its number among the GPUs of the exporter.
     pub(super) index: usize,
 }
@@ -93,6 +95,7 @@ impl GpuExport {
             served: ServedCost::default(),
             host,
             hardware_after: Timestamp::EPOCH,
+            are_metrics_left: false,
             index,
         }
     }
@@ -116,6 +119,11 @@ impl GpuExport {
     /// summed twice.
     pub const fn export_hardware_after(&mut self, at: Timestamp) {
         self.hardware_after = at;
+    }
+
+    /// Exports no metrics from now on, and claims no time: another program bills the GPU. Spans and events remain.
+    pub const fn leave_metrics(&mut self) {
+        self.are_metrics_left = true;
     }
 
     /// Records that errors of the driver would have been reported.
@@ -211,7 +219,7 @@ impl GpuExport {
 
     /// The time in sums of this temporality at their next export, at the instant `at`.
     pub(super) fn claim(&self, at: Timestamp, counters: AggregationTemporality) -> Option<Claim> {
-        let last = self.last.as_ref()?;
+        let last = self.last.as_ref().filter(|_| !self.are_metrics_left)?;
         let from = match counters {
             AggregationTemporality::Delta => last.at,
             _ => last.first,
@@ -234,6 +242,9 @@ impl GpuExport {
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
+        if self.are_metrics_left {
+            return self.skip(meter);
+        }
         let (Some(session), Some(last)) = (&self.session, &mut self.last) else { return };
         let first = last.first;
         let since = std::mem::replace(&mut last.at, at);

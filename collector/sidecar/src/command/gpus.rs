@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::live::select::{SelectedBy, Selection, select};
-use phasemeter_sources::live::{
-    DiscoveredGpu, Discovery, Driver, DriverError, GpuAnswer, OpenDriver, Search,
-};
-use tracing::{debug, info, warn};
+use phasemeter_sources::live::select::{SelectError, SelectedBy, Selection};
+use phasemeter_sources::live::{Driver, DriverError, GpuAnswer, OpenDriver, Search};
+use tracing::{info, warn};
 
 use super::error::CommandError;
+use super::gpu_selection::{GpuSelection, log_missing};
 use super::live_error::LiveError;
 
 /// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it
@@ -32,6 +31,9 @@ const REPEAT_FIRST: Duration = Duration::from_secs(5);
 /// The maximum delay between searches, which ask every GPU for its identity under the driver's lock.
 const REPEAT_MAX: Duration = Duration::from_secs(300);
 
+/// The same while nothing tells which GPUs are those of the pod: its processes may soon.
+const UNDECIDED_MAX: Duration = Duration::from_secs(30);
+
 /// The GPUs of a run. Those that respond late, or are listed late, are found while it runs.
 pub(super) struct GpuArrivals {
     driver: Arc<dyn Driver>,
@@ -41,8 +43,9 @@ pub(super) struct GpuArrivals {
     /// When the next search begins, and the delay after it.
     next: Instant,
     delay: Duration,
-    /// Values of `--gpu`.
-    requested: Vec<String>,
+    selection: GpuSelection,
+    /// Whether the node's agent has answered: it bills the GPUs.
+    is_beside_agent: bool,
     /// Whether the run goes on if there are none.
     is_optional: bool,
     /// What is selected, for people, or why nothing is; `None` until the driver has answered.
@@ -79,11 +82,11 @@ pub(super) enum BilledFrom {
 }
 
 impl GpuArrivals {
-    /// Searches for GPUs by `--gpu`, else by the environment. If they are optional, whatever fails is a
-    /// warning, and no error is returned, here and below.
+    /// Searches for the selected GPUs. If they are optional, whatever fails is a warning, and no error is returned,
+    /// here and below.
     pub(super) fn start(
         driver: Arc<dyn Driver>,
-        requested: &[String],
+        selection: GpuSelection,
         is_optional: bool,
     ) -> Result<Self, LiveError> {
         let started = Instant::now();
@@ -93,7 +96,8 @@ impl GpuArrivals {
             started,
             next: started,
             delay: REPEAT_FIRST,
-            requested: requested.to_vec(),
+            selection,
+            is_beside_agent: false,
             is_optional,
             description: None,
             failure: None,
@@ -107,6 +111,7 @@ impl GpuArrivals {
 
     /// The first of the selected GPUs: all that answer within a moment after the start.
     pub(super) fn wait(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        self.selection.own.wait(START_TIMEOUT.saturating_sub(self.started.elapsed()));
         let arrived = self.take(START_TIMEOUT.saturating_sub(self.started.elapsed()))?;
         if self.search.as_ref().is_some_and(|search| search.driver().is_none()) {
             let vendor = self.driver.names().vendor;
@@ -117,6 +122,7 @@ impl GpuArrivals {
 
     /// All selected GPUs; an error if one does not answer.
     pub(super) fn wait_for_all(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        self.selection.own.wait(REQUIRED_TIMEOUT.saturating_sub(self.started.elapsed()));
         let arrived = self.take(REQUIRED_TIMEOUT.saturating_sub(self.started.elapsed()))?;
         match self.awaited.first() {
             Some(gpu) => {
@@ -134,6 +140,9 @@ impl GpuArrivals {
 
     /// The selected GPUs that have answered since the last call, without waiting.
     pub(super) fn poll(&mut self) -> Result<Vec<ArrivedGpu>, LiveError> {
+        if self.selection.own.has_changed() {
+            (self.next, self.delay) = (Instant::now(), REPEAT_FIRST);
+        }
         if self.search.is_none() && Instant::now() >= self.next {
             self.search()?;
         }
@@ -159,13 +168,19 @@ impl GpuArrivals {
         };
         // GPUs that exist are unobserved, unless there must be one that is not.
         let is_useless = search.is_complete() && !search.has_found();
+        if search.driver().is_some_and(|driver| driver.open.lists_own_only()) {
+            self.is_beside_agent = true;
+            if is_useless && search.gpus().is_empty() {
+                self.delay = self.delay.min(UNDECIDED_MAX);
+                return self.fail(LiveError::NotHeld).map(|()| Vec::new());
+            }
+        }
         if is_useless && (!self.is_optional || search.gpus().is_empty()) {
             return self.fail(search.into_error().into()).map(|()| Vec::new());
         }
         let arrived = if has_news { self.arrivals(&search) } else { Ok(Vec::new()) };
         match arrived {
             Ok(arrived) => {
-                self.failure = None;
                 if !arrived.is_empty() {
                     self.delay = REPEAT_FIRST;
                     self.next = self.next.min(Instant::now() + REPEAT_FIRST);
@@ -173,7 +188,17 @@ impl GpuArrivals {
                 self.search = Some(search).filter(|search| !search.is_complete());
                 Ok(arrived)
             }
-            Err(error) => self.fail(error).map(|()| Vec::new()),
+            Err(LiveError::Select(SelectError::Undecided)) if !search.is_complete() => {
+                // Processes on the GPUs that have not answered may tell.
+                self.search = Some(search);
+                Ok(Vec::new())
+            }
+            Err(error) => {
+                if matches!(error, LiveError::Select(SelectError::Undecided)) {
+                    self.delay = self.delay.min(UNDECIDED_MAX);
+                }
+                self.fail(error).map(|()| Vec::new())
+            }
         }
     }
 
@@ -192,6 +217,11 @@ impl GpuArrivals {
             self.failure = Some(reason);
         }
         Ok(())
+    }
+
+    /// Whether the node's agent bills the GPUs: it has answered.
+    pub(super) const fn is_beside_agent(&self) -> bool {
+        self.is_beside_agent
     }
 
     /// What is metered, for people.
@@ -214,24 +244,30 @@ impl GpuArrivals {
             GpuAnswer::Waiting | GpuAnswer::Failed(_) => unidentified(index),
         });
         let all: Vec<_> = identities.collect();
-        let selection = select(&self.requested, variable, &all)?;
-        let selected = selection.gpus.iter().filter_map(|place| all.get(*place)?.index);
-        let selected: Vec<u32> = selected.collect();
+        let selection = self.selection.select(search, &all)?;
+        let selected =
+            selection.gpus.iter().filter_map(|place| Some((*place, all.get(*place)?.index?)));
+        let selected: Vec<_> = selected.collect();
         if is_first || selection.by != SelectedBy::Driver {
-            let new = selected.iter().filter(|index| !self.arrived.contains_key(index));
+            let indices = selected.iter().map(|(_, index)| index);
+            let new = indices.filter(|index| !self.arrived.contains_key(index));
             self.awaited.extend(new);
         }
         if is_first {
             selection.warnings.iter().for_each(|warning| warn!("{warning}"));
         }
-        if is_first || self.failure.is_some() {
-            let description = describe(&selection, &all);
+        let description = self.describe(&selection, all.len());
+        let is_other =
+            selection.by != SelectedBy::Driver && self.description.as_ref() != Some(&description);
+        // While GPUs answer one by one, those that are named may be none of them yet.
+        let is_known = is_first || !(selection.is_partial && selection.gpus.is_empty());
+        if is_known && (is_first || is_other || self.failure.is_some()) {
             info!("{description}");
-            self.description = Some(description);
+            (self.description, self.failure) = (Some(description), None);
         }
         let mut arrived = Vec::new();
-        for index in selected {
-            match answer(search, index) {
+        for (place, index) in selected {
+            match search.gpus().get(place) {
                 Some(GpuAnswer::Found(found)) => {
                     let Some(billed_from) = self.arrive(index, &found.identity, &all, is_first)
                     else {
@@ -252,6 +288,17 @@ impl GpuArrivals {
             }
         }
         Ok(arrived)
+    }
+
+    /// The metered GPUs, of those of the driver, and what decided.
+    fn describe(&self, selection: &Selection, all: usize) -> String {
+        if selection.by == SelectedBy::Driver {
+            return format!("metering all {all} GPUs");
+        }
+        let indices: BTreeSet<_> = self.awaited.iter().chain(self.arrived.keys()).collect();
+        let (count, by) = (indices.len(), selection.by);
+        let indices: Vec<_> = indices.into_iter().map(u32::to_string).collect();
+        format!("metering {count} of {all} GPUs, {by}: {}", indices.join(", "))
     }
 
     /// Notes a GPU that has answered; `None` if it is not a new one.
@@ -296,56 +343,7 @@ impl GpuArrivals {
     }
 }
 
-/// Selects GPUs among those that have answered; returns their indexes in the discovery and their
-/// identities. Logs warnings.
-pub(super) fn choose(
-    requested: &[String],
-    discovery: &Discovery,
-) -> Result<(Selection, Vec<GpuIdentity>), CommandError> {
-    for gpu in &discovery.unresponsive {
-        warn!("{gpu}: {}", gpu.source);
-    }
-    discovery.gpus.iter().for_each(log_missing);
-    let all: Vec<_> = discovery.gpus.iter().map(|found| found.identity.clone()).collect();
-    let selection = select(requested, variable, &all).map_err(LiveError::from)?;
-    for warning in &selection.warnings {
-        warn!("{warning}");
-    }
-    let gpus = selection.gpus.iter().filter_map(|index| all.get(*index).cloned()).collect();
-    Ok((selection, gpus))
-}
-
-fn answer(search: &Search, index: u32) -> Option<&GpuAnswer> {
-    search.gpus().get(usize::try_from(index).ok()?)
-}
-
-/// A variable of the environment, whatever its bytes.
-fn variable(name: &str) -> Option<String> {
-    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
-}
-
-/// Logs the properties that a GPU lacks, as many do.
-fn log_missing(gpu: &DiscoveredGpu) {
-    let GpuIdentity { name, index, .. } = &gpu.identity;
-    for missing in &gpu.missing {
-        debug!(gpu = index, "{name}: {missing}: {}", missing.source);
-    }
-}
-
 /// A GPU that has not answered: only its index is known.
 fn unidentified(index: u32) -> GpuIdentity {
     GpuIdentity { name: index.to_string(), index: Some(index), ..GpuIdentity::default() }
-}
-
-/// The metered GPUs and how they were selected.
-fn describe(selection: &Selection, all: &[GpuIdentity]) -> String {
-    let by = match selection.by {
-        SelectedBy::Driver => return format!("metering all {} GPUs", all.len()),
-        SelectedBy::Option => "--gpu",
-        SelectedBy::Variable(variable) => variable,
-    };
-    let indices = selection.gpus.iter().filter_map(|place| all.get(*place)?.index);
-    let indices: Vec<_> = indices.map(|index| index.to_string()).collect();
-    let (count, all) = (indices.len(), all.len());
-    format!("metering {count} of {all} GPUs, selected by {by}: {}", indices.join(", "))
 }

@@ -22,7 +22,7 @@ use phasemeter_report::Provenance;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::interruption_log::LiveInterruptions;
@@ -52,6 +52,8 @@ pub(super) struct Live {
     pub(super) hardware: HardwareExport,
     /// Who holds the GPUs, if this is the agent of a node.
     pub(super) agent: Option<NodeAgent>,
+    /// Whether the node's agent exports the metrics of the GPUs.
+    is_beside_agent: bool,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -90,6 +92,7 @@ impl Live {
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
             agent: None,
+            is_beside_agent: false,
             loading,
             start: clock.now(),
             observations: Vec::new(),
@@ -109,15 +112,33 @@ impl Live {
         };
         self.pipeline.add(&identity, start);
         self.hardware.join(self.gpus.len(), &identity, &mut self.pipeline);
+        if self.is_beside_agent {
+            self.pipeline.leave_metrics(self.gpus.len());
+        }
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&identity, true);
+        }
+        let grants = driver.grants(&uuid);
+        if !grants.is_empty() {
+            self.pipeline.assign(self.gpus.len(), start, grants);
         }
         self.agent.iter_mut().for_each(|agent| agent.join(&identity));
         self.gpus.push(identity);
         if let Err(error) = self.sampler.add(uuid, driver) {
             let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
             warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
+        }
+    }
+
+    /// From now on the node's agent exports the metrics of the GPUs: their sums would count twice.
+    pub(super) fn leave_to_agent(&mut self) {
+        if !self.is_beside_agent {
+            self.is_beside_agent = true;
+            info!(
+                "the agent of the node exports time and cost of the GPUs; this run exports spans and events"
+            );
+            (0..self.gpus.len()).for_each(|gpu| self.pipeline.leave_metrics(gpu));
         }
     }
 

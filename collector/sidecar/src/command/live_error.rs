@@ -21,6 +21,18 @@ pub enum LiveError {
     /// None of the selected GPUs exists.
     #[error(transparent)]
     Select(#[from] SelectError),
+    /// A file that names GPUs cannot be read.
+    #[error("--gpu {}: names no GPU; write indices or UUIDs into it", .path.display())]
+    GpuFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The node's agent knows no GPU of this pod.
+    #[error("node agent: this pod holds no GPU; request one for a container of it")]
+    NotHeld,
     /// A required GPU does not answer.
     #[error("--require-gpu: GPU {gpu} does not respond; check `{list_command}`")]
     Required {
@@ -92,6 +104,8 @@ impl LiveError {
         match self {
             Self::Driver(_)
             | Self::Select(_)
+            | Self::GpuFile { .. }
+            | Self::NotHeld
             | Self::Required { .. }
             | Self::Receiver(ReceiverError::Listen { .. }) => EX_UNAVAILABLE,
             Self::Client(_) | Self::Receiver(ReceiverError::Thread(_)) => EX_OSERR,

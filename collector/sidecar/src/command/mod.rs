@@ -35,6 +35,8 @@ mod gateway_meter;
 #[cfg(feature = "full")]
 mod gateway_notes;
 #[cfg(feature = "full")]
+mod gpu_selection;
+#[cfg(feature = "full")]
 mod gpus;
 #[cfg(feature = "full")]
 mod group_probe;

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use super::driver;
 use super::error::CommandError;
 use super::files;
-use super::gpus;
+use super::gpu_selection;
 use super::live_error::LiveError;
 use super::output_files::OutputFiles;
 use super::signals::SignalListener;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     files.add_output("FILE", &args.file)?;
     let signals = SignalListener::start(false)?;
     let discovery = discover(driver::installed()).map_err(LiveError::from)?;
-    let (selection, gpus) = gpus::choose(&args.gpus, &discovery)?;
+    let (selection, gpus) = gpu_selection::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.
     let write_error = CommandError::write(display(&args.file));
     let mut log = Log::create(&args.file, gpus).map_err(&write_error)?;

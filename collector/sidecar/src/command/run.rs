@@ -32,6 +32,7 @@ use super::delivery::Export;
 use super::driver;
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
+use super::gpu_selection::GpuSelection;
 use super::gpus::{ArrivedGpu, GpuArrivals};
 use super::interruptions::Interruptions;
 use super::live::Live;
@@ -182,9 +183,16 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     outputs.open_claims(&machine.live)?;
 
     // GPUs: the driver is searched while the rest is prepared.
-    let driver = driver::tried();
-    let is_optional = command.is_some() && !machine.require_gpu;
-    let mut arrivals = GpuArrivals::start(Arc::clone(&driver), &machine.gpus, is_optional)?;
+    let container = if command.is_some() { Container::Workload } else { Container::Own };
+    let attributes = &environment.experiment.attributes;
+    let selection = match node {
+        None => GpuSelection::of_run(machine, container),
+        Some(_) => GpuSelection::of_node(machine),
+    };
+    let in_pod = selection.own.in_pod();
+    let driver = if in_pod { driver::of_pod(attributes) } else { driver::tried() };
+    let is_optional = (command.is_some() || in_pod) && !machine.require_gpu;
+    let mut arrivals = GpuArrivals::start(Arc::clone(&driver), selection, is_optional)?;
     signals.ready();
 
     // The experiment and the resources. Prices follow what is given, not what is detected.
@@ -196,7 +204,6 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let own = &mut environment.experiment.attributes;
     let price = node.map(|node| node_price::of_node(node, &options.price, own));
     let given = environment.experiment.attributes.clone();
-    let container = if command.is_some() { Container::Workload } else { Container::Own };
     detectors::add(&mut environment.experiment.attributes, container);
     let request = metering::request(options, std::mem::take(&mut environment.experiment));
     let executable = command.map(|program| child::executable_name(program));
@@ -260,6 +267,9 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     live.hardware = HardwareExport::new(own.slot);
     live.agent = node.map(|node| NodeAgent::start(node, clock)).transpose()?;
     gpus.into_iter().for_each(|gpu| live.join(gpu));
+    if arrivals.is_beside_agent() {
+        live.leave_to_agent();
+    }
 
     // Internal telemetry.
     let policies = manager.as_deref();
@@ -296,6 +306,9 @@ fn meter(
     mut step: impl FnMut(&mut Live) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
     loop {
+        if arrivals.is_beside_agent() {
+            live.leave_to_agent();
+        }
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);

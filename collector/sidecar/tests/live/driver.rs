@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use phasemeter_meter::reading::Board;
 use phasemeter_meter::units::{Bytes, Celsius, Milliwatts};
 use phasemeter_sources::live::nvml::{NvmlDriver, NvmlUnusable};
-use phasemeter_sources::live::select::{SelectedBy, select};
+use phasemeter_sources::live::select::{Evidence, SelectedBy, Variables, select};
 use phasemeter_sources::live::{DriverError, GpuAnswer, Search, discover};
 
 use crate::{Rig, TIMEOUT};
@@ -50,7 +50,8 @@ fn discovery_reads_all_identifiers() {
     assert!(discovery.gpus.iter().all(|found| found.missing.is_empty()));
 
     let one = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "1".to_owned());
-    let selection = select(&[], one, &identities).unwrap();
+    let one = Variables::read(one, Vec::new);
+    let selection = select(&[], &one, &Evidence::default(), &identities).unwrap();
     assert_eq!(selection.gpus, [1]);
     assert_eq!(selection.by, SelectedBy::Variable("CUDA_VISIBLE_DEVICES"));
 }

@@ -53,7 +53,7 @@ fn invalid_environment_is_a_warning_unless_strict() {
 fn pod_that_variables_name_is_in_the_report_unless_given() {
     let rig = Rig::new("[[device]]");
     let run = |given: &str| {
-        let arguments = format!("--duration 0.3 {NO_POLICIES}");
+        let arguments = format!("--duration 0.3 --gpu 0 {NO_POLICIES}");
         let (output, report) = run_with_report(&rig, &arguments, |command| {
             command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
             command.env("POD_NAME", "trainer-0").env("POD_NAMESPACE", "ml");

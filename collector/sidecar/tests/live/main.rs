@@ -41,6 +41,7 @@ mod lost;
 mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
+mod own_gpus;
 #[path = "../../../../rules/tests/support/mod.rs"]
 mod policies;
 #[path = "../../../../rules/tests/policy_dir_trees/tree.rs"]

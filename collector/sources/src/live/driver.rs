@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use phasemeter_meter::holder::Grant;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Nanos;
 
@@ -29,6 +30,16 @@ pub trait Driver: Debug + Send + Sync {
 pub trait OpenDriver: Debug + Send + Sync {
     /// Its version, for example `575.57.08`; `None` if it reports none.
     fn version(&self) -> Option<String>;
+
+    /// Whether it lists the GPUs of this process's pod only, as the agent of a node does.
+    fn lists_own_only(&self) -> bool {
+        false
+    }
+
+    /// What the containers of the pod were granted of a GPU, if it lists those of the pod only and knows that.
+    fn grants(&self, _uuid: &str) -> Vec<Grant> {
+        Vec::new()
+    }
 
     /// The number of its GPUs.
     ///

@@ -1,0 +1,271 @@
+//! Which GPUs those of this pod are: what its claims, its other containers and their processes tell.
+//!
+//! A container that was given no GPU may still see all of the machine. The other containers of its pod may start later
+//! than it, so that what they tell is collected again and again, on a thread of its own: reading the files of a process
+//! can block if that hangs in a driver.
+
+mod container;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use phasemeter_process::ProcessTable;
+use phasemeter_sources::live::select::{
+    Devices, Evidence, GpuName, NVIDIA, SelectedBy, Variables, Visible,
+};
+use tracing::warn;
+
+use self::container::ContainerFiles;
+use crate::detectors::{self, Container};
+
+/// How often evidence is collected.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Which parts of the driver a container was given. Without `compute` it can only look.
+const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
+
+/// The privileges of this process: with that of an administrator, a container may have all devices of the machine.
+const STATUS: &str = "/proc/self/status";
+
+/// `CAP_SYS_ADMIN`.
+const ADMINISTRATOR: u64 = 1 << 21;
+
+/// What tells which GPUs are those of this process.
+pub struct OwnGpus {
+    variables: Variables,
+    in_pod: bool,
+    found: Found,
+    /// `None` if nothing more is collected.
+    updates: Option<Receiver<Found>>,
+    /// Ends the thread when it is dropped.
+    running: Option<Sender<()>>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    named: Option<(SelectedBy, Vec<GpuName>)>,
+    devices: Option<Devices>,
+    /// The processes of the other containers of the pod.
+    processes: BTreeSet<u32>,
+    /// Whether their IDs are those of the host.
+    are_of_host: bool,
+}
+
+/// Where evidence is collected.
+struct Place {
+    own: ContainerFiles,
+    processes: ProcessTable,
+    nvidia: Option<Visible>,
+    /// Whether this container is the workload's.
+    is_workload: bool,
+    /// Whether this container was given its devices as its own.
+    has_own_devices: bool,
+}
+
+impl OwnGpus {
+    /// Collects evidence in this container, and in the processes of this `/proc`: the given one, else that of this
+    /// process. If the user names the GPUs, nothing else is collected.
+    #[must_use]
+    pub fn watch(container: Container, procfs: Option<&Path>, are_named: bool) -> Self {
+        let in_pod = detectors::in_pod();
+        let mut watched = Self { in_pod, found: Found::default(), ..Self::of_machine() };
+        let place = Place {
+            own: ContainerFiles::at(Path::new("/")),
+            processes: ProcessTable::at(procfs.unwrap_or(Path::new(ProcessTable::OWN))),
+            nvidia: watched.variables.nvidia.clone(),
+            is_workload: container == Container::Workload,
+            has_own_devices: has_own_devices(),
+        };
+        if are_named || matches!(watched.variables.nvidia, Some(Visible::Listed(_))) {
+            return watched;
+        }
+        if !watched.in_pod {
+            watched.found.devices = place.devices();
+            return watched;
+        }
+        let (running, ended) = channel();
+        let (sender, updates) = channel();
+        let collect = move || place.collect_all(&ended, &sender);
+        match thread::Builder::new().name("own-gpus".to_owned()).spawn(collect) {
+            Ok(_) => (watched.updates, watched.running) = (Some(updates), Some(running)),
+            Err(error) => warn!("what tells which GPUs are the pod's is not collected: {error}"),
+        }
+        watched
+    }
+
+    /// All GPUs of this machine, unless variables of this process name some: nothing else is collected.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        let own = ContainerFiles::at(Path::new("/"));
+        let variables = Variables::read(variable, || own.mounted());
+        let devices = (!own.minors().is_empty()).then_some(Devices::Shown);
+        let found = Found { devices, ..Found::default() };
+        Self { variables, in_pod: false, found, updates: None, running: None }
+    }
+
+    /// Whether this process is in a pod.
+    #[must_use]
+    pub const fn in_pod(&self) -> bool {
+        self.in_pod
+    }
+
+    /// The variables of this process.
+    #[must_use]
+    pub const fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// Waits for the first evidence, at most for this long.
+    pub fn wait(&mut self, at_most: Duration) {
+        if let Some(Ok(found)) = self.updates.as_ref().map(|updates| updates.recv_timeout(at_most))
+        {
+            self.found = found;
+        }
+    }
+
+    /// Takes what was found since the last call. Returns whether other GPUs are named now.
+    pub fn has_changed(&mut self) -> bool {
+        let Some(found) = self.updates.as_ref().and_then(|updates| updates.try_iter().last())
+        else {
+            return false;
+        };
+        let before = std::mem::replace(&mut self.found, found);
+        before.named != self.found.named || before.devices != self.found.devices
+    }
+
+    /// The evidence, if these are the processes on each GPU, as the driver numbers them. `is_own_only`: whether the
+    /// driver lists the GPUs of this pod only.
+    pub fn evidence<'a>(
+        &self,
+        processes: impl Iterator<Item = &'a [u32]> + Clone,
+        is_own_only: bool,
+    ) -> Evidence {
+        Evidence {
+            in_pod: self.in_pod,
+            is_own_only,
+            named: self.found.named.clone(),
+            used: self.found.used(processes),
+            devices: self.found.devices.clone(),
+        }
+    }
+}
+
+impl Found {
+    /// The positions of the GPUs on which processes of the pod compute. IDs of the host mean others here, unless this
+    /// process has those, too: a driver that lists one that is not visible here has IDs of the host.
+    fn used<'a>(&self, gpus: impl Iterator<Item = &'a [u32]> + Clone) -> Vec<usize> {
+        let is_of_pod = |pid: &u32| self.processes.contains(pid);
+        let is_known = self.are_of_host || gpus.clone().flatten().all(is_of_pod);
+        let used = gpus.enumerate().filter(|(_, pids)| is_known && pids.iter().any(is_of_pod));
+        used.map(|(position, _)| position).collect()
+    }
+}
+
+impl Place {
+    /// Collects evidence until the run ends.
+    fn collect_all(&self, ended: &Receiver<()>, sender: &Sender<Found>) {
+        let mut last = None;
+        loop {
+            let found = self.collect();
+            if last.as_ref() != Some(&found) && sender.send(found.clone()).is_err() {
+                return;
+            }
+            last = Some(found);
+            if ended.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    }
+
+    fn collect(&self) -> Found {
+        let processes = self.processes.others_in_pod();
+        let named = match self.own.claimed() {
+            none if none.is_empty() => {
+                self.others(&processes).map(|it| (SelectedBy::Containers, it))
+            }
+            claimed => Some((SelectedBy::Metadata, claimed)),
+        };
+        let are_of_host = self.processes.is_of_host();
+        Found { named, devices: self.devices(), processes, are_of_host }
+    }
+
+    /// The GPUs that other containers of the pod were given, by all that can be read of them.
+    fn others(&self, processes: &BTreeSet<u32>) -> Option<Vec<GpuName>> {
+        let mut named = Vec::new();
+        for pid in processes {
+            for gpu in self.given_to(*pid) {
+                if !named.contains(&gpu) {
+                    named.push(gpu);
+                }
+            }
+        }
+        (!named.is_empty()).then_some(named)
+    }
+
+    /// The GPUs that the container of a process was given.
+    fn given_to(&self, pid: u32) -> Vec<GpuName> {
+        let container = ContainerFiles::at(&self.processes.root_of(pid));
+        let value = self.processes.variable(pid, NVIDIA);
+        match value.and_then(|value| Visible::parse(&value, || container.mounted())) {
+            Some(Visible::Listed(names)) => names,
+            _ => match container.claimed() {
+                none if none.is_empty() => {
+                    self.some_of_all(&container.minors()).unwrap_or_default()
+                }
+                claimed => claimed,
+            },
+        }
+    }
+
+    /// What the devices of this container show: some of the machine's GPUs, or all, if it was given them as its own.
+    fn devices(&self) -> Option<Devices> {
+        let minors = self.own.minors();
+        if minors.is_empty() || !self.has_own_devices {
+            return None;
+        }
+        if let Some(some) = self.some_of_all(&minors) {
+            return Some(Devices::Named(some));
+        }
+        // A claim adds its devices beside `void`. A sidecar with `all`, or with nothing, may have been given those of
+        // others to look at; what a command can use is its own.
+        let is_given = self.is_workload || self.nvidia == Some(Visible::Nothing);
+        is_given.then_some(Devices::Shown)
+    }
+
+    /// The GPUs with these minor numbers, if they are known and the machine has others, too.
+    fn some_of_all(&self, minors: &BTreeSet<u32>) -> Option<Vec<GpuName>> {
+        let all = self.own.gpus();
+        let named: Option<Vec<_>> =
+            minors.iter().map(|minor| Some(GpuName::Uuid(all.get(minor)?.clone()))).collect();
+        named.filter(|some| !some.is_empty() && some.len() < all.len())
+    }
+}
+
+/// Whether the devices of this container are its own: it can compute on them, and does not have those of the machine.
+fn has_own_devices() -> bool {
+    let can_compute = variable(CAPABILITIES).is_none_or(|parts| {
+        parts.is_empty() || parts.split(',').any(|part| matches!(part.trim(), "compute" | "all"))
+    });
+    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
+    can_compute && !is_administrator(&status)
+}
+
+/// Whether a process is privileged, by its status.
+fn is_administrator(status: &str) -> bool {
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    capabilities.is_some_and(|mask| {
+        u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & ADMINISTRATOR != 0)
+    })
+}
+
+/// A variable of the environment, whatever its bytes.
+fn variable(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests;
