@@ -39,7 +39,7 @@ struct Row<'a> {
     name: String,
     /// IDs.
     gpus: BTreeSet<&'a str>,
-    /// Used, granted and not used, never touched; none if it is no holder's.
+    /// Used, granted and not used, never touched; none if it is nobody's.
     accounts: Option<[Amount; 3]>,
     all: Amount,
     is_priced: bool,
