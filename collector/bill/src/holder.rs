@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use crate::amount::{Seconds, Usd, instant};
+
+/// Each phase of the three accounts of a holder has its waste rounded, by less than a nano-dollar.
+const ROUNDING: i128 = 3 * Account::ALL.len() as i128;
 
 /// What held a GPU or a part of it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -106,6 +110,16 @@ impl Holder {
     /// The part of its cost in which the GPU was not observed: neither used nor waste.
     #[must_use]
     pub fn unobserved(&self) -> NanoUsd {
+        self.not_wasted_or_used().max(NanoUsd::ZERO)
+    }
+
+    /// Whether used cost and waste exceed the cost: by more than what each phase of each account is rounded by.
+    #[must_use]
+    pub fn has_too_much_waste(&self) -> bool {
+        self.not_wasted_or_used().0 < -ROUNDING
+    }
+
+    fn not_wasted_or_used(&self) -> NanoUsd {
         self.cost() - amount(self.used_usd) - amount(self.waste_usd)
     }
 

@@ -77,7 +77,7 @@ fn check_holders(gpu: &Gpu) -> Result<(), (String, String)> {
         if cost != accounts {
             return wrong("cost_usd", format!("is {cost}, but its accounts sum to {accounts}"));
         }
-        if holder.unobserved() < NanoUsd::ZERO {
+        if holder.has_too_much_waste() {
             return wrong("waste_usd", "exceeds the cost that was not used".to_owned());
         }
         if holder.start.zip(holder.end).is_some_and(|(start, end)| end < start) {
