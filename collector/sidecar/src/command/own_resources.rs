@@ -1,9 +1,9 @@
 //! The resources of a live run, and what identifies them.
 
 use phasemeter_engine::slot::Slot;
-use phasemeter_engine::{host, instance, resource, telemetry};
+use phasemeter_engine::{detectors, host, instance, resource, telemetry};
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, TraceId};
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// The resources of Phasemeter.
 pub(super) struct OwnResources {
@@ -32,9 +32,13 @@ impl OwnResources {
         }
         let slot = Slot::take(|name| std::env::var_os(name));
         let slot = slot.inspect_err(|error| {
-            warn!(
-                "hardware series are those of this run alone: no directory for locks of this machine: {error}"
-            );
+            let problem =
+                "hardware series are those of this run alone: no directory for locks of this machine";
+            // A pod often has no writable directory, and shares none with other runs.
+            match detectors::in_pod() {
+                true => debug!("{problem}: {error}"),
+                false => warn!("{problem}: {error}"),
+            }
         });
         let slot = slot.ok();
         let own = |part| {

@@ -60,9 +60,9 @@ impl Visible {
         for name in names.into_iter().map(str::trim).filter(|name| !name.is_empty()) {
             match device(name) {
                 Some("all") => return Self::All,
-                Some(name) => listed.push(GpuName::parse(name)),
-                // Another device.
-                None => {}
+                Some(name) if !name.is_empty() => listed.push(GpuName::parse(name)),
+                // Another device, or none.
+                Some(_) | None => {}
             }
         }
         if listed.is_empty() { Self::Nothing } else { Self::Listed(listed) }
