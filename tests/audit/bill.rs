@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use phasemeter_meter::csv::quoted_cells;
 use serde_json::{Value, json};
 use wait4::Wait4;
 
@@ -58,6 +59,57 @@ fn bill_of_audits_closes_to_the_nano_dollar() {
     assert_eq!((text.status, text.err.as_str()), (0, ""));
     assert!(text.out.starts_with("Bill of 3 reports, "), "{}", text.out);
     assert!(text.out.contains("\nvision ") && text.out.contains("\nspeech "), "{}", text.out);
+}
+
+/// A page of dcgm-exporter with time-slicing: a GPU whose two pods use 60% and 10% of it at times, and others 5%.
+fn shared_page() -> String {
+    let labels = "gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"node-1\"";
+    let mut page = String::new();
+    for tick in 0..720_u64 {
+        let at = 1_784_851_200_000 + tick * 5_000;
+        let (chat, train) = (if tick < 500 { 60 } else { 0 }, if tick > 100 { 10 } else { 0 });
+        let mut add = |pod: &str, value: u32| {
+            page += &format!("DCGM_FI_DEV_GPU_UTIL{{{labels}{pod}}} {value} {at}\n");
+        };
+        add("", chat + train + 5);
+        add(",container=\"main\",namespace=\"ml\",pod=\"chat-7c9d8f6b5-x2k4z\",vgpu=\"0\"", chat);
+        add(",container=\"main\",namespace=\"web\",pod=\"train-0\",vgpu=\"1\"", train);
+    }
+    page
+}
+
+/// Guarantee: by namespace and in FOCUS 1.4, each pod and nobody have the accounts of the report.
+#[test]
+fn bill_of_a_shared_gpu_has_the_accounts_of_its_holders() {
+    let dir = tempfile::tempdir().unwrap();
+    let (page, path) = (dir.path().join("page.prom"), dir.path().join("shared.json"));
+    fs::write(&page, shared_page()).unwrap();
+    let audit = Phasemeter::audit().args([page.to_str().unwrap(), "--price", "2"]).run();
+    fs::write(&path, audit.out).unwrap();
+    let gpu = &read(&path)["gpus"][0];
+    let holders = list(&gpu["holders"]);
+    let expected: Vec<i128> =
+        holders.iter().chain([&gpu["nobody"]]).map(|it| nanos(&it["cost_usd"]).unwrap()).collect();
+    assert_eq!((expected.len(), expected.iter().sum()), (3, nanos(&gpu["cost_usd"]).unwrap()));
+    for share in ["none", "even", "by_grant"] {
+        let args = ["--by", "namespace", "--format", "json", "--share-idle", share];
+        let bill = bill(&[dir.path().to_owned()], &args).json();
+        let of = |name: &str| -> Vec<i128> {
+            let mut rows = list(&bill["rows"]).to_vec();
+            rows.sort_by_key(|row| row["group"]["namespace"].as_str().unwrap_or("~").to_owned());
+            rows.iter().map(|row| nanos(&row[name]).unwrap()).collect()
+        };
+        assert_eq!(of("metered_usd"), expected, "{share}");
+        assert_eq!(of("total_usd").iter().sum::<i128>(), expected.iter().sum(), "{share}");
+        assert_eq!(of("total_usd")[2], if share == "none" { expected[2] } else { 0 }, "{share}");
+    }
+    let focus = bill(&[path], &["--format", "focus", "--focus-version", "1.4"]);
+    let mut lines = focus.out.lines().map(|line| quoted_cells(line).unwrap());
+    let header = lines.next().unwrap();
+    let column = |name: &str| header.iter().position(|cell| cell == name).unwrap();
+    let costs: Vec<i128> =
+        lines.map(|cells| nanos(&json!(cells[column("EffectiveCost")])).unwrap()).collect();
+    assert_eq!(costs, expected);
 }
 
 #[test]
