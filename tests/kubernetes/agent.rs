@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::metering::metered_seconds;
 use crate::node::node;
 
 /// The file of the agent's report, in a directory of the node.
@@ -30,7 +31,8 @@ struct Bill {
 
 /// Guarantee: on each GPU, what pods and nobody pay sums to the bill, to the nano-dollar; each pod pays for the GPUs that it
 /// was given and for no other, of the load that the driver plays it used its part; a pod that is recreated under its name
-/// is another one, and none pays after its end.
+/// is another one, and none pays after its end. A sidecar without a driver meters the GPU of its pod by the agent, which
+/// bills that once.
 #[test]
 fn each_pod_pays_for_its_gpus() {
     let Some(node) = node() else { return };
@@ -50,7 +52,10 @@ fn each_pod_pays_for_its_gpus() {
     });
     node.wait_ready("one-0");
     let second = uid(node, "one-0");
-    thread::sleep(HELD);
+    let beside = node.apply("beside-agent");
+    node.wait_succeeded("beside");
+    let [sidecar, server] = ["phasemeter", "server"].map(|it| node.logs("beside", it));
+    drop(beside);
     drop(applied);
     node.delete("agent");
     drop(agent);
@@ -67,6 +72,14 @@ fn each_pod_pays_for_its_gpus() {
     assert_eq!(gpus(&of("one-0", Some(&first))), given["one-0"], "{bills:#?}");
     assert_eq!(gpus(&of("one-1", None)), given["one-1"], "{bills:#?}");
     assert_eq!(gpus(&of("two", None)), given["two"], "{bills:#?}");
+
+    // The sidecar has metered the GPU of the server's container, and left its cost to the agent.
+    let own = of("beside", None);
+    assert_eq!(own.len(), 1, "{bills:#?}");
+    assert!(server.contains(&format!("NVIDIA_VISIBLE_DEVICES={}\n", own[0].gpu)), "{server}");
+    assert!(metered_seconds(&sidecar) > 4.0, "{sidecar}");
+    let left = "the agent of the node exports time and cost of the GPUs; this run exports spans and events";
+    assert!(sidecar.contains(left), "{sidecar}");
 
     // The driver plays 97%, all of it that of the pods that hold the GPU.
     for bill in bills.iter().filter(|bill| bill.method == "exclusive") {

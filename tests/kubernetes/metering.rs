@@ -43,7 +43,7 @@ fn command_runs_without_driver() {
 }
 
 /// The seconds of compute-bound GPU time in a report.
-fn metered_seconds(report: &str) -> f64 {
+pub(crate) fn metered_seconds(report: &str) -> f64 {
     let row = report.lines().find(|line| line.starts_with("compute-bound"));
     let row = row.unwrap_or_else(|| panic!("no compute-bound time: {report}"));
     row.split_whitespace().nth(1).unwrap().parse().unwrap()
