@@ -20,6 +20,8 @@ pub mod recommendation;
 pub mod schema;
 pub mod settings;
 pub mod window;
+mod window_holder;
+mod window_load;
 pub mod workload;
 
 // Inputs and results in files.

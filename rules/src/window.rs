@@ -17,6 +17,10 @@ use phasemeter_meter::waste::WasteByCategory;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fixture_value::{FixtureValue, list, map, named, optional, scalar};
+pub use crate::window_holder::{HolderTotals, MAX_HOLDERS, WindowHolder};
+pub use crate::window_load::{
+    Load, LoadBucket, LoadDistribution, MAX_BUCKETS, MAX_LOADS, MEAN_SECONDS,
+};
 use crate::workload::Workload;
 
 /// Measurements of an experiment.
@@ -55,6 +59,9 @@ pub struct Window {
     /// Recommendations of earlier windows, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
+    /// The load of GPUs that can stand in for one another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<Load>,
 }
 
 /// The most offers, and the most earlier recommendations, of a window.
@@ -158,6 +165,9 @@ pub struct Gpu {
     /// Clocks, temperature, power, memory, activity and errors.
     #[serde(default)]
     pub sensors: Sensors,
+    /// What holds it or a part of it, or did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<WindowHolder>,
 }
 
 /// Clocks, temperature, power, memory, activity and errors of a GPU. `None` if not recorded.

@@ -46,7 +46,9 @@ fn window_and_recommendation_fields_arrive_unchanged() {
     let evaluation = policy.recommend(&window).unwrap();
     println!("{:?}", evaluation.usage);
     let response = evaluation.result.unwrap();
-    let [recommendation] = response.recommendations.as_slice() else { panic!("{response:?}") };
+    let [recommendation, of_gpu] = response.recommendations.as_slice() else {
+        panic!("{response:?}")
+    };
     let [need] = response.needs.as_slice() else { panic!("{response:?}") };
     assert_eq!((&*need.missing, &*need.reason), ("power.draw", "What it would tell"));
     assert_eq!(need.gpus, ["GPU-0"]);
@@ -79,11 +81,14 @@ Waste { starvation: 1000000000, idle: 500000000, underload: 250000000 } Some(Pat
 Some(Price { nano-usd-per-gpu-hour: 3600000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: None, instance-type: None, source: "the price book", as-of: Some("2026-07-20"), estimated: false }) [("samples", 200000.0)] [("energy.joules", 1500000.0)]
 [("host.name", "node-1")] Workload::Training true
 Some(1.0) Quiet { seconds: 1000.0, held-seconds: 800.0 } 40 610.0 700.0 610.0 0.0 Quiet { seconds: 610.0, held-seconds: 0.0 } Quiet { seconds: 5.0, held-seconds: 5.0 } Pauses { count: 1, quiet: Quiet { seconds: 90.0, held-seconds: 80.0 }, shortest-seconds: 90.0, longest-seconds: 91.0 }
-168 Some(HourOfWeek { observed-seconds: 60.0, idle-seconds: 6.0 })
-Sensors { sm-clock-mhz: Some(1410.5), max-sm-clock-mhz: Some(1980.0), temperature-celsius: Some(61.25), max-temperature-celsius: Some(74.0), busy-power: Some(Percentiles { p5: 150.5, p50: 301.0, p95: 451.5, max: 602.0 }), memory-in-use: Some(Percentiles { p5: 10000000000.0, p50: 20000000000.0, p95: 30000000000.0, max: 40000000000.0 }), sm-activity: Some(0.625), tensor-activity: Some(0.25), dram-activity: Some(0.125), throttling: [Throttling { reason: ThrottleReason::PowerCap, share: 0.75 }, Throttling { reason: ThrottleReason::HardwareThermal, share: 0.0 }], xids: [Xid { code: 63, count: 2 }, Xid { code: 79, count: 1 }] }"#;
+168 Some(HourOfWeek { observed-seconds: 60.0, idle-seconds: 6.0 })"#;
     assert_eq!(recommendation.rationale, expected);
+    let expected = r#"Sensors { sm-clock-mhz: Some(1410.5), max-sm-clock-mhz: Some(1980.0), temperature-celsius: Some(61.25), max-temperature-celsius: Some(74.0), busy-power: Some(Percentiles { p5: 150.5, p50: 301.0, p95: 451.5, max: 602.0 }), memory-in-use: Some(Percentiles { p5: 10000000000.0, p50: 20000000000.0, p95: 30000000000.0, max: 40000000000.0 }), sm-activity: Some(0.625), tensor-activity: Some(0.25), dram-activity: Some(0.125), throttling: [Throttling { reason: ThrottleReason::PowerCap, share: 0.75 }, Throttling { reason: ThrottleReason::HardwareThermal, share: 0.0 }], xids: [Xid { code: 63, count: 2 }, Xid { code: 79, count: 1 }] }
+[Holder { name: "ml/train-0", kind: HolderKind::Container, namespace: Some("ml"), pod: Some("train-0"), container: Some("main"), uid: Some("cf1f6c4b-6ff4-4a5a-8fd1-1f1d3c6f8c1e"), job: None, is-current: true, granted: Some(0.25), first-touch: Some(1785110400000000000), used: HolderAccount { seconds: 600.0, cost: 1000000 }, granted-unused: HolderAccount { seconds: 290.0, cost: 1000000 }, never-touched: HolderAccount { seconds: 10.0, cost: 1000000 }, method: AllocationMethod::ByUse }]"#;
+    assert_eq!(of_gpu.rationale, expected);
     let expected = r#"[Offer { model: "NVIDIA L4", gpus: 1, memory-bytes: Some(25769803776), price: Price { nano-usd-per-gpu-hour: 805000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: Some("us-east-1"), instance-type: Some("g6.xlarge"), source: "the price book", as-of: Some("2026-07-20"), estimated: false } }]
-[Previous { policy: "sharing", code: "sharing.mig", gpus: ["GPU-0"], first-given: 1785110400000000000, still-given: true }]"#;
+[Previous { policy: "sharing", code: "sharing.mig", gpus: ["GPU-0"], first-given: 1785110400000000000, still-given: true }]
+[Load { gpus: ["GPU-0"], distributions: [LoadDistribution { mean-seconds: 1, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 10, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 60, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }] }]"#;
     assert_eq!(recommendation.action, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }

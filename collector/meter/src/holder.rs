@@ -37,6 +37,91 @@ pub struct Container {
     pub container: String,
 }
 
+/// What a holder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderKind {
+    /// See [`Holder::Container`].
+    Container,
+    /// See [`Holder::Claim`].
+    Claim,
+    /// See [`Holder::Job`].
+    Job,
+    /// See [`Holder::ProcessGroup`].
+    ProcessGroup,
+    /// See [`Holder::Named`].
+    Named,
+}
+
+impl HolderKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Container, Self::Claim, Self::Job, Self::ProcessGroup, Self::Named];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Claim => "claim",
+            Self::Job => "job",
+            Self::ProcessGroup => "process_group",
+            Self::Named => "named",
+        }
+    }
+}
+
+impl Holder {
+    /// What it is.
+    #[must_use]
+    pub const fn kind(&self) -> HolderKind {
+        match self {
+            Self::Container(_) => HolderKind::Container,
+            Self::Claim { .. } => HolderKind::Claim,
+            Self::Job(_) => HolderKind::Job,
+            Self::ProcessGroup(_) => HolderKind::ProcessGroup,
+            Self::Named(_) => HolderKind::Named,
+        }
+    }
+
+    /// The namespace of its pod or claim, if known.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        let namespace = match self {
+            Self::Container(Container { namespace, .. }) | Self::Claim { namespace, .. } => {
+                namespace
+            }
+            Self::Job(_) | Self::ProcessGroup(_) | Self::Named(_) => return None,
+        };
+        Some(&**namespace).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// Its pod, and the container in it.
+    #[must_use]
+    pub const fn container(&self) -> Option<&Container> {
+        match self {
+            Self::Container(container) => Some(container),
+            _ => None,
+        }
+    }
+
+    /// The ID of its job.
+    #[must_use]
+    pub fn job(&self) -> Option<&str> {
+        match self {
+            Self::Job(id) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl Container {
+    /// The name of the container, if known.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        Some(&*self.container).filter(|name| !name.is_empty())
+    }
+}
+
 /// For people: `ml/train-0`, `claim ml/shared`, `job 4711`. Containers of a pod have one name.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

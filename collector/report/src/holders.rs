@@ -159,22 +159,15 @@ impl Holder {
 
 impl From<&MeterHolder> for HolderIdentity {
     fn from(holder: &MeterHolder) -> Self {
-        let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        match holder {
-            MeterHolder::Container(Container { namespace, pod, uid, container }) => Self {
-                kind: "container",
-                namespace: known(namespace),
-                pod: known(pod),
-                container: known(container),
-                uid: uid.clone(),
-                job: None,
-            },
-            MeterHolder::Claim { namespace, .. } => {
-                Self { kind: "claim", namespace: known(namespace), ..Self::default() }
-            }
-            MeterHolder::Job(id) => Self { kind: "job", job: known(id), ..Self::default() },
-            MeterHolder::ProcessGroup(_) => Self { kind: "process_group", ..Self::default() },
-            MeterHolder::Named(_) => Self { kind: "named", ..Self::default() },
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let container = holder.container();
+        Self {
+            kind: holder.kind().name(),
+            namespace: owned(holder.namespace()),
+            pod: container.map(|container| container.pod.clone()),
+            container: owned(container.and_then(Container::name)),
+            uid: container.and_then(|container| container.uid.clone()),
+            job: owned(holder.job()),
         }
     }
 }

@@ -22,7 +22,8 @@ pub(crate) fn compare(host: &Host) {
     for (gpus, points) in [(1, 0), (1, 600), (8, 600)] {
         let records = finite(support::window(gpus, points));
         let text = to_json(&records).to_string();
-        let text = Window { experiment_id: text, gpus: Vec::new(), ..records.clone() };
+        let text =
+            Window { experiment_id: text, gpus: Vec::new(), load: Vec::new(), ..records.clone() };
         let [records, json] = [("as records", records), ("as JSON", text)].map(|(form, window)| {
             let evaluation = policy.recommend(&window).unwrap();
             evaluation.result.unwrap();
@@ -62,6 +63,7 @@ fn to_json(window: &Window) -> Value {
         "metrics": Vec::from_iter(&window.metrics),
         "offers": [],
         "previous": [],
+        "load": [],
     })
 }
 
@@ -120,6 +122,7 @@ fn gpu(gpu: &Gpu) -> Value {
             "throttling": [],
             "xids": [],
         },
+        "holders": [],
     })
 }
 

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use phasemeter_meter::activity::{Activity, Pauses, Quiet};
+use phasemeter_meter::holder::{AllocationMethod, HolderKind};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
@@ -18,8 +19,9 @@ use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::limits::Limits;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{
-    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
-    ThrottleReason, Throttling, Window,
+    AccountTotals, Accounts, Gpu, HolderTotals, HourOfWeek, Load, LoadBucket, LoadDistribution,
+    MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling, Window,
+    WindowHolder,
 };
 use phasemeter_rules::workload::Workload;
 use wit_component::StringEncoding;
@@ -177,6 +179,7 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         interval: Some(Nanos::SECOND),
         week: vec![HourOfWeek { observed: Nanos::from_secs(60), idle: Nanos::from_secs(6) }; 168],
         sensors: sensors(),
+        holders: vec![holder(start)],
     };
     Window {
         start,
@@ -191,7 +194,38 @@ pub(crate) fn window(gpus: usize, points: usize) -> Window {
         metrics: BTreeMap::from([("queue.depth".to_owned(), 3.0)]),
         offers: vec![offer()],
         previous: vec![previous(start)],
+        load: (gpus > 0).then(load).into_iter().collect(),
     }
+}
+
+fn holder(first_touch: Timestamp) -> WindowHolder {
+    let totals =
+        |seconds| HolderTotals { time: Nanos::from_secs(seconds), cost: NanoUsd(1_000_000) };
+    WindowHolder {
+        name: "ml/train-0".to_owned(),
+        kind: HolderKind::Container,
+        namespace: Some("ml".to_owned()),
+        pod: Some("train-0".to_owned()),
+        container: Some("main".to_owned()),
+        uid: Some("cf1f6c4b-6ff4-4a5a-8fd1-1f1d3c6f8c1e".to_owned()),
+        job: None,
+        is_current: true,
+        granted: Some(0.25),
+        first_touch: Some(first_touch),
+        used: totals(600),
+        granted_unused: totals(290),
+        never_touched: totals(10),
+        method: AllocationMethod::ByUse,
+    }
+}
+
+fn load() -> Load {
+    let bucket = |percent, seconds| LoadBucket { percent, time: Nanos::from_secs(seconds) };
+    let distribution = |mean_seconds| LoadDistribution {
+        mean_seconds,
+        buckets: vec![bucket(0, 5), bucket(98, 55)],
+    };
+    Load { gpus: vec!["GPU-0".to_owned()], distributions: MEAN_SECONDS.map(distribution).to_vec() }
 }
 
 fn sensors() -> Sensors {

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use phasemeter_meter::activity::{Activity, Pauses, Quiet};
 use phasemeter_meter::date::Date;
+use phasemeter_meter::holder::{AllocationMethod, HolderKind};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
@@ -17,8 +18,9 @@ use phasemeter_rules::recommendation::{
     Target,
 };
 use phasemeter_rules::window::{
-    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
-    ThrottleReason, Throttling, Window,
+    AccountTotals, Accounts, Gpu, HolderTotals, HourOfWeek, Load, LoadBucket, LoadDistribution,
+    MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling, Window,
+    WindowHolder,
 };
 use phasemeter_rules::workload::Workload;
 use proptest::collection::{btree_map, vec};
@@ -171,6 +173,39 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn totals()(time in nanos(), cost in nano_usd()) -> HolderTotals {
+        HolderTotals { time, cost }
+    }
+}
+
+prop_compose! {
+    fn holder()(
+        name in text(), kind in select(HolderKind::ALL.to_vec()),
+        names in [of(text()), of(text()), of(text()), of(text()), of(text())], is_current: bool,
+        granted in of(0.0..=1.0), first_touch in of(instant()),
+        totals in [totals(), totals(), totals()], method in select(AllocationMethod::ALL.to_vec()),
+    ) -> WindowHolder {
+        let [namespace, pod, container, uid, job] = names;
+        let [used, granted_unused, never_touched] = totals;
+        WindowHolder { name, kind, namespace, pod, container, uid, job, is_current, granted, first_touch,
+            used, granted_unused, never_touched, method }
+    }
+}
+
+prop_compose! {
+    /// The load of the first GPU.
+    fn load()(
+        buckets in btree_map(any::<u32>(), 1..u64::MAX, 0..3),
+    ) -> Load {
+        let bucket = |(percent, time): (&u32, &u64)| LoadBucket { percent: *percent, time: Nanos(*time) };
+        let distribution = |mean_seconds| LoadDistribution {
+            mean_seconds, buckets: buckets.iter().map(bucket).collect(),
+        };
+        Load { gpus: vec!["GPU-0".to_owned()], distributions: MEAN_SECONDS.map(distribution).to_vec() }
+    }
+}
+
+prop_compose! {
     fn previous()(
         policy in text(), code in text(), gpus in vec(text(), 0..3), first_given in instant(),
         still_given: bool,
@@ -196,7 +231,8 @@ prop_compose! {
         metrics in btree_map(text(), number(), 0..3),
         attributes in btree_map(text(), text(), 0..3),
         workload in select(Workload::ALL.to_vec()), interruptible: bool,
-        (activity, interval, week, sensors) in (activity(), of(nanos()), week(), sensors()),
+        (activity, interval, week, sensors, holders)
+            in (activity(), of(nanos()), week(), sensors(), vec(holder(), 0..3)),
     ) -> Gpu {
         let [starvation, idle, underload] = waste;
         Gpu {
@@ -205,7 +241,7 @@ prop_compose! {
             power_limit: power_limit.and_then(Milliwatts::new),
             accounts, waste: WasteByCategory { starvation, idle, underload }, pattern, price, work_done,
             utilization: Vec::new(), power: Vec::new(), memory: Vec::new(), metrics,
-            attributes, workload, interruptible, activity, interval, week, sensors,
+            attributes, workload, interruptible, activity, interval, week, sensors, holders,
         }
     }
 }
@@ -217,9 +253,10 @@ prop_compose! {
         attributes in btree_map(text(), text(), 0..3), step in 1..u64::MAX,
         gpus in vec(gpu(), 0..3), columns in columns(),
         metrics in btree_map(text(), number(), 0..3), utc_offset in of(-86_400..86_400),
-        offers in vec(offer(), 0..3), previous in vec(previous(), 0..3),
+        offers in vec(offer(), 0..3), previous in vec(previous(), 0..3), load in of(load()),
     ) -> Window {
         let [utilization, power, memory] = columns;
+        let load = load.filter(|_| !gpus.is_empty()).into_iter().collect();
         let gpus = gpus.into_iter().enumerate().map(|(i, gpu)| Gpu {
             id: format!("GPU-{i}"),
             utilization: utilization.clone(),
@@ -229,7 +266,7 @@ prop_compose! {
         });
         Window {
             start: times[0].min(times[1]), end: times[0].max(times[1]), is_final,
-            experiment_id, trace_id, attributes, utc_offset, step: Nanos(step), gpus: gpus.collect(), metrics, offers, previous,
+            experiment_id, trace_id, attributes, utc_offset, step: Nanos(step), gpus: gpus.collect(), metrics, offers, previous, load,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
 //! free, and neither is an allocation: its scheduler places nothing else there.
 
-use phasemeter_policy::{Gpu, Window};
+use phasemeter_policy::{Gpu, Holder, Window};
 
 /// Share of the idle time of which it may be unknown whether something holds the GPU. An assumption.
 const UNKNOWN: f64 = 0.1;
@@ -42,7 +42,9 @@ impl Allocation {
             Some(namespace) => [namespace, "/", name].concat(),
             None => name.to_owned(),
         };
-        let name = gpu.attribute(HOLDERS).map(str::to_owned);
+        let names = gpu.holder_names();
+        let name = (!names.is_empty()).then(|| names.join(", "));
+        let name = name.or_else(|| gpu.attribute(HOLDERS).map(str::to_owned));
         let name = name.or_else(|| value(POD).map(pod));
         let name = name.or_else(|| value(JOB).map(|id| [JOB_NAME, id].concat()));
         name.map(|name| Self { name })
@@ -65,25 +67,68 @@ impl Allocation {
     }
 }
 
-/// The allocation of a GPU that nothing has touched, and for how many seconds: it never worked, and no process took
-/// memory.
-pub fn untouched(gpu: &Gpu, window: &Window) -> Option<(Allocation, f64)> {
+/// An allocation of a GPU, or of a part of it, that nothing has touched: it never worked, and no process took memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Untouched {
+    /// Its holder, or several.
+    pub allocation: Allocation,
+    /// For how long it was allocated.
+    pub seconds: f64,
+    /// The same times the part of the GPU.
+    pub gpu_seconds: f64,
+    /// What that cost, in nano-USD.
+    pub cost: u64,
+}
+
+impl Untouched {
+    /// That of the holders of a GPU that never touched it.
+    fn of_holders(gpu: &Gpu) -> Option<Self> {
+        let never = |holder: &&Holder| {
+            holder.is_current && holder.first_touch.is_none() && holder.never_touched.seconds > 0.0
+        };
+        let holders = || gpu.holders.iter().filter(never);
+        let equal = 1.0 / gpu.holder_names().len().max(1) as f64;
+        let part = |holder: &Holder| holder.granted.filter(|part| *part > 0.0).unwrap_or(equal);
+        let seconds = holders().map(|holder| holder.never_touched.seconds / part(holder));
+        let mut names: Vec<&str> = holders().map(|holder| holder.name.as_str()).collect();
+        names.dedup();
+        Some(Self {
+            allocation: Allocation { name: names.join(", ") },
+            seconds: seconds.reduce(f64::max)?,
+            gpu_seconds: holders().map(|holder| holder.never_touched.seconds).sum(),
+            cost: holders().map(|holder| holder.never_touched.cost).sum(),
+        })
+    }
+
+    /// That of a whole GPU, for so many seconds of its idle time.
+    fn of_gpu(gpu: &Gpu, allocation: Allocation, seconds: f64) -> Self {
+        let idle = gpu.accounts.idle();
+        let cost = (idle.cost as f64 * (seconds / idle.seconds).min(1.0)) as u64;
+        Self { allocation, seconds, gpu_seconds: seconds, cost }
+    }
+}
+
+/// The allocation of a GPU that nothing has touched.
+pub fn untouched(gpu: &Gpu, window: &Window) -> Option<Untouched> {
+    if !gpu.holders.is_empty() {
+        return Untouched::of_holders(gpu);
+    }
     if let Some(seconds) = gpu.metric(NEVER_TOUCHED) {
         let by = gpu.attribute(NEVER_TOUCHED_BY).map(|name| Allocation { name: name.to_owned() });
-        return by.filter(|_| seconds > 0.0).map(|by| (by, seconds));
+        return by.filter(|_| seconds > 0.0).map(|by| Untouched::of_gpu(gpu, by, seconds));
     }
     let seconds = gpu.accounts.idle().seconds;
     let is_idle = gpu.accounts.busy().seconds <= 0.0 && seconds > 0.0;
     let is_empty = || gpu.memory_share().is_some_and(|share| share <= CONTEXT);
     // Names are compared last.
     let allocation = (is_idle && is_empty()).then(|| Allocation::of(gpu, window))?;
-    allocation.map(|of| (of, seconds))
+    allocation.map(|of| Untouched::of_gpu(gpu, of, seconds))
 }
 
 /// Whether a GPU was never touched for all of the observed time.
 pub fn is_untouched(gpu: &Gpu, window: &Window) -> bool {
     let least = UNTOUCHED * gpu.accounts.observed().seconds;
-    untouched(gpu, window).is_some_and(|(_, seconds)| seconds >= least)
+    untouched(gpu, window).is_some_and(|untouched| untouched.gpu_seconds >= least)
 }
 
 /// Whether a process list, memory in use or an allocation shows whether something holds the GPU while it is idle.
@@ -93,7 +138,7 @@ pub fn shows_holder(gpu: &Gpu) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{steady, window, with_memory};
+    use phasemeter_policy::testing::{holder, steady, window, with_memory};
 
     use super::*;
 
@@ -113,7 +158,7 @@ mod tests {
         let of = |gpu: Gpu, attributes: &[(&str, &str)]| {
             let attributes = attributes.iter().map(|(name, of)| ((*name).into(), (*of).into()));
             let window = window(vec![Gpu { attributes: attributes.collect(), ..gpu }]);
-            untouched(&window.gpus[0], &window).map(|(of, _)| of.name)
+            untouched(&window.gpus[0], &window).map(|untouched| untouched.allocation.name)
         };
         let empty = || with_memory(steady(3_600, 0.0), 0.0);
         let pod = [("k8s.namespace.name", "vision"), ("k8s.pod.name", "trainer-0")];
@@ -130,5 +175,16 @@ mod tests {
         let by = [(HOLDERS, "ml/a, ml/b"), (NEVER_TOUCHED_BY, "ml/b")];
         assert_eq!(of(never_touched(1_800.0), &by).as_deref(), Some("ml/b"), "before another");
         assert_eq!(of(never_touched(0.0), &by[..1]), None);
+    }
+
+    #[test]
+    fn holder_of_a_part_that_it_never_touched_is_named() {
+        let holders = vec![holder("a", 600.0, 1_200.0, 0.0), holder("b", 0.0, 0.0, 1_800.0)];
+        let window = window(vec![Gpu { holders, ..steady(3_600, 0.3) }]);
+        let of = untouched(&window.gpus[0], &window).unwrap();
+        assert_eq!(of.allocation.name, "b");
+        assert_eq!((of.seconds, of.gpu_seconds, of.cost), (3_600.0, 1_800.0, 1_800_000_000));
+        assert!(!is_untouched(&window.gpus[0], &window), "another works on it");
+        assert_eq!(Allocation::of(&window.gpus[0], &window).unwrap().name, "a, b");
     }
 }

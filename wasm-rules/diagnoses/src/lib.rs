@@ -31,7 +31,7 @@ pub use framework::{framework_need, multiplies_matrices};
 pub use hang::{Stall, hangs, stall};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
 pub use headroom::{FREE_MEMORY, NEARLY_FULL};
-pub use holder::{Allocation, is_untouched, shows_holder, untouched};
+pub use holder::{Allocation, Untouched, is_untouched, shows_holder, untouched};
 pub use impairment::{does_usual_work, is_impaired, is_lost, misses_one, needs_repair};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;

@@ -1,6 +1,6 @@
 //! Builds windows, the input of recommenders, from meters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::contradiction::Contradiction;
@@ -15,7 +15,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_meter::{memory_pool, sensors};
 use phasemeter_otlp::experiment::Experiment;
 use phasemeter_rules::window::{
-    Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window,
+    Gpu, HourOfWeek, Percentiles, Sensors, ThrottleReason, Throttling, Window, WindowHolder,
 };
 use phasemeter_rules::workload::{Evidence, Workload, is_interruptible};
 
@@ -128,12 +128,14 @@ pub fn window(
             .zip(&recent)
             .map(|(gpu, recent)| Gpu {
                 work_done: own_work.clone(),
+                holders: WindowHolder::all_of(gpu.meter.holders(), wall),
                 ..gpu.to_window(recent, &grid, &experiment.attributes, requests)
             })
             .collect(),
         metrics: metrics.chain(bounds).collect(),
         offers: Vec::new(),
         previous: Vec::new(),
+        load: Vec::new(),
     })
 }
 
@@ -183,29 +185,34 @@ impl WindowGpu<'_> {
             interval: recent.interval(),
             week: self.week(),
             sensors,
+            holders: Vec::new(),
         }
     }
 
     /// Those of the GPU, with the names of its holders.
     fn attributes(self) -> BTreeMap<String, String> {
         let mut attributes = self.identity.attributes.clone();
-        let untouched = self.meter.untouched();
-        let names = |is_wanted: &dyn Fn(u32) -> bool| {
-            let wanted = self.identity.holders.iter().filter(|(number, _)| is_wanted(**number));
-            let mut names: Vec<&str> = Vec::new();
-            for name in wanted.flat_map(|(_, names)| names) {
-                if !names.contains(&name.as_str()) {
-                    names.push(name);
-                }
-            }
-            Some(names.join(", ")).filter(|names| !names.is_empty())
+        let divided = self.meter.holders();
+        let (all, untouched): (Vec<String>, Vec<String>) = if divided.is_empty() {
+            let untouched = self.meter.untouched();
+            let names = |is_wanted: &dyn Fn(&u32) -> bool| {
+                let wanted = self.identity.holders.iter().filter(|(number, _)| is_wanted(number));
+                wanted.flat_map(|(_, names)| names.iter().cloned()).collect()
+            };
+            (names(&|_| true), names(&|number| untouched.contains_key(number)))
+        } else {
+            let untouched = divided.iter().filter(|(_, accounts)| accounts.first_touch().is_none());
+            let all = divided.iter().map(|(holder, _)| holder.to_string());
+            (all.collect(), untouched.map(|(holder, _)| holder.to_string()).collect())
         };
-        let of_holders = [
-            (HOLDERS, names(&|_| true)),
-            (NEVER_TOUCHED_BY, names(&|number| untouched.contains_key(&number))),
-        ];
-        let of_holders = of_holders.into_iter();
-        attributes.extend(of_holders.filter_map(|(key, names)| Some((key.to_owned(), names?))));
+        for (key, names) in [(HOLDERS, all), (NEVER_TOUCHED_BY, untouched)] {
+            let mut known = BTreeSet::new();
+            let names: Vec<String> =
+                names.into_iter().filter(|name| known.insert(name.clone())).collect();
+            if !names.is_empty() {
+                attributes.insert(key.to_owned(), names.join(", "));
+            }
+        }
         attributes
     }
 
@@ -281,8 +288,8 @@ impl WindowGpu<'_> {
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all = energy.into_iter().chain(kept).chain(clocks).chain(traffic);
-        let untouched = (!self.identity.holders.is_empty())
-            .then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
+        let is_whole = self.meter.holders().is_empty() && !self.identity.holders.is_empty();
+        let untouched = is_whole.then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
         let all = all.chain(silence).chain(sampling).chain(untouched);
         let all = all.map(|(name, value)| (name.to_owned(), value));
         all.chain(recent.contradictions.iter().flat_map(contradiction)).collect()

@@ -507,6 +507,7 @@ mod tests {
             metrics: BTreeMap::new(),
             offers: Vec::new(),
             previous: Vec::new(),
+            load: Vec::new(),
         }
     }
 

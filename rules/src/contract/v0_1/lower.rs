@@ -5,18 +5,19 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::activity::{Activity, Quiet};
+use phasemeter_meter::holder::{AllocationMethod, HolderKind};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{PaymentPlan, Price};
-use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 
 use super::generated::exports::phasemeter::policy as wit;
 use super::generated::phasemeter::policy::types;
 use crate::quote::QuoteRequest;
 use crate::settings::{Settings, Value};
 use crate::window::{
-    AccountTotals, Accounts, Gpu, HourOfWeek, Offer, Percentiles, Previous, Sensors,
-    ThrottleReason, Throttling, Window,
+    AccountTotals, Accounts, Gpu, HolderTotals, HourOfWeek, Load, LoadBucket, LoadDistribution,
+    Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling, Window, WindowHolder,
 };
 use crate::workload::Workload;
 
@@ -53,6 +54,15 @@ pub(super) fn window<T>(
         .collect();
     let previous = window.previous.iter().zip(&earlier);
     let previous: Vec<_> = previous.map(|(one, gpus)| lower_previous(one, gpus)).collect();
+    let buffers: Vec<_> = window.load.iter().map(LoadBuffers::new).collect();
+    let distributions: Vec<_> = buffers.iter().map(LoadBuffers::lower).collect();
+    let load = buffers.iter().zip(&distributions);
+    let load: Vec<_> = load
+        .map(|(buffers, distributions)| wit::recommender::Load {
+            gpus: &buffers.gpus,
+            distributions,
+        })
+        .collect();
     call(wit::recommender::Window {
         start: window.start.as_nanos(),
         end: window.end.as_nanos(),
@@ -66,6 +76,7 @@ pub(super) fn window<T>(
         metrics: &pairs(&window.metrics),
         offers: &offers,
         previous: &previous,
+        load: &load,
     })
 }
 
@@ -99,6 +110,7 @@ struct GpuBuffers<'a> {
     throttling: Vec<wit::recommender::Throttling>,
     xids: Vec<wit::recommender::Xid>,
     as_of: Option<String>,
+    holders: Vec<wit::recommender::Holder<'a>>,
 }
 
 impl<'a> GpuBuffers<'a> {
@@ -111,7 +123,58 @@ impl<'a> GpuBuffers<'a> {
             throttling: gpu.sensors.throttling.iter().map(|one| (*one).into()).collect(),
             xids: xids(&gpu.sensors.xids),
             as_of: gpu.price.as_ref().and_then(as_of),
+            holders: gpu.holders.iter().map(holder).collect(),
         }
+    }
+}
+
+/// Lists of a group of GPUs.
+struct LoadBuffers<'a> {
+    gpus: Vec<&'a str>,
+    distributions: Vec<(u32, Vec<wit::recommender::LoadBucket>)>,
+}
+
+impl<'a> LoadBuffers<'a> {
+    fn new(load: &'a Load) -> Self {
+        let bucket = |bucket: &LoadBucket| wit::recommender::LoadBucket {
+            percent: bucket.percent,
+            seconds: bucket.time.as_secs_f64(),
+        };
+        let distribution = |of: &LoadDistribution| {
+            (of.mean_seconds, of.buckets.iter().map(bucket).collect::<Vec<_>>())
+        };
+        Self {
+            gpus: load.gpus.iter().map(String::as_str).collect(),
+            distributions: load.distributions.iter().map(distribution).collect(),
+        }
+    }
+
+    fn lower(&self) -> Vec<wit::recommender::LoadDistribution<'_>> {
+        let all = self.distributions.iter();
+        all.map(|(mean_seconds, buckets)| wit::recommender::LoadDistribution {
+            mean_seconds: *mean_seconds,
+            buckets,
+        })
+        .collect()
+    }
+}
+
+fn holder(holder: &WindowHolder) -> wit::recommender::Holder<'_> {
+    wit::recommender::Holder {
+        name: &holder.name,
+        kind: holder.kind.into(),
+        namespace: holder.namespace.as_deref(),
+        pod: holder.pod.as_deref(),
+        container: holder.container.as_deref(),
+        uid: holder.uid.as_deref(),
+        job: holder.job.as_deref(),
+        is_current: holder.is_current,
+        granted: holder.granted,
+        first_touch: holder.first_touch.map(Timestamp::as_nanos),
+        used: holder.used.into(),
+        granted_unused: holder.granted_unused.into(),
+        never_touched: holder.never_touched.into(),
+        method: holder.method.into(),
     }
 }
 
@@ -164,6 +227,7 @@ fn lower_gpu<'a>(gpu: &'a Gpu, buffers: &'a GpuBuffers<'_>) -> wit::recommender:
         interruptible: gpu.interruptible,
         activity: activity(gpu, &buffers.week),
         sensors: sensors(&gpu.sensors, buffers),
+        holders: &buffers.holders,
     }
 }
 
@@ -319,6 +383,35 @@ impl From<AccountTotals> for wit::recommender::Account {
             effective_seconds: account.effective_time.as_secs_f64(),
             cost: nano_usd(account.cost),
             utilized_cost: nano_usd(account.utilized_cost),
+        }
+    }
+}
+
+impl From<HolderTotals> for wit::recommender::HolderAccount {
+    fn from(totals: HolderTotals) -> Self {
+        Self { seconds: totals.time.as_secs_f64(), cost: nano_usd(totals.cost) }
+    }
+}
+
+impl From<HolderKind> for wit::recommender::HolderKind {
+    fn from(kind: HolderKind) -> Self {
+        match kind {
+            HolderKind::Container => Self::Container,
+            HolderKind::Claim => Self::Claim,
+            HolderKind::Job => Self::Job,
+            HolderKind::ProcessGroup => Self::ProcessGroup,
+            HolderKind::Named => Self::Named,
+        }
+    }
+}
+
+impl From<AllocationMethod> for wit::recommender::AllocationMethod {
+    fn from(method: AllocationMethod) -> Self {
+        match method {
+            AllocationMethod::Exclusive => Self::Exclusive,
+            AllocationMethod::ByUse => Self::ByUse,
+            AllocationMethod::ByGrant => Self::ByGrant,
+            AllocationMethod::Equal => Self::Equal,
         }
     }
 }

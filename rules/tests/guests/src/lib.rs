@@ -69,7 +69,7 @@ impl recommender::Guest for Mirror {
         let _ = write!(
             input,
             "\n{} {} {} {} {} {:?} {:?} {} {:?}\n{} {} {:?} {:?}\n{:?}\n{:?} {:?}\n{:?} {:?} {:?}\n\
-             {:?} {:?} {}\n{:?} {:?} {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}\n{} {:?}\n{:?}",
+             {:?} {:?} {}\n{:?} {:?} {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}\n{} {:?}",
             window.start, window.end, window.is_final, window.experiment_id, window.trace_id,
             window.attributes, window.utc_offset_seconds, window.step_seconds, window.metrics,
             gpu.id, gpu.model, gpu.memory_total_bytes, gpu.power_limit_watts,
@@ -82,7 +82,6 @@ impl recommender::Guest for Mirror {
             gpu.activity.ten_minutes_seconds, gpu.activity.hours_seconds,
             gpu.activity.before_work, gpu.activity.after_work, gpu.activity.pauses,
             gpu.activity.week.len(), gpu.activity.week.first(),
-            gpu.sensors,
         );
         let accounts = &gpu.accounts;
         let seconds = [
@@ -108,7 +107,7 @@ impl recommender::Guest for Mirror {
             target: Target::Starvation,
             lever: "dali".into(),
             title: "The input".into(),
-            action: format!("{:?}\n{:?}", window.offers, window.previous),
+            action: format!("{:?}\n{:?}\n{:?}", window.offers, window.previous, window.load),
             rationale: input,
             saving: Saving { low: 0.0, expected: 0.25, high: 1.0 },
             confidence: 1.0,
@@ -122,12 +121,17 @@ impl recommender::Guest for Mirror {
                 parameters: vec![("replicas".into(), "2".into())],
             }),
         };
+        let of_gpu = Recommendation {
+            code: "mirror.gpu".into(),
+            rationale: format!("{:?}\n{:?}", gpu.sensors, gpu.holders),
+            ..recommendation.clone()
+        };
         let need = Need {
             missing: "power.draw".into(),
             reason: "What it would tell".into(),
             gpus: vec![gpu.id.clone()],
         };
-        Ok(Response { recommendations: vec![recommendation], needs: vec![need] })
+        Ok(Response { recommendations: vec![recommendation, of_gpu], needs: vec![need] })
     }
 }
 

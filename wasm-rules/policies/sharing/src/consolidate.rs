@@ -164,6 +164,7 @@ fn doubled(busy: &[&Gpu], window: &Window) -> Option<(f64, f64)> {
         // A preallocated pool counts as it is: what is in use inside of it is unknown.
         let fits = gpu.memory_share()? <= MAX_MEMORY / TASKS as f64;
         if !fits
+            || gpu.is_shared()
             || !shows_peaks(gpu, window)
             || gpu.is_bouncing()
             || !sees_bursts(gpu)

@@ -1,6 +1,8 @@
 //! What others could use of one GPU: all of it, or a part.
 
-use phasemeter_diagnoses::{Unit, are_separate, hangs, needs_repair, shows_holder, work_together};
+use phasemeter_diagnoses::{
+    Allocation, Unit, are_separate, hangs, needs_repair, shows_holder, work_together,
+};
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
@@ -63,6 +65,8 @@ pub(crate) struct Finding<'a> {
     pub(crate) free_seconds: f64,
     pub(crate) lost: f64,
     pub(crate) saving: Saving,
+    /// What a scheduler allocated it to, if anything is known to hold it.
+    pub(crate) allocation: Option<Allocation>,
 }
 
 /// Why giving others the GPU saves no money by itself.
@@ -103,7 +107,8 @@ pub(crate) fn unused(gpu: &Gpu) -> Option<bool> {
     }
     let quiet = gpu.activity.quiet;
     let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
-    (gpu.quiet_share() >= UNUSED && long).then_some(quiet.held_seconds > HELD * quiet.seconds)
+    let is_held = quiet.held_seconds > HELD * quiet.seconds || !gpu.holder_names().is_empty();
+    (gpu.quiet_share() >= UNUSED && long).then_some(is_held)
 }
 
 pub(crate) fn find<'a>(
@@ -144,6 +149,7 @@ pub(crate) fn find<'a>(
             free_seconds,
             lost,
             saving: Saving::part(lost, REUSED),
+            allocation: Allocation::of(gpu, window).filter(|_| held),
         });
     }
     part(gpu, unit, window, settings, why)
@@ -157,6 +163,10 @@ fn part<'a>(
     settings: &Settings,
     why: Capacity,
 ) -> Option<Finding<'a>> {
+    if gpu.is_shared() {
+        // A part of it is not its own to give.
+        return None;
+    }
     let (idle, starvation) = (gpu.lost_idle(), gpu.lost_starvation());
     let peak = gpu.memory_share()?;
     match gpu.memory_use(window.step_seconds) {
@@ -198,6 +208,7 @@ fn part<'a>(
         free_seconds: gpu.activity.quiet.seconds,
         lost,
         saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
+        allocation: None,
     })
 }
 

@@ -91,7 +91,7 @@ phasemeter_policy::recommender!(Sharing);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{bouncing, gpu, price, steady, window, with_memory};
+    use phasemeter_policy::testing::{bouncing, gpu, holder, price, steady, window, with_memory};
     use phasemeter_policy::{
         PatternKind, Plan, Price, Recommendation, RecommendationKind, Target, Workload,
     };
@@ -136,6 +136,34 @@ mod tests {
         let found = recommendations(vec![a10]);
         assert_eq!(found[0].remediation.as_ref().unwrap().kind, "nvidia.time-slicing");
         assert!(recommendations(vec![alone(Gpu { memory: Vec::new(), ..notebook() })]).is_empty());
+    }
+
+    #[test]
+    fn gpu_of_several_holders_is_not_shared_again() {
+        let holders = vec![holder("a", 72.0, 3_528.0, 0.0), holder("b", 0.0, 3_600.0, 0.0)];
+        let shared = |gpu: Gpu| Gpu { holders: holders.clone(), ..gpu };
+        assert!(
+            recommendations(vec![alone(shared(notebook())), alone(shared(notebook()))]).is_empty()
+        );
+        let one = Gpu { holders: holders[..1].to_vec(), ..alone(notebook()) };
+        assert_eq!(levers(&recommendations(vec![one])), ["mig"]);
+        // Containers of one pod do not share it with others.
+        let pod = Gpu { holders: vec![holders[0].clone(); 2], ..alone(notebook()) };
+        assert_eq!(levers(&recommendations(vec![pod])), ["mig"]);
+    }
+
+    #[test]
+    fn holder_of_unused_gpu_is_named() {
+        let held = |name: &str| Gpu {
+            holders: vec![holder(name, 0.0, 7_200.0, 0.0)],
+            ..with_memory(steady(7_200, 0.0), 1.4)
+        };
+        let busy = || with_memory(steady(7_200, 0.95), 60.0);
+        let one = recommendations(vec![held("ml/eval-0"), busy()]);
+        assert!(one[0].action.starts_with("Of ml/eval-0: delete the pod"), "{}", one[0].action);
+        let names = ["a", "b", "c", "d"].map(held);
+        let many = recommendations([names.to_vec(), vec![busy()]].concat());
+        assert!(many[0].action.starts_with("Of a, b, c and 1 more: "), "{}", many[0].action);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is written about GPUs that others could use.
 
+use phasemeter_diagnoses::Allocation;
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
@@ -14,6 +15,9 @@ const SURE_FREE: f64 = 0.6;
 
 /// Confidence in shared GPUs. An assumption.
 const SURE_SHARED: f64 = 0.5;
+
+/// The most holders that are named.
+const NAMED: usize = 3;
 
 /// The recommendation for GPUs with the same action and similar loads.
 pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Option<Recommendation> {
@@ -89,6 +93,10 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 }
                 _ => "Let the scheduler fill them.",
             };
+            let action = match released(group) {
+                Some(released) if !slurm => released,
+                _ => action.to_owned(),
+            };
             let rationale = format!(
                 "{} {} for {time}{on_average}{}{}.{part}",
                 subject(group.len()),
@@ -106,7 +114,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
             );
             Recommendation {
                 title: [title, &time].concat(),
-                action: action.to_owned(),
+                action,
                 rationale,
                 saving,
                 confidence: SURE_FREE * confidence,
@@ -169,4 +177,26 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
             }
         }
     })
+}
+
+/// How those that hold these GPUs release them; `None` if they are unknown.
+fn released(group: &[Finding<'_>]) -> Option<String> {
+    let mut known: Vec<&Allocation> = Vec::new();
+    for allocation in group.iter().filter_map(|finding| finding.allocation.as_ref()) {
+        if !known.contains(&allocation) {
+            known.push(allocation);
+        }
+    }
+    let first = known.first()?;
+    let named: Vec<&str> = known.iter().take(NAMED).map(|of| of.name.as_str()).collect();
+    let more = match known.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "Of {}{more}: {}, and request {} with the first work. First save what the process holds.",
+        named.join(", "),
+        first.release(),
+        if group.len() == 1 { "this GPU" } else { "these GPUs" },
+    ))
 }

@@ -1,6 +1,6 @@
 //! GPUs that a scheduler allocated and nothing has touched: they are not free, and their holder releases them.
 
-use phasemeter_diagnoses::{Allocation, is_credible, untouched};
+use phasemeter_diagnoses::{Untouched, is_credible, untouched};
 use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
     Gpu, HOUR, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups, mean,
@@ -16,32 +16,45 @@ const SURE: f64 = 0.7;
 pub(crate) fn recommend(window: &Window, settings: &Settings) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter_map(|gpu| {
         let least = f64::max(HOUR, settings.min_seconds);
-        let (of, seconds) = untouched(gpu, window)?;
-        (seconds >= least && is_credible(gpu)).then_some((gpu, of, seconds))
+        let untouched = untouched(gpu, window)?;
+        (untouched.seconds >= least && is_credible(gpu)).then_some((gpu, untouched))
     });
-    groups(found, |a, b| a.1 == b.1).iter().filter_map(|group| release(group)).collect()
+    let same = |a: &(&Gpu, Untouched), b: &(&Gpu, Untouched)| {
+        a.1.allocation == b.1.allocation && a.0.is_shared() == b.0.is_shared()
+    };
+    groups(found, same).iter().filter_map(|group| release(group)).collect()
 }
 
-fn release(group: &[(&Gpu, Allocation, f64)]) -> Option<Recommendation> {
-    let (_, holder, _) = group.first()?;
-    let gpus = || group.iter().map(|(gpu, ..)| *gpu);
-    let seconds = mean(group, |(.., seconds)| *seconds);
-    // Its part of the cost of idle time.
-    let part = |gpu: &Gpu, seconds: f64| (seconds / gpu.accounts.idle().seconds).min(1.0);
-    let cost = |(gpu, _, seconds): &(&Gpu, Allocation, f64)| {
-        (gpu.accounts.idle().cost as f64 * part(gpu, *seconds)) as u64
-    };
-    let cost: u64 = group.iter().map(cost).sum();
+fn release(group: &[(&Gpu, Untouched)]) -> Option<Recommendation> {
+    let (first, Untouched { allocation: holder, .. }) = group.first()?;
+    let gpus = || group.iter().map(|(gpu, _)| *gpu);
+    let seconds = mean(group, |(_, untouched)| untouched.seconds);
+    let cost: u64 = group.iter().map(|(_, untouched)| untouched.cost).sum();
     let dollars = if cost > 0 { [", ", &*usd(cost), " so far"].concat() } else { String::new() };
-    let (name, all, time) = (&holder.name, count(group.len(), "GPU"), duration(seconds));
-    let saving = group.iter().map(|(gpu, _, seconds)| {
-        (*gpu, Saving::part(gpu.lost_idle() * part(gpu, *seconds), REUSED))
+    let (name, time) = (&holder.name, duration(seconds));
+    let all = count(group.len(), "GPU");
+    let all = if first.is_shared() { ["a part of ", &*all].concat() } else { all };
+    let saving = group.iter().map(|(gpu, untouched)| {
+        let all = gpu.accounts.observed().seconds + gpu.accounts.unobserved.seconds;
+        let lost = match gpu.is_shared() {
+            true => (untouched.gpu_seconds / all.max(1.0)).min(1.0),
+            // Its part of the cost of idle time.
+            false => {
+                gpu.lost_idle() * (untouched.gpu_seconds / gpu.accounts.idle().seconds).min(1.0)
+            }
+        };
+        (*gpu, Saving::part(lost, REUSED))
     });
+    let target = if first.is_shared() { Target::Underload } else { Target::Idle };
+    let (which, them) = match (first.is_shared(), group.len()) {
+        (true, _) => ("its part", "it"),
+        (false, 1) => ("this GPU", "them"),
+        (false, _) => ("these GPUs", "them"),
+    };
     Some(Recommendation {
         title: format!("Allocated and never touched: {all} for {time}{dollars}"),
         action: format!(
-            "Ask the owner of {name} whether it needs {}. If not, {}; if it does, request them with the first work.",
-            if group.len() == 1 { "this GPU" } else { "these GPUs" },
+            "Ask the owner of {name} whether it needs {which}. If not, {}; if it does, request {them} with the first work.",
             holder.release(),
         ),
         rationale: format!(
@@ -56,13 +69,13 @@ fn release(group: &[(&Gpu, Allocation, f64)]) -> Option<Recommendation> {
         ]),
         kind: RecommendationKind::Capacity,
         reversible: false,
-        ..Recommendation::new("sharing.untouched", Target::Idle, "release_memory", gpus())
+        ..Recommendation::new("sharing.untouched", target, "release_memory", gpus())
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{steady, window, with_memory};
+    use phasemeter_policy::testing::{holder, steady, window, with_memory};
 
     use super::*;
 
@@ -80,6 +93,14 @@ mod tests {
         assert!(one.action.contains("owner of a ") && one.rationale.contains("not free"));
         assert_eq!((one.kind, one.saving.low), (RecommendationKind::Capacity, 0.0));
         assert!(found(vec![with_memory(steady(72_000, 0.0), 0.0)]).is_empty(), "free");
+        let holders = vec![holder("a", 3_600.0, 0.0, 0.0), holder("b", 0.0, 0.0, 3_600.0)];
+        let shared = Gpu { holders, ..steady(7_200, 0.5) };
+        let all = found(vec![shared]);
+        assert_eq!(
+            all[0].title,
+            "Allocated and never touched: a part of 1 GPU for 2 h, $3.60 so far"
+        );
+        assert!(all[0].action.contains("owner of b "), "{}", all[0].action);
         let mut brief = of("a", 1);
         brief.accounts.idle_held.seconds = 1_800.0;
         assert!(found(vec![brief]).is_empty(), "it may start");

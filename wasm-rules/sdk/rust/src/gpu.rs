@@ -80,6 +80,25 @@ impl Gpu {
         self.metrics.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
+    /// Returns the names of what holds it at the end of the window, each once. Containers of a pod have
+    /// one name.
+    #[must_use]
+    pub fn holder_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for holder in self.holders.iter().filter(|holder| holder.is_current) {
+            if !names.contains(&holder.name.as_str()) {
+                names.push(&holder.name);
+            }
+        }
+        names
+    }
+
+    /// Returns whether several hold it, so that it is shared already.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.holder_names().len() > 1
+    }
+
     /// Returns the share of the observed time without work.
     #[must_use]
     pub fn quiet_share(&self) -> f64 {

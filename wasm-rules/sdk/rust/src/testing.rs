@@ -4,8 +4,9 @@
 //! At $3.60 per GPU-hour, one second costs $0.001.
 
 use crate::{
-    Account, Accounts, Activity, Gpu, Offer, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
-    QuoteRequest, Sensors, Waste, Window, Workload,
+    Account, Accounts, Activity, AllocationMethod, Gpu, Holder, HolderAccount, HolderKind, Offer,
+    Pattern, PatternKind, Pauses, Plan, Price, Quiet, QuoteRequest, Sensors, Waste, Window,
+    Workload,
 };
 
 /// 2026-07-27T00:00:00Z.
@@ -40,6 +41,7 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
             offer("NVIDIA H100 80GB HBM3", 1, "p5.4xlarge", 80, 6_880_000_000),
         ],
         previous: Vec::new(),
+        load: Vec::new(),
     }
 }
 
@@ -133,6 +135,34 @@ pub fn gpu(kind: PatternKind, seconds: usize, utilization: impl Fn(usize) -> f64
             throttling: Vec::new(),
             xids: Vec::new(),
         },
+        holders: Vec::new(),
+    }
+}
+
+/// Returns a pod that holds a GPU of `testing`: its time and cost by account. It has touched the GPU unless all of its
+/// time is before.
+#[must_use]
+pub fn holder(name: &str, used: f64, granted_unused: f64, never_touched: f64) -> Holder {
+    let account = |seconds: f64| HolderAccount {
+        seconds,
+        cost: (seconds * NANO_USD_PER_SECOND as f64) as u64,
+    };
+    let is_touched = used + granted_unused > 0.0;
+    Holder {
+        name: name.to_owned(),
+        kind: HolderKind::Container,
+        namespace: None,
+        pod: Some(name.to_owned()),
+        container: None,
+        uid: None,
+        job: None,
+        is_current: true,
+        granted: None,
+        first_touch: is_touched.then_some(START),
+        used: account(used),
+        granted_unused: account(granted_unused),
+        never_touched: account(never_touched),
+        method: AllocationMethod::ByUse,
     }
 }
 

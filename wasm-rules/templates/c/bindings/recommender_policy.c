@@ -275,15 +275,18 @@ void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_
   phasemeter_policy_types_price_free(ptr);
 }
 
-void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr) {
-  if (ptr->is_some) {
+void exports_phasemeter_policy_recommender_list_load_bucket_free(exports_phasemeter_policy_recommender_list_load_bucket_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_load_bucket_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
   }
 }
 
-void exports_phasemeter_policy_recommender_offer_free(exports_phasemeter_policy_recommender_offer_t *ptr) {
-  recommender_policy_string_free(&ptr->model);
-  recommender_policy_option_u64_free(&ptr->memory_bytes);
-  exports_phasemeter_policy_recommender_price_free(&ptr->price);
+void exports_phasemeter_policy_recommender_load_distribution_free(exports_phasemeter_policy_recommender_load_distribution_t *ptr) {
+  exports_phasemeter_policy_recommender_list_load_bucket_free(&ptr->buckets);
 }
 
 void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) {
@@ -297,6 +300,33 @@ void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr) 
   }
 }
 
+void exports_phasemeter_policy_recommender_list_load_distribution_free(exports_phasemeter_policy_recommender_list_load_distribution_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_load_distribution_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_load_distribution_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void exports_phasemeter_policy_recommender_load_free(exports_phasemeter_policy_recommender_load_t *ptr) {
+  recommender_policy_list_string_free(&ptr->gpus);
+  exports_phasemeter_policy_recommender_list_load_distribution_free(&ptr->distributions);
+}
+
+void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void exports_phasemeter_policy_recommender_offer_free(exports_phasemeter_policy_recommender_offer_t *ptr) {
+  recommender_policy_string_free(&ptr->model);
+  recommender_policy_option_u64_free(&ptr->memory_bytes);
+  exports_phasemeter_policy_recommender_price_free(&ptr->price);
+}
+
 void exports_phasemeter_policy_recommender_previous_free(exports_phasemeter_policy_recommender_previous_t *ptr) {
   recommender_policy_string_free(&ptr->policy);
   recommender_policy_string_free(&ptr->code);
@@ -306,6 +336,22 @@ void exports_phasemeter_policy_recommender_previous_free(exports_phasemeter_poli
 void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr) {
   if (ptr->is_some) {
   }
+}
+
+void exports_phasemeter_policy_recommender_option_instant_free(exports_phasemeter_policy_recommender_option_instant_t *ptr) {
+  if (ptr->is_some) {
+  }
+}
+
+void exports_phasemeter_policy_recommender_holder_free(exports_phasemeter_policy_recommender_holder_t *ptr) {
+  recommender_policy_string_free(&ptr->name);
+  recommender_policy_option_string_free(&ptr->namespace_);
+  recommender_policy_option_string_free(&ptr->pod);
+  recommender_policy_option_string_free(&ptr->container);
+  recommender_policy_option_string_free(&ptr->uid);
+  recommender_policy_option_string_free(&ptr->job);
+  recommender_policy_option_f64_free(&ptr->granted);
+  exports_phasemeter_policy_recommender_option_instant_free(&ptr->first_touch);
 }
 
 void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr) {
@@ -420,6 +466,17 @@ void recommender_policy_list_tuple2_string_string_free(recommender_policy_list_t
   }
 }
 
+void exports_phasemeter_policy_recommender_list_holder_free(exports_phasemeter_policy_recommender_list_holder_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_holder_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_holder_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr) {
   recommender_policy_string_free(&ptr->id);
   recommender_policy_string_free(&ptr->model);
@@ -435,6 +492,7 @@ void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_re
   recommender_policy_list_tuple2_string_string_free(&ptr->attributes);
   exports_phasemeter_policy_recommender_activity_free(&ptr->activity);
   exports_phasemeter_policy_recommender_sensors_free(&ptr->sensors);
+  exports_phasemeter_policy_recommender_list_holder_free(&ptr->holders);
 }
 
 void recommender_policy_option_s32_free(recommender_policy_option_s32_t *ptr) {
@@ -475,6 +533,17 @@ void exports_phasemeter_policy_recommender_list_previous_free(exports_phasemeter
   }
 }
 
+void exports_phasemeter_policy_recommender_list_load_free(exports_phasemeter_policy_recommender_list_load_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_load_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_load_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy_recommender_window_t *ptr) {
   recommender_policy_string_free(&ptr->experiment_id);
   recommender_policy_string_free(&ptr->trace_id);
@@ -484,6 +553,7 @@ void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy
   recommender_policy_list_tuple2_string_f64_free(&ptr->metrics);
   exports_phasemeter_policy_recommender_list_offer_free(&ptr->offers);
   exports_phasemeter_policy_recommender_list_previous_free(&ptr->previous);
+  exports_phasemeter_policy_recommender_list_load_free(&ptr->load);
 }
 
 void exports_phasemeter_policy_recommender_evidence_free(exports_phasemeter_policy_recommender_evidence_t *ptr) {
@@ -646,7 +716,7 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
       break;
     }
   }
-  exports_phasemeter_policy_recommender_window_t arg27 = (exports_phasemeter_policy_recommender_window_t) {
+  exports_phasemeter_policy_recommender_window_t arg34 = (exports_phasemeter_policy_recommender_window_t) {
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 0))),
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 8))),
     (bool) (int32_t) *((uint8_t*) (arg + 16)),
@@ -659,11 +729,12 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
     (recommender_policy_list_tuple2_string_f64_t) (recommender_policy_list_tuple2_string_f64_t) { (recommender_policy_tuple2_string_f64_t*)(*((uint8_t **) (arg + (40+8*sizeof(void*))))), (*((size_t*) (arg + (40+9*sizeof(void*))))) },
     (exports_phasemeter_policy_recommender_list_offer_t) (exports_phasemeter_policy_recommender_list_offer_t) { (exports_phasemeter_policy_recommender_offer_t*)(*((uint8_t **) (arg + (40+10*sizeof(void*))))), (*((size_t*) (arg + (40+11*sizeof(void*))))) },
     (exports_phasemeter_policy_recommender_list_previous_t) (exports_phasemeter_policy_recommender_list_previous_t) { (exports_phasemeter_policy_recommender_previous_t*)(*((uint8_t **) (arg + (40+12*sizeof(void*))))), (*((size_t*) (arg + (40+13*sizeof(void*))))) },
+    (exports_phasemeter_policy_recommender_list_load_t) (exports_phasemeter_policy_recommender_list_load_t) { (exports_phasemeter_policy_recommender_load_t*)(*((uint8_t **) (arg + (40+14*sizeof(void*))))), (*((size_t*) (arg + (40+15*sizeof(void*))))) },
   };
   exports_phasemeter_policy_recommender_result_response_string_t ret;
   exports_phasemeter_policy_recommender_response_t ok;
   recommender_policy_string_t err;
-  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg27, &ok, &err);
+  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg34, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -673,9 +744,9 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const recommender_policy_string_t *payload30 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload30).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload30).ptr;
+    const recommender_policy_string_t *payload37 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload37).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload37).ptr;
   } else {
     const exports_phasemeter_policy_recommender_response_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).recommendations).len;

@@ -134,6 +134,44 @@ typedef phasemeter_policy_types_nano_usd_t exports_phasemeter_policy_recommender
 
 typedef phasemeter_policy_types_price_t exports_phasemeter_policy_recommender_price_t;
 
+typedef struct exports_phasemeter_policy_recommender_load_bucket_t {
+  // The sum of the utilization of all GPUs, in percent of one of them, rounded up: up to 100 per GPU.
+  uint32_t   percent;
+  // Time with this load: above 0.
+  double   seconds;
+} exports_phasemeter_policy_recommender_load_bucket_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_load_bucket_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_load_bucket_t;
+
+// How long the load of a group was how high. Only time in which all of its GPUs were observed counts.
+typedef struct exports_phasemeter_policy_recommender_load_distribution_t {
+  // The load is the mean over so many seconds: 1, 10 or 60.
+  uint32_t   mean_seconds;
+  // Ascending by `percent`, without empty ones: at most 10,000.
+  exports_phasemeter_policy_recommender_list_load_bucket_t   buckets;
+} exports_phasemeter_policy_recommender_load_distribution_t;
+
+typedef struct {
+  recommender_policy_string_t *ptr;
+  size_t len;
+} recommender_policy_list_string_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_load_distribution_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_load_distribution_t;
+
+// The load of several GPUs together, over the window.
+typedef struct exports_phasemeter_policy_recommender_load_t {
+  // IDs of the GPUs: at least one, each in the window.
+  recommender_policy_list_string_t   gpus;
+  // Its distributions, the shortest mean first: of 1, 10 and 60 seconds.
+  exports_phasemeter_policy_recommender_list_load_distribution_t   distributions;
+} exports_phasemeter_policy_recommender_load_t;
+
 typedef struct {
   bool is_some;
   uint64_t val;
@@ -151,11 +189,6 @@ typedef struct exports_phasemeter_policy_recommender_offer_t {
   exports_phasemeter_policy_recommender_price_t   price;
 } exports_phasemeter_policy_recommender_offer_t;
 
-typedef struct {
-  recommender_policy_string_t *ptr;
-  size_t len;
-} recommender_policy_list_string_t;
-
 // A recommendation of an earlier window.
 typedef struct exports_phasemeter_policy_recommender_previous_t {
   // Name of the policy that returned it.
@@ -168,6 +201,77 @@ typedef struct exports_phasemeter_policy_recommender_previous_t {
   // Whether it was returned for the last window.
   bool   still_given;
 } exports_phasemeter_policy_recommender_previous_t;
+
+typedef uint8_t exports_phasemeter_policy_recommender_holder_kind_t;
+
+// A container of a pod.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_HOLDER_KIND_CONTAINER 0
+// A claim of dynamic resource allocation whose pods are unknown.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_HOLDER_KIND_CLAIM 1
+// A job of a batch scheduler.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_HOLDER_KIND_JOB 2
+// The processes of a command.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_HOLDER_KIND_PROCESS_GROUP 3
+// A name that a mapping gives it.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_HOLDER_KIND_NAMED 4
+
+typedef struct exports_phasemeter_policy_recommender_holder_account_t {
+  // Not negative.
+  double   seconds;
+  exports_phasemeter_policy_recommender_nano_usd_t   cost;
+} exports_phasemeter_policy_recommender_holder_account_t;
+
+typedef uint8_t exports_phasemeter_policy_recommender_allocation_method_t;
+
+// One holder had all of it.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_ALLOCATION_METHOD_EXCLUSIVE 0
+// By what each used.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_ALLOCATION_METHOD_BY_USE 1
+// By what each was granted.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_ALLOCATION_METHOD_BY_GRANT 2
+// Equally, since neither is known.
+#define EXPORTS_PHASEMETER_POLICY_RECOMMENDER_ALLOCATION_METHOD_EQUAL 3
+
+typedef struct {
+  bool is_some;
+  double val;
+} recommender_policy_option_f64_t;
+
+typedef struct {
+  bool is_some;
+  exports_phasemeter_policy_recommender_instant_t val;
+} exports_phasemeter_policy_recommender_option_instant_t;
+
+// What has a GPU or a part of it. Its accounts are of the whole run; time is that of the GPU times its
+// part.
+typedef struct exports_phasemeter_policy_recommender_holder_t {
+  // For people: `ml/train-0`, `claim ml/shared`, `job 4711`. Containers of a pod have the same.
+  recommender_policy_string_t   name;
+  exports_phasemeter_policy_recommender_holder_kind_t   kind;
+  // Namespace of the pod or claim.
+  recommender_policy_option_string_t   namespace_;
+  recommender_policy_option_string_t   pod;
+  recommender_policy_option_string_t   container;
+  // UID of the pod.
+  recommender_policy_option_string_t   uid;
+  // ID of the job.
+  recommender_policy_option_string_t   job;
+  // Whether it holds the GPU at the end of the window.
+  bool   is_current;
+  // The part of the GPU that it is granted then: 0–1. Absent if it holds none, or the part is
+  // unknown.
+  recommender_policy_option_f64_t   granted;
+  // When it first touched the GPU; absent if it never did.
+  exports_phasemeter_policy_recommender_option_instant_t   first_touch;
+  // What it used.
+  exports_phasemeter_policy_recommender_holder_account_t   used;
+  // What it was granted and did not use, from its first touch on.
+  exports_phasemeter_policy_recommender_holder_account_t   granted_unused;
+  // What it was granted before its first touch.
+  exports_phasemeter_policy_recommender_holder_account_t   never_touched;
+  // How the GPU was divided for most of its time.
+  exports_phasemeter_policy_recommender_allocation_method_t   method;
+} exports_phasemeter_policy_recommender_holder_t;
 
 // Kind of workload.
 typedef uint8_t exports_phasemeter_policy_recommender_workload_t;
@@ -202,11 +306,6 @@ typedef struct exports_phasemeter_policy_recommender_hour_of_week_t {
   // Utilization below 10%: at most `observed-seconds`.
   double   idle_seconds;
 } exports_phasemeter_policy_recommender_hour_of_week_t;
-
-typedef struct {
-  bool is_some;
-  double val;
-} recommender_policy_option_f64_t;
 
 typedef struct {
   exports_phasemeter_policy_recommender_hour_of_week_t *ptr;
@@ -406,6 +505,11 @@ typedef struct {
   size_t len;
 } recommender_policy_list_tuple2_string_string_t;
 
+typedef struct {
+  exports_phasemeter_policy_recommender_holder_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_holder_t;
+
 // One GPU of the window.
 typedef struct exports_phasemeter_policy_recommender_gpu_t {
   // The GPU's UUID, else its PCI bus ID, else its file and index. Unique in the window.
@@ -447,6 +551,9 @@ typedef struct exports_phasemeter_policy_recommender_gpu_t {
   exports_phasemeter_policy_recommender_activity_t   activity;
   // Clocks, temperature, power, memory, activity and errors.
   exports_phasemeter_policy_recommender_sensors_t   sensors;
+  // What holds it or a part of it, and what held it: at most 64, those that hold it now first, then
+  // those that paid most. Empty if no source names a holder.
+  exports_phasemeter_policy_recommender_list_holder_t   holders;
 } exports_phasemeter_policy_recommender_gpu_t;
 
 typedef struct {
@@ -468,6 +575,11 @@ typedef struct {
   exports_phasemeter_policy_recommender_previous_t *ptr;
   size_t len;
 } exports_phasemeter_policy_recommender_list_previous_t;
+
+typedef struct {
+  exports_phasemeter_policy_recommender_load_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_load_t;
 
 // What was measured: the whole experiment so far, or the last 24 hours of a sidecar that runs
 // without an end.
@@ -501,6 +613,9 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   exports_phasemeter_policy_recommender_list_offer_t   offers;
   // Recommendations of earlier windows, oldest first: at most 64. Empty in an audit.
   exports_phasemeter_policy_recommender_list_previous_t   previous;
+  // The load of GPUs that can stand in for one another, at most 64 groups; a GPU is in one of
+  // them at most. Empty if it was not recorded.
+  exports_phasemeter_policy_recommender_list_load_t   load;
 } exports_phasemeter_policy_recommender_window_t;
 
 typedef struct exports_phasemeter_policy_recommender_evidence_t {
@@ -675,15 +790,27 @@ void exports_phasemeter_policy_policy_result_void_list_setting_error_free(export
 
 void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_recommender_price_t *ptr);
 
+void exports_phasemeter_policy_recommender_list_load_bucket_free(exports_phasemeter_policy_recommender_list_load_bucket_t *ptr);
+
+void exports_phasemeter_policy_recommender_load_distribution_free(exports_phasemeter_policy_recommender_load_distribution_t *ptr);
+
+void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_load_distribution_free(exports_phasemeter_policy_recommender_list_load_distribution_t *ptr);
+
+void exports_phasemeter_policy_recommender_load_free(exports_phasemeter_policy_recommender_load_t *ptr);
+
 void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr);
 
 void exports_phasemeter_policy_recommender_offer_free(exports_phasemeter_policy_recommender_offer_t *ptr);
 
-void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
-
 void exports_phasemeter_policy_recommender_previous_free(exports_phasemeter_policy_recommender_previous_t *ptr);
 
 void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr);
+
+void exports_phasemeter_policy_recommender_option_instant_free(exports_phasemeter_policy_recommender_option_instant_t *ptr);
+
+void exports_phasemeter_policy_recommender_holder_free(exports_phasemeter_policy_recommender_holder_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr);
 
@@ -713,6 +840,8 @@ void recommender_policy_tuple2_string_string_free(recommender_policy_tuple2_stri
 
 void recommender_policy_list_tuple2_string_string_free(recommender_policy_list_tuple2_string_string_t *ptr);
 
+void exports_phasemeter_policy_recommender_list_holder_free(exports_phasemeter_policy_recommender_list_holder_t *ptr);
+
 void exports_phasemeter_policy_recommender_gpu_free(exports_phasemeter_policy_recommender_gpu_t *ptr);
 
 void recommender_policy_option_s32_free(recommender_policy_option_s32_t *ptr);
@@ -722,6 +851,8 @@ void exports_phasemeter_policy_recommender_list_gpu_free(exports_phasemeter_poli
 void exports_phasemeter_policy_recommender_list_offer_free(exports_phasemeter_policy_recommender_list_offer_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_previous_free(exports_phasemeter_policy_recommender_list_previous_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_load_free(exports_phasemeter_policy_recommender_list_load_t *ptr);
 
 void exports_phasemeter_policy_recommender_window_free(exports_phasemeter_policy_recommender_window_t *ptr);
 
