@@ -71,6 +71,28 @@ fn check_periods(gpu: &Value) {
     assert!((effective - all).abs() <= 1e-6 + all * 1e-12, "{effective} s, not {all}");
 }
 
+/// What holders used, did not use and never touched, and what is nobody's, sum to the time and the bill of a GPU.
+fn check_holders(gpu: &Value) {
+    let Some(nobody) = gpu.get("nobody") else { return };
+    let of = |name: &str, unit: &str| format!("{name}_{unit}");
+    let names = ["used", "granted_unused", "never_touched"];
+    let holders = list(&gpu["holders"]);
+    let seconds = |holder: &Value| {
+        names.iter().map(|name| holder[of(name, "seconds")].as_f64().unwrap()).sum::<f64>()
+    };
+    let time = holders.iter().map(seconds).sum::<f64>() + nobody["seconds"].as_f64().unwrap();
+    let span = gpu["span_seconds"].as_f64().unwrap();
+    assert!((time - span).abs() <= 1e-6 + span * 1e-12, "{time} s, not {span}: {gpu:#}");
+    let Some(bill) = nanos(&gpu["cost_usd"]) else { return };
+    let usd = |value: &Value| nanos(value).unwrap();
+    let cost = |holder: &Value| {
+        let accounts: i128 = names.iter().map(|name| usd(&holder[of(name, "usd")])).sum();
+        assert_eq!(accounts, usd(&holder["cost_usd"]), "{holder:#}");
+        accounts
+    };
+    assert_eq!(holders.iter().map(cost).sum::<i128>() + usd(&nobody["cost_usd"]), bill, "{gpu:#}");
+}
+
 const PHASES: [&str; 4] = ["idle", "underutilized", "productive", "compute_bound"];
 
 /// Checks that a report follows the schema and that its sums are consistent.
@@ -83,6 +105,7 @@ pub(crate) fn check(report: &Value) {
         check_time(gpu);
         check_money(gpu, &gpu["cost_usd"], &gpu["phases"]);
         check_periods(gpu);
+        check_holders(gpu);
     }
     let (fleet, cost) = (&report["fleet"], &report["cost"]);
     check_time(fleet);

@@ -13,6 +13,8 @@ pub mod bar;
 mod build;
 mod experiment;
 mod experiments;
+#[cfg(test)]
+mod holder_tests;
 mod holders;
 mod input;
 mod interruptions;

@@ -6,6 +6,7 @@ use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::policies::PolicyResults;
 use phasemeter_engine::pricing::EarlierPrices;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::holder::{Container, Grant, Holder, HolderChange, HolderUse, Share};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
@@ -51,8 +52,20 @@ impl TestGpu {
         readings: &[Reading],
         memory_total: Option<Bytes>,
     ) -> Self {
+        Self::held(index, price, readings, memory_total, &[])
+    }
+
+    /// The same with holders.
+    pub(super) fn held(
+        index: u32,
+        price: Result<Price, Unpriced>,
+        readings: &[Reading],
+        memory_total: Option<Bytes>,
+        changes: &[HolderChange],
+    ) -> Self {
         let rate = price.as_ref().ok().map(|price| price.rate);
         let mut meter = GpuMeter::new(MeterConfig::default(), rate, memory_total);
+        changes.iter().for_each(|change| meter.change_holders(change.clone()));
         for reading in readings {
             let _late = meter.push(*reading, &mut ());
         }
@@ -66,6 +79,36 @@ impl TestGpu {
         };
         Self { identity, meter, price, earlier: EarlierPrices::default(), memory_total }
     }
+}
+
+/// A pod.
+pub(super) fn pod(name: &str) -> Holder {
+    let (namespace, pod) = name.split_once('/').unwrap();
+    Holder::Container(Container {
+        namespace: namespace.to_owned(),
+        pod: pod.to_owned(),
+        uid: None,
+        container: "main".to_owned(),
+    })
+}
+
+/// From so many seconds after the start on, each of these has one of `of` parts.
+pub(super) fn assigned(seconds: u64, holders: &[Holder], of: u32) -> HolderChange {
+    let grant = |holder: &Holder| Grant { holder: holder.clone(), share: Share::new(1, of) };
+    HolderChange::Assigned {
+        at: reading(seconds, 0).at,
+        grants: holders.iter().map(grant).collect(),
+    }
+}
+
+/// What a holder uses between so many seconds after the start.
+pub(super) fn used(holder: &Holder, from: u64, to: u64, percent: u32) -> HolderChange {
+    HolderChange::Used(HolderUse {
+        holder: holder.clone(),
+        from: reading(from, 0).at,
+        to: reading(to, 0).at,
+        utilization: Utilization::from_percent(percent).unwrap(),
+    })
 }
 
 pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {

@@ -13,7 +13,7 @@ use super::test_fleet::*;
 use super::text::TextOptions;
 use super::{Input, RejectedRow, Report, json, text};
 
-fn text_of(input: &Input<'_>) -> String {
+pub(super) fn text_of(input: &Input<'_>) -> String {
     text::render(&Report::build(input), &Bars::of(input), &TextOptions::default())
 }
 
@@ -24,7 +24,7 @@ fn json_text_of(input: &Input<'_>) -> String {
 }
 
 /// The JSON report, validated against the schema.
-fn json_of(input: &Input<'_>) -> Value {
+pub(super) fn json_of(input: &Input<'_>) -> Value {
     static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
         let schema = serde_json::from_str(include_str!("report.schema.json")).unwrap();
         jsonschema::validator_for(&schema).unwrap()
@@ -228,7 +228,7 @@ fn empty_fleet() {
 
 /// Nano-dollars of a decimal string with nine decimals.
 #[track_caller]
-fn nanos(value: &Value) -> i128 {
+pub(super) fn nanos(value: &Value) -> i128 {
     let (whole, decimals) = value.as_str().unwrap().split_once('.').unwrap();
     assert_eq!(decimals.len(), 9);
     format!("{whole}{decimals}").parse().unwrap()

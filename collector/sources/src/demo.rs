@@ -4,15 +4,18 @@
 //! machine, so all arithmetic is on integers.
 
 mod gpu;
+mod pods;
 mod prng;
 mod workloads;
 
 use std::iter::repeat_n;
 
+use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos};
 
 use self::gpu::{DemoGpu, STEP_MILLIS, STEPS_PER_SECOND};
+use self::pods::DemoPods;
 use self::prng::Prng;
 use self::workloads::{WORKLOADS, Workload};
 use super::{Source, SourceError};
@@ -31,9 +34,11 @@ const BUSES: [&str; 8] = ["19", "3B", "4C", "5D", "9B", "BB", "CB", "DB"];
 /// The demo fleet. Returns its readings in time order.
 pub struct Demo {
     identities: Vec<GpuIdentity>,
-    gpus: Vec<DemoGpu>,
+    gpus: Vec<(DemoGpu, DemoPods)>,
     step: u32,
     gpu_index: usize,
+    /// What the last reading changes, of the GPU before `gpu_index`.
+    changes: Vec<HolderChange>,
 }
 
 impl Demo {
@@ -44,18 +49,23 @@ impl Demo {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut names = Prng(seed);
-        let each = || WORKLOADS.iter().flat_map(|workload| repeat_n(workload, workload.gpus));
+        let numbered = (1..).zip(&WORKLOADS);
+        let each = || numbered.clone().flat_map(|each| repeat_n(each, each.1.gpus));
         let named = (0..).zip(BUSES).zip(each());
         Self {
             identities: named
-                .map(|((i, bus), workload)| identity(i, bus, workload, &mut names))
+                .map(|((i, bus), (_, workload))| identity(i, bus, workload, &mut names))
                 .collect(),
             gpus: (1..)
                 .zip(each())
-                .map(|(number, workload)| DemoGpu::new(seed, number, workload.cycle))
+                .map(|(gpu, (number, workload))| {
+                    let pods = DemoPods::new(seed ^ (number << 48), workload);
+                    (DemoGpu::new(seed, gpu, workload.cycle), pods)
+                })
                 .collect(),
             step: 0,
             gpu_index: 0,
+            changes: Vec::new(),
         }
     }
 }
@@ -64,13 +74,14 @@ impl Source for Demo {
     fn next(&mut self) -> Result<Option<(usize, Reading)>, SourceError> {
         while self.step < STEPS {
             let gpu_index = self.gpu_index;
-            let Some(gpu) = self.gpus.get_mut(gpu_index) else {
+            let Some((gpu, pods)) = self.gpus.get_mut(gpu_index) else {
                 self.step += 1;
                 self.gpu_index = 0;
                 continue;
             };
             self.gpu_index += 1;
             if let Some(reading) = gpu.read(self.step) {
+                self.changes = pods.changes(self.step, self.step + 1 == STEPS, &reading);
                 return Ok(Some((gpu_index, reading)));
             }
         }
@@ -81,21 +92,18 @@ impl Source for Demo {
         &self.identities
     }
 
+    fn take_holder_changes(&mut self) -> Vec<(usize, HolderChange)> {
+        let gpu = self.gpu_index.saturating_sub(1);
+        std::mem::take(&mut self.changes).into_iter().map(|change| (gpu, change)).collect()
+    }
+
     /// Does nothing: readings are in order, so none is rejected.
     fn reject(&mut self, _reason: &str) {}
 }
 
 fn identity(index: u32, bus: &str, workload: &Workload, prng: &mut Prng) -> GpuIdentity {
     let attributes = [("service.name", workload.service), ("phasemeter.workload", workload.kind)];
-    let (high, low) = (prng.next_u64(), prng.next_u64());
-    let uuid = format!(
-        "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff,
-    );
+    let uuid = format!("GPU-{}", uuid(prng));
     GpuIdentity {
         name: uuid.clone(),
         uuid: Some(uuid),
@@ -109,8 +117,23 @@ fn identity(index: u32, bus: &str, workload: &Workload, prng: &mut Prng) -> GpuI
     }
 }
 
+fn uuid(prng: &mut Prng) -> String {
+    let (high, low) = (prng.next_u64(), prng.next_u64());
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff,
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use phasemeter_meter::holder::{Grant, Holder, HolderUse};
     use phasemeter_meter::reading::MissingReason;
     use phasemeter_meter::units::{Celsius, Timestamp};
 
@@ -268,6 +291,60 @@ mod tests {
         );
         assert!(gpu.last().unwrap().utilization.is_ok());
         assert!(gpu.iter().any(|r| r.compute_processes == Some(0)));
+    }
+
+    /// All holder changes of a GPU.
+    fn holder_changes(gpu: usize) -> Vec<HolderChange> {
+        let mut demo = Demo::new(SEED);
+        let mut changes = Vec::new();
+        while demo.next().unwrap().is_some() {
+            let new = demo.take_holder_changes().into_iter();
+            changes.extend(new.filter(|(of, _)| *of == gpu).map(|(_, change)| change));
+        }
+        changes
+    }
+
+    /// Names and UIDs of the pods at each assignment.
+    fn assigned(changes: &[HolderChange]) -> Vec<Vec<(String, Option<String>)>> {
+        let uid = |holder: &Holder| match holder {
+            Holder::Container(container) => container.uid.clone(),
+            _ => None,
+        };
+        let grants = changes.iter().filter_map(|change| match change {
+            HolderChange::Assigned { grants, .. } => Some(grants),
+            _ => None,
+        });
+        let named = |grant: &Grant| (grant.holder.to_string(), uid(&grant.holder));
+        grants.map(|grants| grants.iter().map(named).collect()).collect()
+    }
+
+    #[test]
+    fn pod_has_one_uid_on_all_its_gpus_and_another_when_it_returns() {
+        let [first, second, .., ranking] = [0, 1, 7].map(|gpu| assigned(&holder_changes(gpu)));
+        assert_eq!((first.len(), &first), (1, &second));
+        assert_eq!(first[0][0].0, "vision/train-0");
+        let [before, none, after] = ranking.as_slice() else { panic!("{ranking:?}") };
+        assert!(none.is_empty());
+        assert_eq!(before[0].0, after[0].0);
+        assert_ne!(before[0].1, after[0].1);
+    }
+
+    #[test]
+    fn pods_of_shared_gpu_use_all_of_its_utilization_and_one_uses_none() {
+        let mut used: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for change in holder_changes(3) {
+            if let HolderChange::Used(HolderUse { holder, utilization, .. }) = change {
+                used.entry(holder.to_string()).or_default().push(utilization.ppm().into());
+            }
+        }
+        let means: BTreeMap<_, _> = used
+            .iter()
+            .map(|(name, all)| (name.as_str(), all.iter().sum::<u64>() / all.len() as u64 / 10_000))
+            .collect();
+        let expected = [("chat/canary-0", 0), ("chat/chat-0", 20), ("chat/rerank-0", 12)];
+        assert_eq!(means, expected.into());
+        let seconds = used.values().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(seconds, [7_200; 3]);
     }
 
     #[test]

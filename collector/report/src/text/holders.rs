@@ -41,6 +41,8 @@ struct Row<'a> {
     gpus: BTreeSet<&'a str>,
     /// Used, granted and not used, never touched; none if it is nobody's.
     accounts: Option<[Amount; 3]>,
+    /// Of holders that never touched their GPU at all.
+    untouched: Amount,
     all: Amount,
     is_priced: bool,
 }
@@ -63,9 +65,8 @@ impl<'a> Row<'a> {
 
     /// Those that never touched a GPU first, then those that leave most of it unused.
     fn rank(&self) -> impl Ord + use<> {
-        let [_, unused, never_touched] =
-            self.accounts.unwrap_or_default().map(|it| (it.cost, it.time));
-        Reverse((never_touched, unused, self.all.cost))
+        let [_, unused, _] = self.accounts.unwrap_or_default();
+        Reverse([self.untouched, unused, self.all].map(|it| (it.cost, it.time)))
     }
 }
 
@@ -139,6 +140,9 @@ fn holders(gpus: &[Gpu]) -> Vec<Row<'_>> {
             ];
             accounts.into_iter().for_each(|(seconds, cost)| row.add(gpu, seconds, cost));
             row.add_accounts(accounts.map(Amount::new));
+            if bill.first_touch.is_none() {
+                row.untouched += Amount::new((*never_touched_seconds, bill.never_touched_usd));
+            }
         }
     }
     rows.into_values().collect()
@@ -165,8 +169,10 @@ fn together(rows: Vec<Row<'_>>) -> Row<'_> {
 fn nobody(gpus: &[Gpu]) -> Row<'_> {
     let mut row = Row::named("nobody");
     for (gpu, nobody) in gpus.iter().filter_map(|gpu| Some((gpu, gpu.nobody?))) {
-        if nobody.seconds.0 > Nanos::ZERO {
-            row.add(gpu, nobody.seconds, nobody.cost_usd);
+        row.add(gpu, nobody.seconds, nobody.cost_usd);
+        if nobody.seconds.0 < Nanos::SECOND {
+            // Use is measured in parts that do not add up to all of it.
+            row.gpus.remove(&*gpu.id);
         }
     }
     row

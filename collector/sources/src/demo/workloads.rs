@@ -6,7 +6,42 @@ pub(super) struct Workload {
     pub(super) service: &'static str,
     pub(super) kind: &'static str,
     pub(super) gpus: usize,
+    /// The pods that hold each of these GPUs while it has a process.
+    pub(super) pods: &'static [DemoPod],
     pub(super) cycle: &'static [Stage],
+}
+
+/// A pod, and what it has of a GPU.
+pub(super) struct DemoPod {
+    pub(super) name: &'static str,
+    /// It is granted one of so many replicas.
+    pub(super) replicas: u32,
+    pub(super) uses: DemoUse,
+}
+
+/// What a pod uses of a GPU that is used at all.
+#[derive(Clone, Copy)]
+pub(super) enum DemoUse {
+    /// Minimum and maximum percent of it.
+    Percent((u32, u32)),
+    /// What the pods before it do not use.
+    Rest,
+    Nothing,
+}
+
+impl DemoUse {
+    /// Whether it uses any.
+    pub(super) const fn is_any(self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
+const fn whole(name: &'static str) -> DemoPod {
+    DemoPod { name, replicas: 1, uses: DemoUse::Rest }
+}
+
+const fn replica(name: &'static str, uses: DemoUse) -> DemoPod {
+    DemoPod { name, replicas: 3, uses }
 }
 
 /// A period of constant behavior.
@@ -44,6 +79,7 @@ pub(super) const WORKLOADS: [Workload; 6] = [
         service: "vision",
         kind: "training",
         gpus: 2,
+        pods: &[whole("train-0")],
         cycle: &[working((19, 25), (86, 98), 61_442), working((15, 21), (0, 2), 61_442)],
     },
     // Nearly the same mean, but steady: batches too small for the GPU.
@@ -51,13 +87,20 @@ pub(super) const WORKLOADS: [Workload; 6] = [
         service: "speech",
         kind: "training",
         gpus: 1,
+        pods: &[whole("train-0")],
         cycle: &[working((7_200, 7_200), (45, 57), 33_218)],
     },
-    // Inference at one third, following the load of the day.
+    // Inference at one third, following the load of the day: a time-sliced GPU with three replicas, of which one
+    // does nothing.
     Workload {
         service: "chat",
         kind: "serving",
         gpus: 1,
+        pods: &[
+            replica("chat-0", DemoUse::Percent((55, 70))),
+            replica("rerank-0", DemoUse::Rest),
+            replica("canary-0", DemoUse::Nothing),
+        ],
         cycle: &[
             working((1_200, 1_200), (20, 28), 44_870),
             working((1_200, 1_200), (26, 36), 44_870),
@@ -72,6 +115,7 @@ pub(super) const WORKLOADS: [Workload; 6] = [
         service: "pretraining",
         kind: "training",
         gpus: 2,
+        pods: &[whole("train-0")],
         cycle: &[working((560, 620), (96, 100), 72_306), working((5, 9), (3, 12), 72_306)],
     },
     // An open, idle notebook.
@@ -79,6 +123,7 @@ pub(super) const WORKLOADS: [Workload; 6] = [
         service: "notebook",
         kind: "interactive",
         gpus: 1,
+        pods: &[whole("ana-0")],
         cycle: &[working((280, 520), (0, 0), 30_720), working((3, 9), (30, 85), 30_720)],
     },
     // Training on a GPU that falls off the bus, is repaired while unobserved, and continues.
@@ -86,6 +131,7 @@ pub(super) const WORKLOADS: [Workload; 6] = [
         service: "ranking",
         kind: "training",
         gpus: 1,
+        pods: &[whole("train-0")],
         cycle: &[
             working((2_760, 2_760), (74, 88), 66_194),
             away(150, DemoState::Lost),
