@@ -236,11 +236,12 @@ fn allocated_gpu_is_held_and_named_by_its_holder() {
     fs::write(&path, log(|tick| page(tick, pod, 0))).unwrap();
     let text = Phasemeter::new("audit").args(["--price", "1", "--dump-windows"]);
     let text = text.arg(&window).arg(&path).run().out;
-    let rows = ["  held by a job ", "    never touched ", "Held by"];
+    let rows = ["  held by a job ", "    never touched ", "Holder   GPUs "];
     for row in rows {
         assert_eq!(text.lines().filter(|line| line.starts_with(row)).count(), 1, "{row}: {text}");
     }
-    assert!(text.contains("ml/a · GPU 0 · never touched: 5 min"), "{text}");
+    let held = "ml/a    GPU 0  $0.000    $0.000         $0.084  $0.084";
+    assert!(text.contains(held), "{text}");
     let window: Value = serde_json::from_slice(&fs::read(&window).unwrap()).unwrap();
     let gpu = &window["window"]["gpus"][0];
     assert_eq!(gpu["metrics"]["idle.never_touched"], 300.0);

@@ -87,6 +87,21 @@ pub(crate) fn page_with(
     metrics(scope, vec![text("service.name", "dcgm")], all)
 }
 
+/// A scrape of any exporter: a gauge per sample, each with its labels.
+pub(crate) fn gauges(samples: &[(&str, Vec<(&str, &str)>, f64)], at: u64) -> EncodedRequest {
+    let gauge = |(name, labels, value): &(&str, Vec<(&str, &str)>, f64)| {
+        let labels = labels.iter().map(|(key, value)| text(key, value)).collect();
+        let data_points = vec![point(labels, 0, at, *value)];
+        let data = Some(Data::Gauge(Gauge { data_points }));
+        Metric { name: (*name).to_owned(), data, ..Metric::default() }
+    };
+    metrics(
+        "prometheusreceiver",
+        vec![text("service.name", "dcgm")],
+        samples.iter().map(gauge).collect(),
+    )
+}
+
 /// Utilization of a GPU by OpenTelemetry's conventions, from this scope.
 pub(crate) fn hardware(gpu: &str, scope: &str, at: u64) -> EncodedRequest {
     hardware_of(gpu, scope, &[], at)

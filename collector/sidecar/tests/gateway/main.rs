@@ -14,6 +14,7 @@ mod dcgm;
 mod files;
 mod gpu_limit;
 mod health;
+mod holders;
 mod identities;
 mod instruments;
 mod large;
