@@ -1,6 +1,7 @@
 //! MIG profiles by GPU model, as in NVIDIA's MIG User Guide, and how instances divide a bill.
 
 use crate::gpu_specs::same_model;
+use crate::holder::Share;
 use crate::money::NanoUsd;
 use crate::units::Bytes;
 
@@ -152,6 +153,20 @@ impl MigLayout {
         (weights, all)
     }
 
+    /// The share of each of the instances of a GPU of this model, by the name of its profile. All are unknown if one
+    /// is.
+    #[must_use]
+    pub fn shares_of(model: Option<&str>, profiles: &[Option<String>]) -> Vec<Option<Share>> {
+        let layout = model.and_then(Self::of).unwrap_or_else(Self::usual);
+        let weights = profiles.iter().map(|profile| layout.weight(profile.as_deref(), None));
+        let Some(weights) = weights.collect::<Option<Vec<u64>>>() else {
+            return vec![None; profiles.len()];
+        };
+        let of = u32::try_from(layout.all(&weights)).ok();
+        let share = |weight: u64| Share::new(u32::try_from(weight).ok()?, of?);
+        weights.into_iter().map(share).collect()
+    }
+
     /// The denominator of the shares of instances with these weights.
     #[must_use]
     pub fn all(&self, weights: &[u64]) -> u64 {
@@ -259,5 +274,11 @@ mod tests {
         assert_eq!([layout.weight(None, None), named(&layout, "big")], [None, None]);
         assert_eq!(layout.all(&[28, 28]), 56);
         assert_eq!(layout.all(&[32, 28]), 60);
+        let shares = |profiles: &[Option<&str>]| {
+            let profiles: Vec<_> = profiles.iter().map(|it| it.map(str::to_owned)).collect();
+            MigLayout::shares_of(Some("NVIDIA A100-SXM4-80GB"), &profiles)
+        };
+        assert_eq!(shares(&[Some("3g.40gb"); 2]), [Share::new(28, 56); 2]);
+        assert_eq!(shares(&[Some("3g.40gb"), None]), [None, None]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use phasemeter_engine::gateway::{CommandTelemetry, CounterIntake, Metered, SpanCosts};
 use phasemeter_engine::live::{
-    ClockNotes, EventLog, HardwareExport, LongTrace, event as live_event,
+    ClockNotes, EventLog, HardwareExport, LongTrace, MigParts, event as live_event,
 };
 use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_engine::policies::PolicyManager;
@@ -61,6 +61,8 @@ pub(super) struct Live {
     events: EventLog,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
+    /// The MIG instances of the GPUs.
+    mig: MigParts,
     /// What notices that the trace becomes long.
     pub(super) long_trace: LongTrace,
     /// GPUs that were added and a trace that is long, each a sentence without its full stop.
@@ -98,6 +100,7 @@ impl Live {
             observations: Vec::new(),
             events: EventLog::default(),
             late: Arc::default(),
+            mig: MigParts::default(),
             long_trace: LongTrace::default(),
             notes: Vec::new(),
         }
@@ -354,6 +357,9 @@ impl Live {
         if let Some(agent) = &mut self.agent {
             agent.observe(gpu, &mut observed, self.clock.now());
         }
+        let of = (gpu, self.gpus.get(gpu).and_then(|it| it.model.as_deref()));
+        let seen = (&observed, self.clock.now());
+        self.mig.observe(of, seen, self.agent.is_none(), &mut self.pipeline);
         match observed {
             Observed::Reading(reading) => {
                 let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;
@@ -377,8 +383,8 @@ impl Live {
                     telemetry.note_process(gpu, pid, &self.gpus);
                 }
             }
-            // Of use to the agent of a node alone.
-            Observed::ProcessUse(_) => {}
+            // Taken above.
+            Observed::ProcessUse(_) | Observed::MigInstance(_) => {}
             Observed::MigMode(enabled) => {
                 if let Some(gpu) = self.gpus.get_mut(gpu)
                     && gpu.set_mig_mode(enabled)
@@ -386,8 +392,6 @@ impl Live {
                     live_event::log_mig_mode(gpu, enabled);
                 }
             }
-            // The agent of a node takes it.
-            Observed::MigInstance(_) => {}
             Observed::Event(event) => {
                 let at = self.clock.now();
                 self.events.record(&mut self.pipeline, &self.gpus, gpu, event, at)?;

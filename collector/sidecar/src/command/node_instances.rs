@@ -1,7 +1,6 @@
 //! The MIG instances of a node's GPUs, for polls of who holds them.
 
 use phasemeter_holders::NodeInstance;
-use phasemeter_meter::holder::Share;
 use phasemeter_meter::mig::MigLayout;
 use phasemeter_sources::live::MigInstance;
 
@@ -10,7 +9,6 @@ pub(super) fn listed<'i>(
     instances: impl Iterator<Item = &'i MigInstance>,
     model: Option<&str>,
 ) -> Vec<NodeInstance> {
-    let layout = model.and_then(MigLayout::of).unwrap_or_else(MigLayout::usual);
     let listed = |instance: &MigInstance| NodeInstance {
         uuid: instance.id.to_string(),
         gpu_instance: instance.gpu_instance,
@@ -20,14 +18,10 @@ pub(super) fn listed<'i>(
         ..NodeInstance::default()
     };
     let mut listed: Vec<NodeInstance> = instances.map(listed).collect();
-    let weights = listed.iter().map(|it| layout.weight(it.profile.as_deref(), None));
     // A part of the GPU is known only beside those of all others.
-    let weights: Option<Vec<u64>> = weights.collect();
-    let Some(weights) = weights else { return listed };
-    let all = layout.all(&weights);
-    for (instance, weight) in listed.iter_mut().zip(weights) {
-        let share = u32::try_from(weight).ok().zip(u32::try_from(all).ok());
-        instance.share = share.and_then(|(weight, all)| Share::new(weight, all));
+    let profiles: Vec<_> = listed.iter().map(|it| it.profile.clone()).collect();
+    for (instance, share) in listed.iter_mut().zip(MigLayout::shares_of(model, &profiles)) {
+        instance.share = share;
     }
     listed
 }
@@ -35,6 +29,7 @@ pub(super) fn listed<'i>(
 #[cfg(test)]
 mod tests {
     use phasemeter_meter::device_metric::MigId;
+    use phasemeter_meter::holder::Share;
     use phasemeter_sources::live::MigProfile;
 
     use super::*;

@@ -87,9 +87,12 @@ pub(crate) fn page_with(
     metrics(scope, vec![text("service.name", "dcgm")], all)
 }
 
-/// A scrape of any exporter: a gauge per sample, each with its labels.
-pub(crate) fn gauges(samples: &[(&str, Vec<(&str, &str)>, f64)], at: u64) -> EncodedRequest {
-    let gauge = |(name, labels, value): &(&str, Vec<(&str, &str)>, f64)| {
+/// A metric with its labels and its value.
+pub(crate) type Sample<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
+
+/// A scrape of any exporter: a gauge per sample.
+pub(crate) fn gauges(samples: &[Sample<'_>], at: u64) -> EncodedRequest {
+    let gauge = |(name, labels, value): &Sample<'_>| {
         let labels = labels.iter().map(|(key, value)| text(key, value)).collect();
         let data_points = vec![point(labels, 0, at, *value)];
         let data = Some(Data::Gauge(Gauge { data_points }));

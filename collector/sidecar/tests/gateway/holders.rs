@@ -9,7 +9,7 @@ use phasemeter_otlp::EncodedRequest;
 use serde_json::Value;
 
 use crate::SOON;
-use crate::dcgm::gauges;
+use crate::dcgm::{Sample, gauges};
 use crate::mock_backend::MockBackend;
 use crate::process::{Gateway, audit, client};
 
@@ -55,7 +55,7 @@ fn received(page: &str) -> Value {
 
 /// A request per scrape, as the Prometheus receiver of a Collector makes it.
 fn requests(page: &str) -> Vec<EncodedRequest> {
-    let mut scrapes: BTreeMap<u64, Vec<(&str, Vec<(&str, &str)>, f64)>> = BTreeMap::new();
+    let mut scrapes: BTreeMap<u64, Vec<Sample<'_>>> = BTreeMap::new();
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let (metric, rest) = line.split_once('{').unwrap();
         let (labels, rest) = rest.rsplit_once("} ").unwrap();

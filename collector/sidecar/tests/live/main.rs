@@ -37,6 +37,7 @@ mod interruptions;
 mod kinds;
 mod limits;
 mod lost;
+mod mig;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
 #[path = "../../../../tests/otlp/mod.rs"]

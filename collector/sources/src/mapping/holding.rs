@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
+/// What each holder uses of the GPU.
+type Uses = Vec<(Holder, Utilization)>;
+
 /// What is known of the holders of one GPU.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
@@ -16,7 +19,7 @@ pub(super) struct Holding {
     /// When they were seen last, and how.
     granted: Option<(Timestamp, Evidence)>,
     /// What was used from an instant on.
-    used: Option<(Timestamp, Evidence, Vec<(Holder, Utilization)>)>,
+    used: Option<(Timestamp, Evidence, Uses)>,
     /// Until when changes have been found out.
     until: Timestamp,
     touched: BTreeSet<Holder>,
@@ -54,7 +57,7 @@ impl Holding {
     pub(super) fn use_from(
         &mut self,
         (at, by): (Timestamp, Evidence),
-        uses: Option<Vec<(Holder, Utilization)>>,
+        uses: Option<Uses>,
         stale_after: Nanos,
     ) {
         self.advance(at, stale_after);

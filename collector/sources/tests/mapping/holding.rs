@@ -1,6 +1,6 @@
 //! What mapped points tell of the holders of a GPU: grants, use and processes, from when to when.
 
-use phasemeter_meter::holder::{HolderChange, HolderUse};
+use phasemeter_meter::holder::{HolderChange, HolderUse, Share};
 use phasemeter_meter::instrument::Instrument;
 use phasemeter_sources::mapping::{Mappings, Point, UnitChecks};
 
@@ -47,7 +47,7 @@ fn word(change: &HolderChange) -> String {
     match change {
         HolderChange::Assigned { at, grants } => {
             let grant = |grant: &phasemeter_meter::holder::Grant| {
-                let share = grant.share.map(|share| share.ratio());
+                let share = grant.share.map(Share::ratio);
                 let share = share.map_or("?".to_owned(), |(parts, of)| format!("{parts}/{of}"));
                 format!("{} {share}", grant.holder)
             };
@@ -75,7 +75,7 @@ fn only_holder_has_the_whole_gpu_as_long_as_it_is_seen() {
     };
     let page = |uid| [(UTIL, pod(uid), 50.0)];
     let uids = ["", "1", "1", "", "1", "2"].map(page);
-    let pages_of = pages(&uids.each_ref().map(|page| page.as_slice()));
+    let pages_of = pages(&uids.each_ref().map(|page| &page[..]));
     let expected = ["15: ml/a-0 1/1", "45: ", "60: ml/a-0 1/1", "75: ml/a-0 1/1", "120: "];
     assert_eq!(found(&pages_of), expected);
     let job = [(UTIL, "hpc_job=4711", 50.0)];
@@ -123,7 +123,7 @@ fn series_of_pods_are_what_they_use() {
 fn copies_and_unreadable_shares_are_no_use() {
     let copies = |percent: f64| [(UTIL, "pod=a", percent), (UTIL, "pod=b", percent)];
     let equal = [20.0, 30.0, 40.0, 50.0].map(copies);
-    let changes = found(&pages(&equal.each_ref().map(|page| page.as_slice())));
+    let changes = found(&pages(&equal.each_ref().map(|page| &page[..])));
     assert_eq!(changes, ["0: a ?, b ?", "90: "]);
     let unreadable =
         [(UTIL, "", 80.0), (UTIL, "pod=a", 60.0), (UTIL, "pod=b", 140_737_488_355_328.0)];

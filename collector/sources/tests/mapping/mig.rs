@@ -27,7 +27,7 @@ fn readings(page: &[(&str, &str, f64)]) -> Vec<(Option<u32>, Option<u64>)> {
 /// has a copy of. An instance that nobody is known to have is a holder by name.
 #[test]
 fn instances_make_up_the_gpu_by_their_slices() {
-    let [a, b] = ["pod=a,namespace=ml", ""].map(|pod| instance(pod.len() as u32, "3g.40gb", pod));
+    let [a, b] = [(1, "pod=a,namespace=ml"), (0, "")].map(|(id, pod)| instance(id, "3g.40gb", pod));
     let page = [
         (ACTIVE, a.as_str(), 1.0),
         (MEMORY, a.as_str(), 700.0),

@@ -1,0 +1,207 @@
+//! The MIG instances of live GPUs as parts of them: who has which part, what each uses, and what they make of the GPU.
+//!
+//! The driver lists them in rounds, every 10 s. An instance is a holder by name, unless others are known: its share is
+//! the larger one of its compute and memory slices.
+
+use std::collections::BTreeMap;
+
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse, Share};
+use phasemeter_meter::mig::MigLayout;
+use phasemeter_meter::quantity::Quantity;
+use phasemeter_meter::reading::{Basis, Interval};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_sources::live::{MigInstance, Observed};
+
+use crate::pipeline::Pipeline;
+
+/// Maximum number of instances in a round: GPUs have at most seven.
+const MAX_INSTANCES: usize = 16;
+
+/// A GPU with counters of its own in this time needs none of its instances.
+const OWN_LIFETIME: Nanos = Nanos::from_secs(15);
+
+/// The instances of all GPUs.
+#[derive(Debug, Default)]
+pub struct MigParts(BTreeMap<usize, Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    /// Those of the current round, each with its activity and since when.
+    round: Vec<(MigInstance, Option<(Timestamp, Utilization)>)>,
+    /// What was granted last.
+    grants: Vec<Grant>,
+    /// When counters of the GPU itself were read last.
+    own: Option<Timestamp>,
+}
+
+/// What a round shows.
+#[derive(Debug, Default, PartialEq)]
+struct Round {
+    /// The utilization of the GPU; `None` if it has its own, or if that of an instance is unknown.
+    interval: Option<Interval>,
+    changes: Vec<HolderChange>,
+}
+
+impl MigParts {
+    /// Takes what was observed of a GPU of this model. `are_holders`: whether instances are holders, since no others
+    /// are known.
+    pub fn observe(
+        &mut self,
+        (gpu, model): (usize, Option<&str>),
+        (observed, now): (&Observed, Timestamp),
+        are_holders: bool,
+        pipeline: &mut Pipeline<'_>,
+    ) {
+        match observed {
+            Observed::Activity(activity) => {
+                if let Some(parts) = self.0.get_mut(&gpu) {
+                    parts.own = Some(activity.to);
+                }
+            }
+            Observed::MigInstance(instance) => {
+                let round = &mut self.0.entry(gpu).or_default().round;
+                if round.len() < MAX_INSTANCES {
+                    round.push((*instance, None));
+                }
+            }
+            Observed::DeviceMetric(metric) => {
+                self.0.get_mut(&gpu).into_iter().for_each(|parts| parts.measure(metric));
+            }
+            // The last one of a round.
+            Observed::MigMode(_) => {
+                let Some(parts) = self.0.get_mut(&gpu) else { return };
+                let Round { interval, changes } = parts.end_round(model, now);
+                if let Some(interval) = interval {
+                    pipeline.ingest_interval(gpu, interval);
+                }
+                if are_holders {
+                    changes.into_iter().for_each(|change| pipeline.change_holders(gpu, change));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Parts {
+    /// Takes the activity of an instance of the round.
+    fn measure(&mut self, metric: &DeviceMetric) {
+        if let (Component::Mig(id), Quantity::SmActivity) = (metric.component, metric.quantity)
+            && let DeviceValue::Mean { from, share } = metric.value
+            && let Some((_, activity)) = self.round.iter_mut().find(|(it, _)| it.id == id)
+        {
+            *activity = Some((from, share));
+        }
+    }
+
+    fn end_round(&mut self, model: Option<&str>, at: Timestamp) -> Round {
+        let instances = std::mem::take(&mut self.round);
+        let profiles =
+            instances.iter().map(|(it, _)| it.profile.map(|profile| profile.to_string()));
+        let shares = MigLayout::shares_of(model, &profiles.collect::<Vec<_>>());
+        let mut parts: Vec<_> = instances.iter().zip(shares).collect();
+        parts.sort_by_key(|((instance, _), _)| name(instance));
+        let grants: Vec<Grant> = parts
+            .iter()
+            .map(|((it, _), share)| Grant { holder: Holder::Named(name(it)), share: *share })
+            .collect();
+        let mut round = Round::default();
+        if grants != self.grants {
+            self.grants.clone_from(&grants);
+            round.changes.push(HolderChange::Assigned { at, grants });
+        }
+        let (mut sum, mut begin) = (Some(0_u32), Timestamp::EPOCH);
+        for ((instance, activity), share) in parts {
+            let used = activity.zip(share);
+            let Some(((from, active), share)) = used.filter(|((from, _), _)| *from < at) else {
+                sum = None;
+                continue;
+            };
+            let utilization = part_of(active, share);
+            (sum, begin) = (sum.map(|sum| sum.saturating_add(utilization.ppm())), begin.max(from));
+            let holder = Holder::Named(name(instance));
+            if active > Utilization::ZERO {
+                round.changes.push(HolderChange::Touched { at: from, holder: holder.clone() });
+            }
+            round.changes.push(HolderChange::Used(HolderUse { holder, from, to: at, utilization }));
+        }
+        let has_own = self.own.is_some_and(|own| at.since(own) < OWN_LIFETIME);
+        let sum = sum.filter(|_| !has_own && !instances.is_empty());
+        round.interval = sum.and_then(Utilization::from_ppm).map(|utilization| Interval {
+            basis: Basis::GpmSm,
+            from: begin,
+            to: at,
+            utilization,
+        });
+        round
+    }
+}
+
+/// The part of the GPU that a part of an instance is.
+fn part_of(active: Utilization, share: Share) -> Utilization {
+    let (parts, of) = share.ratio();
+    let ppm = u64::from(active.ppm()) * u64::from(parts) / u64::from(of.max(1));
+    u32::try_from(ppm).ok().and_then(Utilization::from_ppm).unwrap_or(Utilization::FULL)
+}
+
+/// Its name, as in metrics of DCGM: `MIG 3g.40gb 2`.
+fn name(MigInstance { id, gpu_instance, profile, .. }: &MigInstance) -> String {
+    let profile = profile.map(|profile| format!(" {profile}")).unwrap_or_default();
+    match gpu_instance {
+        Some(number) => format!("MIG{profile} {number}"),
+        None => format!("MIG{profile} {id}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_meter::device_metric::MigId;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000).unwrap()
+    }
+
+    /// An instance without a profile has an unknown part.
+    fn instance(number: u32) -> MigInstance {
+        let id = format!("MIG-00000000-0000-0000-0000-{number:012}");
+        let id = MigId::parse(&id).unwrap();
+        MigInstance { id, gpu_instance: Some(number), profile: None, start: None }
+    }
+
+    fn activity(number: u32, from: u64, percent: u32) -> DeviceMetric {
+        let share = Utilization::from_percent(percent).unwrap();
+        let value = DeviceValue::Mean { from: at(from), share };
+        let component = Component::Mig(instance(number).id);
+        DeviceMetric { at: at(from + 10), component, quantity: Quantity::SmActivity, value }
+    }
+
+    /// Guarantee: instances of unknown size hold unknown parts, and make nothing of the GPU; once there are none,
+    /// nobody holds it.
+    #[test]
+    fn instance_of_unknown_size_has_an_unknown_part() {
+        let mut parts = Parts::default();
+        parts.round = vec![(instance(1), None)];
+        parts.measure(&activity(1, 0, 50));
+        let Round { interval, changes } = parts.end_round(None, at(10));
+        let holder = Holder::Named("MIG 1".to_owned());
+        let grants = vec![Grant { holder, share: None }];
+        assert_eq!(
+            (interval, changes),
+            (None, vec![HolderChange::Assigned { at: at(10), grants }])
+        );
+        parts.round = vec![(instance(1), None)];
+        assert_eq!(parts.end_round(None, at(20)), Round::default(), "nothing new");
+        let Round { changes, .. } = parts.end_round(None, at(30));
+        assert_eq!(changes, [HolderChange::Assigned { at: at(30), grants: Vec::new() }]);
+    }
+
+    #[test]
+    fn part_of_an_instance_is_that_share_of_the_gpu() {
+        let share = Share::new(28, 56).unwrap();
+        assert_eq!(part_of(Utilization::FULL, share).ppm(), 500_000);
+        assert_eq!(part_of(Utilization::ZERO, share).ppm(), 0);
+    }
+}
