@@ -11,7 +11,10 @@ fn sidecar_reports_after_the_server_has_ended() {
 
     let report = node.logs("sidecar", "phasemeter");
 
-    assert!(report.contains("metering 1 of 1 GPUs"), "{report}");
+    assert!(
+        report.contains("metering 1 of 1 GPUs, those whose devices this container has"),
+        "{report}"
+    );
     assert!(metered_seconds(&report) > 4.0, "{report}");
 }
 
