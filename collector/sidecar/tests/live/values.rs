@@ -252,6 +252,30 @@ fn use_of_each_process_is_observed() {
     assert_eq!(run.uses(2), []);
 }
 
+/// What they used is known up to the query that finds them gone: else it would be unknown whose that time is.
+#[test]
+fn use_of_processes_that_have_ended_is_observed() {
+    let rig = Rig::new(
+        "[[device]]
+        [[device.phase]]
+        for_ms = 2500
+        utilization = 80
+        processes = [{ pid = 1, share = 50 }, { pid = 2, share = 50 }]
+        [[device.phase]]
+        for_ms = 60000
+        utilization = 40
+        processes = [{ pid = 3 }]",
+    );
+    let run = rig.sample_until(|run| run.uses(0).iter().filter(|used| used.pid == 3).count() >= 3);
+    let uses = run.uses(0);
+    let queries = uses.chunk_by(|a, b| a.to == b.to).collect::<Vec<_>>();
+    assert!(queries.windows(2).all(|two| two[0][0].to == two[1][0].from), "{uses:?}");
+    let pids = queries.iter().map(|query| query.iter().map(|used| used.pid).collect::<Vec<_>>());
+    let mut pids: Vec<_> = pids.collect();
+    pids.dedup();
+    assert_eq!(pids, [vec![1, 2], vec![1, 2, 3], vec![3]]);
+}
+
 /// Old drivers lack these fields, and some GPUs lack video engines.
 #[test]
 fn unsupported_metrics_are_not_reported() {

@@ -1,6 +1,6 @@
 //! The processes that compute on a GPU: their number, their IDs, and what each uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
@@ -14,13 +14,26 @@ use crate::live::{ProcessUse, QueryError};
 /// How often processes are listed while their number stays the same.
 const LIST_PERIOD: Nanos = Nanos::from_secs(10);
 
+/// Drivers sample what processes use at least this often: without a sample in it, all were idle.
+const SAMPLE_PERIOD: Nanos = Nanos::SECOND;
+
 /// The processes on a GPU, as last listed.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     /// Their number when they were listed, and when that was.
     listed: Option<(u32, Timestamp)>,
-    /// When their use was last queried, and the driver's timestamp of the newest sample then.
-    used: Option<(Timestamp, Option<u64>)>,
+    /// The last query of what they used.
+    used: Option<UseQuery>,
+}
+
+/// A query of what processes used.
+#[derive(Debug)]
+struct UseQuery {
+    at: Timestamp,
+    /// The driver's timestamp of the newest sample so far.
+    stamp: Option<u64>,
+    /// The processes that were listed then.
+    listed: BTreeSet<u32>,
 }
 
 impl Processes {
@@ -54,25 +67,39 @@ impl Processes {
         mut emit: impl FnMut(ProcessUse),
     ) -> Result<(), QueryError> {
         let last = self.used.take();
-        let stamp = last.and_then(|(_, stamp)| stamp);
-        let processes = device.running_compute_processes()?;
-        let samples = match processes.as_slice() {
-            [] | [_] => Vec::new(),
-            _ => match device.process_utilization_stats(stamp) {
+        let stamp = last.as_ref().and_then(|last| last.stamp);
+        let listed: BTreeSet<u32> =
+            device.running_compute_processes()?.into_iter().map(|process| process.pid).collect();
+        // One that has ended since was there for a part of the time.
+        let ended = last.iter().flat_map(|last| last.listed.iter().copied());
+        let all: BTreeSet<u32> = ended.chain(listed.iter().copied()).collect();
+        let samples = if all.len() > 1 {
+            match device.process_utilization_stats(stamp) {
                 Err(NvmlError::NotFound) => Vec::new(),
                 samples => samples?,
-            },
+            }
+        } else {
+            Vec::new()
         };
-        let newest = samples.iter().map(|sample| sample.timestamp).max();
-        self.used = Some((at, newest.or(stamp)));
-        let Some((from, _)) = last.filter(|(from, _)| *from < at) else { return Ok(()) };
-        let means = means(&samples);
-        let is_alone = processes.len() == 1;
-        for process in processes {
-            let mean = means.get(&process.pid).copied();
-            // Those without samples were idle.
-            let utilization = if is_alone { Utilization::FULL } else { mean.unwrap_or_default() };
-            emit(ProcessUse { pid: process.pid, from, to: at, utilization });
+        if let Some(last) = &last
+            && all.len() > 1
+            && samples.is_empty()
+            && at.since(last.at) < SAMPLE_PERIOD
+        {
+            self.used = Some(UseQuery { at: last.at, stamp, listed: all });
+            return Ok(());
+        }
+        let stamp = samples.iter().map(|sample| sample.timestamp).max().or(stamp);
+        self.used = Some(UseQuery { at, stamp, listed });
+        let Some(UseQuery { at: from, .. }) = last.filter(|last| last.at < at) else {
+            return Ok(());
+        };
+        let (means, is_alone) = (means(&samples), all.len() == 1);
+        for pid in all {
+            // Those without samples were idle, or have ended: what they used then is nobody's.
+            let mean = means.get(&pid).copied().unwrap_or_default();
+            let utilization = if is_alone { Utilization::FULL } else { mean };
+            emit(ProcessUse { pid, from, to: at, utilization });
         }
         Ok(())
     }
