@@ -244,7 +244,7 @@ fn allocated_gpu_is_held_and_named_by_its_holder() {
     assert!(text.contains(held), "{text}");
     let window: Value = serde_json::from_slice(&fs::read(&window).unwrap()).unwrap();
     let gpu = &window["window"]["gpus"][0];
-    assert_eq!(gpu["metrics"]["idle.never_touched"], 300.0);
+    assert_eq!(gpu["holders"][0]["never_touched"]["time_nanos"], 300_000_000_000_u64);
     assert_eq!(gpu["attributes"]["phasemeter.gpu.holders"], "ml/a");
     assert_eq!(gpu["attributes"]["phasemeter.gpu.never_touched_by"], "ml/a");
 }
