@@ -182,8 +182,7 @@ mod tests {
     /// nobody holds it.
     #[test]
     fn instance_of_unknown_size_has_an_unknown_part() {
-        let mut parts = Parts::default();
-        parts.round = vec![(instance(1), None)];
+        let mut parts = Parts { round: vec![(instance(1), None)], ..Parts::default() };
         parts.measure(&activity(1, 0, 50));
         let Round { interval, changes } = parts.end_round(None, at(10));
         let holder = Holder::Named("MIG 1".to_owned());
