@@ -14,6 +14,7 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
 }
 
 /// A number with a unit, at least a second.
+#[cfg(any(feature = "full", test))]
 pub(super) fn duration(text: &str) -> Result<Nanos, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let unit = units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
