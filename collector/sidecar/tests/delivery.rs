@@ -258,6 +258,11 @@ fn timeless(run: &Output) -> Value {
         let gpu = gpu.as_object_mut().unwrap();
         gpu.remove("start").unwrap();
         gpu.remove("end").unwrap();
+        for holder in gpu["holders"].as_array_mut().unwrap() {
+            for time in ["start", "end", "first_touch"] {
+                holder.as_object_mut().unwrap().remove(time).unwrap();
+            }
+        }
         // They begin at whole hours.
         gpu.remove("periods").unwrap();
         gpu["price"].as_object_mut().unwrap().remove("age_days").unwrap();

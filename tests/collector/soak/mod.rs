@@ -38,6 +38,9 @@ const MEMORY: &str = "processors::memory_limiter::limit_mib: 2048";
 /// Bytes in the Collector's queue per GPU: two minutes of scrapes at 15 s.
 const QUEUED_PER_GPU: u64 = 64 << 10;
 
+/// What the memory of the gateway is judged in.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// Variable: the length in seconds.
 const SECONDS: &str = "PHASEMETER_SOAK_SECONDS";
 
@@ -68,9 +71,14 @@ fn three_minutes_of_a_fleet_are_billed_alike_in_prometheus_report_and_simulation
 #[test]
 #[ignore = "takes an hour: make soak PARTS=fleet"]
 fn hour_of_a_fleet_is_billed_alike_in_prometheus_report_and_simulation() {
-    let seconds = std::env::var(SECONDS).map_or(3_600, |text| text.parse().unwrap());
+    let seconds = std::env::var(SECONDS).map_or(HOUR.as_secs(), |text| text.parse().unwrap());
     let plan = Plan { length: Duration::from_secs(seconds), every: (seconds / 40).clamp(1, 15) };
-    soak(&plan).iter().for_each(Watch::assert_flat);
+    let watch = soak(&plan);
+    if plan.length >= HOUR {
+        watch.iter().for_each(Watch::assert_flat);
+    } else {
+        print("a shorter run than an hour does not show whether memory is flat");
+    }
 }
 
 /// Runs it, and returns what the gateway used; `None` if a program is missing.

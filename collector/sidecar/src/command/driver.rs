@@ -61,6 +61,11 @@ impl Driver for AgentFirst {
         self.installed.names()
     }
 
+    /// They may tell which GPUs are those of the pod.
+    fn lists_processes(&self) -> bool {
+        true
+    }
+
     fn open(&self) -> Result<Arc<dyn OpenDriver>, DriverError> {
         match self.agent.open() {
             Ok(open) => {

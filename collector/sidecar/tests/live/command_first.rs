@@ -99,7 +99,7 @@ fn command_runs_whatever_its_environment_selects() {
         ("NVIDIA", "none"),
         ("NVIDIA", "void"),
         ("NVIDIA", "MIG-1f"),
-        ("NVIDIA", "nvidia.com/gpu=0"),
+        ("NVIDIA", "nvidia.com/gpu=7"),
         ("NVIDIA", devices),
         ("NVIDIA", "\u{1b}[2J, ,;'\"$("),
         ("NVIDIA", "0,1,2,GPU-none"),

@@ -19,6 +19,11 @@ pub trait Driver: Debug + Send + Sync {
     /// Its names in messages.
     fn names(&self) -> DriverNames;
 
+    /// Whether a search also asks which processes compute on each GPU, which may take seconds.
+    fn lists_processes(&self) -> bool {
+        false
+    }
+
     /// Initializes the driver, as currently installed. It is closed if the result is dropped.
     ///
     /// # Errors
@@ -38,6 +43,11 @@ pub trait OpenDriver: Debug + Send + Sync {
 
     /// What the containers of the pod were granted of a GPU, if it lists those of the pod only and knows that.
     fn grants(&self, _uuid: &str) -> Vec<Grant> {
+        Vec::new()
+    }
+
+    /// The IDs of the processes that compute on a GPU, as the driver numbers them; none if it does not tell.
+    fn processes(&self, _uuid: &str) -> Vec<u32> {
         Vec::new()
     }
 

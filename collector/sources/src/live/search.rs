@@ -172,10 +172,17 @@ fn search(driver: &dyn Driver, sender: &Sender<Response>) {
     // The receiver may have been dropped, here and below.
     let _ = sender.send(Response::Driver(opened));
     let Some(InitializedDriver { open, version, count }) = started else { return };
+    let lists_processes = driver.lists_processes();
     for (place, index) in (0..count).enumerate() {
         let (open, version, own) = (Arc::clone(&open), version.clone(), sender.clone());
         let ask = move || {
-            let answer = open.identify(index, version).map(Box::new);
+            let mut answer = open.identify(index, version).map(Box::new);
+            if lists_processes
+                && let Ok(found) = &mut answer
+                && let Some(uuid) = &found.identity.uuid
+            {
+                found.processes = open.processes(uuid);
+            }
             drop(open);
             let _ = own.send(Response::Gpu(place, answer));
         };

@@ -58,10 +58,9 @@ pub(super) fn identify(
         attributes: BTreeMap::new(),
         holders: BTreeMap::new(),
     };
-    let processes = device.running_compute_processes().unwrap_or_default();
     let mut gpu = DiscoveredGpu {
         links: nvlink::remote_ends(&device),
-        processes: processes.into_iter().map(|process| process.pid).collect(),
+        processes: Vec::new(),
         missing: properties.missing,
         identity,
     };

@@ -92,6 +92,12 @@ impl OpenDriver for Nvml {
         self.sys_driver_version().ok()
     }
 
+    fn processes(&self, uuid: &str) -> Vec<u32> {
+        let listed =
+            self.device_by_uuid(uuid).and_then(|device| device.running_compute_processes());
+        listed.unwrap_or_default().into_iter().map(|process| process.pid).collect()
+    }
+
     fn gpu_count(&self) -> Result<u32, DriverError> {
         Ok(self.device_count().map_err(NvmlUnusable::from)?)
     }
