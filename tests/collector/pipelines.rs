@@ -72,6 +72,53 @@ fn gpus_of_a_large_host_reach_prometheus() {
     assert_equal(&stored(&prometheus, None), &reported);
 }
 
+/// An agent exports cost by holder, with no total beside it: the series sum to the bill, also after a job has ended.
+#[test]
+fn plain_sum_of_an_agent_is_its_bill() {
+    let Some(prometheus) = Prometheus::find() else { return };
+    let prometheus = prometheus.start();
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = dir.path().join("jobs");
+    fs::create_dir(&jobs).unwrap();
+    // GPU 2 is nobody's.
+    fs::write(jobs.join("0"), "100\n").unwrap();
+    fs::write(jobs.join("1"), "200\n201\n").unwrap();
+    let devices: String = [20, 60, 95]
+        .map(|it| format!("[[device]]\n[[device.phase]]\nutilization = {it}\n"))
+        .concat();
+    let (socket, mapping) =
+        (dir.path().join("agent.sock"), format!("--job-mapping={}", jobs.display()));
+    let socket = format!("--socket={}", socket.display());
+    let agent = Run::agent(&devices, &[&mapping, &socket, "--duration=8"]);
+    let agent = agent.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &prometheus.otlp());
+    let agent = agent.env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
+    let next = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(4));
+        fs::write(jobs.join("0"), "101\n").unwrap();
+    });
+    let report = agent.report();
+    next.join().unwrap();
+
+    assert_equal(&stored(&prometheus, None), &reported(report.json()));
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for gpu in report.gpus() {
+        *expected.entry(String::new()).or_default() += nano_usd(&gpu["nobody"]["cost_usd"]);
+        for holder in gpu["holders"].as_array().unwrap() {
+            let job = holder["job"].as_str().unwrap().to_owned();
+            *expected.entry(job).or_default() += nano_usd(&holder["cost_usd"]);
+        }
+    }
+    assert!(["100", "101", "200", "201", ""].iter().all(|job| expected[*job] > 0), "{expected:?}");
+    let by_job =
+        "sum by (phasemeter_allocation_job) (last_over_time(phasemeter_gpu_cost_total[1h]))";
+    let found = prometheus.query(by_job, None).into_iter();
+    let found = found.map(|(labels, value)| {
+        (labels.get("phasemeter_allocation_job").cloned().unwrap_or_default(), billionths(value))
+    });
+    let found: BTreeMap<_, _> = found.collect();
+    assert_equal(&found, &expected);
+}
+
 /// A device of the fake driver with links.
 fn device(gpu: u64) -> String {
     format!("[[device]]\nnvlinks = 18\n[[device.phase]]\nutilization = {gpu}\n")

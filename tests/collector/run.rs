@@ -42,6 +42,17 @@ impl Run {
 
     /// Runs a driver with this script around a command.
     pub(crate) fn scripted(script: &str, options: &[&str], program: &[&str]) -> Self {
+        let mut run = Self::metering("run", script, options);
+        run.command.arg("--").args(program);
+        run
+    }
+
+    /// Runs the agent of a node, whose driver has this script.
+    pub(crate) fn agent(script: &str, options: &[&str]) -> Self {
+        Self::metering("agent", script, options)
+    }
+
+    fn metering(subcommand: &str, script: &str, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::install(dir.path(), script).unwrap();
         let report = dir.path().join("report.json");
@@ -51,8 +62,8 @@ impl Run {
         command.env("TRACEPARENT", format!("00-{TRACE}-{PARENT}-01"));
         command.env("OTEL_SERVICE_NAME", "trainer").env("PHASEMETER_METRICS", "all");
         command.env("OTEL_RESOURCE_ATTRIBUTES", "team=vision");
-        command.args(["run", PRICE, "--report"]).arg(&report);
-        command.args(options).arg("--").args(program).stdin(Stdio::null());
+        command.args([subcommand, PRICE, "--report"]).arg(&report);
+        command.args(options).stdin(Stdio::null());
         Self { command, report, _folder: dir }
     }
 
