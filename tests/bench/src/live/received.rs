@@ -44,32 +44,39 @@ impl Received {
 
         let text = fs::read_to_string(file).map_err(BenchError::at(file))?;
         let (mut exports, mut phase_spans) = (BTreeSet::new(), 0);
-        let (mut polled, polling) = (None, Value::from("nvml.gpu"));
+        let (mut billed, mut beside, polling) = (0.0, None, Value::from("nvml.gpu"));
         for line in text.lines() {
             let line: Value = serde_json::from_str(line).unwrap_or_default();
             phase_spans += all(&line, ["resourceSpans", "scopeSpans", "spans"])
                 .filter(|span| attributes(span).contains_key("phasemeter.phase"))
                 .count() as u64;
             for metric in all(&line, ["resourceMetrics", "scopeMetrics", "metrics"]) {
-                let mut points = metric["sum"]["dataPoints"].as_array().into_iter().flatten();
+                let points = metric["sum"]["dataPoints"].as_array().into_iter().flatten();
                 if metric["name"] == "phasemeter.gpu.time" {
                     exports.extend(points.map(|point| {
                         let gpu = attributes(point).get("hw.id").map(ToString::to_string);
                         (gpu, point["timeUnixNano"].to_string())
                     }));
                 } else if metric["name"] == "phasemeter.gpu.effective_time" {
-                    let last = points.rfind(|point| {
+                    for point in points {
                         let labels = attributes(point);
                         let is = |key: &str, value| labels.get(key) == Some(&value);
-                        is("hw.id", &gpu["id"]) && is("phasemeter.utilization.basis", &polling)
-                    });
-                    polled = last.and_then(|point| percent(&point["asDouble"])).or(polled);
+                        if is("hw.id", &gpu["id"]) && is("phasemeter.utilization.basis", &polling) {
+                            // Samples are billed; what is polled is, too, where none has arrived yet.
+                            let value = percent(&point["asDouble"]);
+                            match is_billed(point) {
+                                true => billed = value.unwrap_or(billed),
+                                false => beside = value.or(beside),
+                            }
+                        }
+                    }
                 }
             }
         }
-        let (Some(drained), Some(polled)) = (drained, polled) else {
+        let (Some(drained), Some(beside)) = (drained, beside) else {
             return Err(missing(file, "exports with both bases of utilization"));
         };
+        let polled = billed + beside;
         Ok(Self { exports: exports.len(), phase_spans, drained, polled, lateness })
     }
 }
@@ -79,6 +86,14 @@ fn all<'a>(line: &'a Value, path: [&str; 3]) -> impl Iterator<Item = &'a Value> 
     let list = |value: &'a Value, key: &str| value[key].as_array().into_iter().flatten();
     let [first, second, third] = path.map(str::to_owned);
     list(line, &first).flat_map(move |it| list(it, &second)).flat_map(move |it| list(it, &third))
+}
+
+/// Whether a point counts for the bill.
+fn is_billed(point: &Value) -> bool {
+    let mut pairs = point["attributes"].as_array().into_iter().flatten();
+    pairs.any(|pair| {
+        pair["key"] == "phasemeter.utilization.billed" && pair["value"]["boolValue"] == true
+    })
 }
 
 fn attributes(of: &Value) -> BTreeMap<&str, &Value> {
