@@ -4,8 +4,9 @@ use std::mem;
 
 use phasemeter_meter::units::Timestamp;
 
+use super::Pipeline;
+use super::finish::Finished;
 use super::opening::ExperimentState;
-use super::{Finished, Pipeline};
 use crate::policies::PolicyResults;
 
 impl Pipeline<'_> {

@@ -1,5 +1,7 @@
 //! A live run: meters the observations of the sampler.
 
+mod finish;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -15,9 +17,7 @@ use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{
-    CommandExit, EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost,
-};
+use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_report::Provenance;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{Observation, Observed};
@@ -25,11 +25,9 @@ use phasemeter_work::mapping::WorkMappings;
 use tracing::{info, warn};
 
 use super::gpus::{ArrivedGpu, BilledFrom};
-use super::interruption_log::LiveInterruptions;
 use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
-use super::outputs::{FinishedRun, Outputs};
-use super::span_notes;
+use super::outputs::Outputs;
 use super::window_scheduler::WindowScheduler;
 use crate::cli::MeteringArgs;
 
@@ -280,76 +278,6 @@ impl Live {
             UnsavedWorkCost { duration, cost, work: work.into_iter().collect() }
         });
         self.pipeline.export_interruption(&InterruptionEvent { unsaved, ..event })
-    }
-
-    /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
-    /// long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
-    /// the cloud, if it was watched.
-    pub(super) fn finish(
-        mut self,
-        exit: Option<CommandExit>,
-        missing: Vec<GpuIdentity>,
-        interruptions: Option<LiveInterruptions>,
-    ) -> Result<FinishedRun, PipelineError> {
-        self.work.settle();
-        let end = self.clock.now();
-        self.pipeline.end_at(end);
-        let hung = self.sampler.stop(Sampler::GRACE);
-        self.loading.iter().for_each(|policies| policies.wait());
-        self.drain()?;
-        let mut sampling = vec![self.sampler.stats().summary()];
-        let hung = hung.into_iter().map(|gpu| self.name(gpu));
-        sampling
-            .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
-        for identity in missing {
-            self.pipeline.add(&identity, self.start);
-            self.gpus.push(identity);
-            let name = self.name(self.gpus.len() - 1);
-            sampling.push(format!("{name} did not respond; it is unobserved"));
-        }
-        self.events.finish(&mut self.pipeline, &self.gpus, end)?;
-        let late = self.late.load(Ordering::Relaxed);
-        if late > 0 {
-            sampling.push(format!("{late} readings arrived too late and were dropped"));
-        }
-        sampling.extend(self.clock_notes.take());
-        sampling.append(&mut self.notes);
-        sampling.extend(self.work.note());
-        let mut window_start = None;
-        if let Some(exit) = exit {
-            self.pipeline.end_command(exit);
-        }
-        if let Some(telemetry) = &mut self.telemetry {
-            telemetry.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
-        }
-        self.kinds.set(&mut self.pipeline, self.gpus.len());
-        self.pipeline.finish_gpus(&self.gpus)?;
-        let spans = match self.telemetry.take() {
-            Some(telemetry) => telemetry.finish(&mut self.pipeline)?,
-            None => None,
-        };
-        sampling.extend(spans.iter().flat_map(span_notes::sentences));
-        let run = self.pipeline.finish(&self.gpus, |window| {
-            window_start = window.as_ref().map(|window| window.start);
-            self.scheduler.finish(window)
-        })?;
-        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins_at()).min();
-        let begins = begins.map(|begins| run.wall.wall(begins));
-        let mut assumptions = vec![self.zone.describe()];
-        if begins < window_start && !run.results.each.is_empty() {
-            assumptions.push("policies evaluated the last 24 hours only".to_owned());
-        }
-        let unsaved = self.work.unsaved(self.start, end);
-        let provenance = Provenance {
-            work_by_hour: self.work.by_hour(),
-            interruptions: interruptions.map(|notices| notices.finish(unsaved)),
-            assumptions,
-            sampling,
-            attribution: spans.as_ref().map(span_notes::attribution),
-            timed: true,
-            ..Provenance::default()
-        };
-        Ok(FinishedRun { run, gpus: self.gpus, provenance })
     }
 
     fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {

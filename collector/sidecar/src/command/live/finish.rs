@@ -1,0 +1,86 @@
+//! The end of a live run, and what its report states beside the bill.
+
+use std::sync::atomic::Ordering;
+
+use phasemeter_engine::pipeline::PipelineError;
+use phasemeter_engine::sampler::Sampler;
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_otlp::encode::CommandExit;
+use phasemeter_report::Provenance;
+
+use super::Live;
+use crate::command::interruption_log::LiveInterruptions;
+use crate::command::outputs::FinishedRun;
+use crate::command::span_notes;
+
+impl Live {
+    /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
+    /// long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
+    /// the cloud, if it was watched.
+    pub(in crate::command) fn finish(
+        mut self,
+        exit: Option<CommandExit>,
+        missing: Vec<GpuIdentity>,
+        interruptions: Option<LiveInterruptions>,
+    ) -> Result<FinishedRun, PipelineError> {
+        self.work.settle();
+        let end = self.clock.now();
+        self.pipeline.end_at(end);
+        let hung = self.sampler.stop(Sampler::GRACE);
+        self.loading.iter().for_each(|policies| policies.wait());
+        self.drain()?;
+        let mut sampling = vec![self.sampler.stats().summary()];
+        let hung = hung.into_iter().map(|gpu| self.name(gpu));
+        sampling
+            .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
+        for identity in missing {
+            self.pipeline.add(&identity, self.start);
+            self.gpus.push(identity);
+            let name = self.name(self.gpus.len() - 1);
+            sampling.push(format!("{name} did not respond; it is unobserved"));
+        }
+        self.events.finish(&mut self.pipeline, &self.gpus, end)?;
+        let late = self.late.load(Ordering::Relaxed);
+        if late > 0 {
+            sampling.push(format!("{late} readings arrived too late and were dropped"));
+        }
+        sampling.extend(self.clock_notes.take());
+        sampling.append(&mut self.notes);
+        sampling.extend(self.work.note());
+        let mut window_start = None;
+        if let Some(exit) = exit {
+            self.pipeline.end_command(exit);
+        }
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.take_rest(&mut self.pipeline, &self.gpus, &mut self.work, end);
+        }
+        self.kinds.set(&mut self.pipeline, self.gpus.len());
+        self.pipeline.finish_gpus(&self.gpus)?;
+        let spans = match self.telemetry.take() {
+            Some(telemetry) => telemetry.finish(&mut self.pipeline)?,
+            None => None,
+        };
+        sampling.extend(spans.iter().flat_map(span_notes::sentences));
+        let run = self.pipeline.finish(&self.gpus, |window| {
+            window_start = window.as_ref().map(|window| window.start);
+            self.scheduler.finish(window)
+        })?;
+        let begins = run.gpus.iter().filter_map(|gpu| gpu.meter.begins_at()).min();
+        let begins = begins.map(|begins| run.wall.wall(begins));
+        let mut assumptions = vec![self.zone.describe()];
+        if begins < window_start && !run.results.each.is_empty() {
+            assumptions.push("policies evaluated the last 24 hours only".to_owned());
+        }
+        let unsaved = self.work.unsaved(self.start, end);
+        let provenance = Provenance {
+            work_by_hour: self.work.by_hour(),
+            interruptions: interruptions.map(|notices| notices.finish(unsaved)),
+            assumptions,
+            sampling,
+            attribution: spans.as_ref().map(span_notes::attribution),
+            timed: true,
+            ..Provenance::default()
+        };
+        Ok(FinishedRun { run, gpus: self.gpus, provenance })
+    }
+}
