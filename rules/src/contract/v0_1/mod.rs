@@ -1,10 +1,11 @@
 //! Version 0.1 of the contract: calls guests through the types generated from `wit/v0.1`.
 //!
-//! The only module that depends on the generated types: `lower` writes arguments, `lift` validates
-//! results.
+//! The only module that depends on the generated types: `lower` and `plain` write arguments, `lift`
+//! validates results.
 
 mod lift;
 mod lower;
+mod plain;
 
 use wasmtime::component::{HasSelf, InstancePre, Linker};
 
