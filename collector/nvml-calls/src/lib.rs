@@ -80,7 +80,7 @@ pub struct Placement {
 /// Where the GPU instance with this ID is (`nvmlDeviceGetGpuInstanceById`, `nvmlGpuInstanceGetInfo`).
 ///
 /// # Errors
-/// Returns an error if a call fails, for example because there is no such instance, or it is another user's.
+/// Returns an error if a call fails, for example if the instance does not exist or belongs to another user.
 pub fn gpu_instance_placement(gpu: &Device<'_>, id: u32) -> Result<Placement, NvmlError> {
     let by_id = nvml_sym(gpu.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
     let info_of = nvml_sym(gpu.nvml().lib().nvmlGpuInstanceGetInfo.as_ref())?;

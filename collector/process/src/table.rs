@@ -63,7 +63,7 @@ impl ProcessTable {
     }
 
     /// The processes of other containers of the pod that this process is in, as far as they are visible: with a
-    /// shared PID namespace. Pods and containers are told apart by control groups.
+    /// shared PID namespace. Control groups distinguish pods and containers.
     #[must_use]
     pub fn others_in_pod(&self) -> BTreeSet<u32> {
         let Some(own) = self.text("self/cgroup") else { return BTreeSet::new() };

@@ -1,4 +1,4 @@
-//! The MIG instances of live GPUs as parts of them: who has which part, what each uses, and what they make of the GPU.
+//! The MIG instances of live GPUs as parts of them: their sizes and uses, and the utilization of the GPU that follows.
 //!
 //! The driver lists them in rounds, every 10 s. An instance is a holder by name, unless others are known: its share is
 //! the larger one of its compute and memory slices.

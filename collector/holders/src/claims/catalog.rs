@@ -17,7 +17,7 @@ use crate::gpus::{NodeGpu, NodeInstance};
 /// Claims whose status is kept.
 pub(crate) const MAX_CLAIMS: usize = 1_024;
 
-/// What the API server has said about devices and claims.
+/// Devices and claims, as the API server lists them.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     published: BTreeMap<DeviceKey, PublishedDevice>,

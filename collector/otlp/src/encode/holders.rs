@@ -131,7 +131,7 @@ impl Series {
         &mut self.divisions[place]
     }
 
-    /// The method of most of the time since the last export; the one before if there is no such time.
+    /// The method of most of the time since the last export; without any time, the one before.
     fn method(&mut self, accounts: &HolderAccounts) -> AllocationMethod {
         let since = accounts.methods().map(|(method, time)| {
             let before = self.methods.insert(method, time).unwrap_or_default();

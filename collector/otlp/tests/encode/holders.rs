@@ -46,7 +46,7 @@ fn grants(holders: &[Holder]) -> Vec<Grant> {
     holders.iter().map(grant).collect()
 }
 
-/// Meters this many seconds of a GPU at 3 dollars per hour, one reading each. `holders`: who has it from a second on, if
+/// Meters this many seconds of a GPU at 3 dollars per hour, one reading each. `holders`: those that hold it from a second on, if
 /// that changes then.
 fn run(
     seconds: u64,

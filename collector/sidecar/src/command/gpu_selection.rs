@@ -14,7 +14,7 @@ use super::error::CommandError;
 use super::live_error::LiveError;
 use crate::cli::MachineArgs;
 
-/// The variable that counts if there is no `--gpu`.
+/// The variable that counts without `--gpu`.
 const VARIABLE: &str = "PHASEMETER_GPU";
 
 /// Maximum size of a file that names GPUs.

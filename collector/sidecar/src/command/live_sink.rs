@@ -68,7 +68,7 @@ pub(super) fn live_sink(
     }))
 }
 
-/// Whether a write to the file succeeded. Logs a failure, after which the file is no longer written.
+/// Whether a write to the file succeeded. Logs a failure; nothing is written after it.
 fn report(written: io::Result<()>) -> bool {
     written.inspect_err(|error| warn!("writing the OTLP file stopped: {error}")).is_ok()
 }
