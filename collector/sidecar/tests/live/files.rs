@@ -80,7 +80,7 @@ fn report_is_replaced_only_by_a_new_one() {
 }
 
 /// The reports of a directory, with their names.
-fn reports_in(dir: &Path) -> Vec<(String, Value)> {
+pub(crate) fn reports_in(dir: &Path) -> Vec<(String, Value)> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let reports = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
     let read = |path: PathBuf| {

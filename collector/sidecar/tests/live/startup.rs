@@ -2,6 +2,7 @@
 //!
 //! Faults last for seconds longer than the command waits for, or until the end of the script.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -10,6 +11,7 @@ use phasemeter_process::send;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::files::reports_in;
 use crate::run::{
     assert_billed, assert_observed, assumptions, phasemeter, run_with_report, seconds, started_at,
     stderr, with_command,
@@ -83,17 +85,19 @@ fn library_that_loads_late_is_used() {
     let rig = Rig::new("length_ms = 3600000\n[[device]]\n[[device]]");
     let dir = tempfile::tempdir().unwrap();
     let (loads, report) = (dir.path().join("loads"), dir.path().join("report.json"));
-    let mut command = phasemeter(&rig, &format!("--report {}", report.display()));
+    let arguments = format!("--report {} --report-every 1s", report.display());
+    let mut command = phasemeter(&rig, &arguments);
     command.env(LOAD_VARIABLE, &loads);
     let (mut run, log) = started_at("does not respond", &mut command);
     thread::sleep(Duration::from_secs(3));
     fs::write(&loads, "").unwrap();
     log.wait_for("metering all 2 GPUs");
-    thread::sleep(Duration::from_millis(500));
+    wait_until_observed(dir.path());
     send(run.0.id(), Signal::TERM.as_raw()).unwrap();
     let rest = log.rest();
     assert_eq!(run.0.wait().unwrap().code(), Some(0), "{rest}");
-    let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    let reports = reports_in(dir.path());
+    let [(_, report)] = &reports[..] else { panic!("{reports:?}") };
     let gpus = report["gpus"].as_array().unwrap();
     assert_eq!(gpus.len(), 2, "{report:#}");
     for gpu in gpus {
@@ -101,6 +105,20 @@ fn library_that_loads_late_is_used() {
         let (unobserved, span) =
             (seconds(&gpu["unobserved_seconds"]), seconds(&gpu["span_seconds"]));
         assert!(unobserved > 1.0 && unobserved < span, "{gpu:#}");
+    }
+}
+
+/// Waits for a report that says of each of its GPUs that it was observed.
+fn wait_until_observed(dir: &Path) {
+    let is_observed = |gpu: &Value| gpu["unobserved_seconds"] != gpu["span_seconds"];
+    let all_are_observed = |(_, report): &(String, Value)| {
+        let gpus = report["gpus"].as_array().unwrap();
+        !gpus.is_empty() && gpus.iter().all(is_observed)
+    };
+    let began = Instant::now();
+    while !reports_in(dir).iter().any(all_are_observed) {
+        assert!(began.elapsed() < TIMEOUT, "{:?}", reports_in(dir));
+        thread::sleep(Duration::from_millis(100));
     }
 }
 
