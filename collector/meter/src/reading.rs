@@ -266,6 +266,9 @@ pub struct GpuIdentity {
 /// Maximum number of allocations of a GPU that are kept apart.
 pub const MAX_ALLOCATIONS: usize = 64;
 
+/// Maximum number of holders of one allocation that are named: a GPU may be shared by some pods, which may be replaced.
+pub const MAX_HOLDER_NAMES: usize = 16;
+
 impl GpuIdentity {
     /// What identifies the GPU from run to run: its UUID, else its name.
     #[must_use]

@@ -27,6 +27,9 @@ const MAX_INTERVALS: usize = 512;
 /// How often intervals are taken. The agent sends them about twice per second.
 const PERIOD: Nanos = Nanos::from_millis(500);
 
+/// How old a reading of the agent may be. Older values are missing: the agent may have lost the GPU.
+const MAX_AGE: Nanos = Nanos::from_secs(5);
+
 /// The agent of this node, as a driver of the GPUs that a pod holds.
 #[derive(Debug)]
 pub struct AgentDriver {
@@ -247,7 +250,8 @@ impl Device for AgentDevice<'_> {
                 Err(QueryError::Unsupported(UnsupportedReason::Driver))
             }
             _ => {
-                let reading = received.readings.get(&self.uuid);
+                let age = |it: &AgentReading| clock.now().since(clock.at_boot(Nanos(it.boot_ns)));
+                let reading = received.readings.get(&self.uuid).filter(|it| age(it) <= MAX_AGE);
                 let is_there = reading.is_some_and(|it| values::store(metric, it, values));
                 if is_there { Ok(()) } else { Err(QueryError::Failed) }
             }

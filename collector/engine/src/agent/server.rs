@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phasemeter_meter::holder::{Container, Share};
 use phasemeter_meter::reading::Reading;
@@ -103,14 +103,17 @@ struct Published {
 }
 
 impl AgentSocket {
-    /// Listens at `path`, where every user of this machine may connect: each gets the GPUs of its own pod only. A file
-    /// of an agent that has ended is replaced. `procfs` is the /proc of the host.
+    /// Listens at `path`, where every user of this machine may connect. Each gets the GPUs of one pod: its own by
+    /// control group, else the one that it states. The socket of an agent that has ended is replaced. `procfs` is that
+    /// of this process's PID namespace, in which the kernel reports peers.
     ///
     /// # Errors
     /// Returns an error if the socket cannot be created, or another agent listens there.
     pub fn listen(path: &Path, procfs: &Path, clock: Clock) -> io::Result<Self> {
         let created = listen_privately(path).or_else(|error| {
-            if UnixStream::connect(path).is_ok() {
+            let is_socket =
+                fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+            if !is_socket || UnixStream::connect(path).is_ok() {
                 return Err(error);
             }
             fs::remove_file(path)?;
@@ -252,12 +255,13 @@ fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> io::Result<(
         return reject(connection, "unknown pod: set POD_NAME and POD_NAMESPACE in the sidecar");
     }
     let mut published = board.lock();
-    if published.gpus.is_none() {
-        published = board.wait(published, START);
+    let began = Instant::now();
+    while published.gpus.is_none() && began.elapsed() < START {
+        published = board.wait(published, START.saturating_sub(began.elapsed()));
     }
     let Some(gpus) = published.gpus.clone() else {
         drop(published);
-        return reject(connection, "holders of GPUs are not known yet");
+        return reject(connection, "holders of GPUs are not known yet; try again");
     };
     let seen = published.count;
     drop(published);

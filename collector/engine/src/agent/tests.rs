@@ -1,5 +1,6 @@
 //! The socket from both ends.
 
+use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -73,11 +74,12 @@ fn question_waits_until_holders_are_known() {
     let mut agent = Agent::start();
     let path = agent.path.clone();
     let asked = std::thread::spawn(move || held_gpus(&path, pod("a")));
+    agent.socket.publish(None);
     agent.publish(&["a"]);
     assert_eq!(asked.join().unwrap().unwrap().len(), 1);
     let silent = Agent::start();
     let error = held_gpus(&silent.path, pod("a")).unwrap_err().to_string();
-    assert_eq!(error, "agent: holders of GPUs are not known yet");
+    assert_eq!(error, "agent: holders of GPUs are not known yet; try again");
 }
 
 /// The file of an agent that was killed is replaced; that of one that listens is not.
@@ -91,6 +93,10 @@ fn socket_of_a_killed_agent_is_replaced() {
     listen().unwrap_err();
     drop(first);
     assert!(!path.exists());
+    fs::write(&path, "data").unwrap();
+    listen().unwrap_err();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "data", "only a socket is replaced");
+    fs::remove_file(&path).unwrap();
     let error = held_gpus(&path, pod("a")).unwrap_err().to_string();
     assert!(error.ends_with("no agent listens; start one on this node, or mount its directory"));
 }

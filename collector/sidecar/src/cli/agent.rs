@@ -28,7 +28,7 @@ pub struct NodeArgs {
     pub kubelet_socket: PathBuf,
 
     /// Read the ResourceSlices of this node from the API server, which names the GPUs of claims (dynamic resource
-    /// allocation). Needs get, list and watch of resourceslices, and NODE_NAME.
+    /// allocation). Needs list of resourceslices, get of resourceclaims, and NODE_NAME.
     #[arg(long)]
     pub resource_slices: bool,
 

@@ -24,8 +24,8 @@ pub struct RecordArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// GPU to record: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
-    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
+    /// GPU to record: its index, UUID or a prefix of it, a CDI device, `all`, or the path of a file with such names.
+    /// Repeatable [default: PHASEMETER_GPU, else all visible GPUs].
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
     pub gpus: Vec<String>,
 
@@ -86,8 +86,9 @@ pub struct WorkloadArgs {
 /// Options of the commands that meter this machine's GPUs.
 #[derive(Debug, Args)]
 pub struct MachineArgs {
-    /// GPU to meter: its index, UUID or a prefix of the UUID. Repeatable [default: the GPUs visible
-    /// by NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, else all].
+    /// GPU to meter: its index, UUID or a prefix of it, a CDI device, `all`, or the path of a file with such names.
+    /// Repeatable [default: PHASEMETER_GPU, else those of this pod, else all visible GPUs; in a pod without evidence,
+    /// none. An agent meters all visible GPUs].
     #[arg(long = "gpu", value_name = "GPU", value_delimiter = ',')]
     pub gpus: Vec<String>,
 

@@ -1,6 +1,7 @@
-//! Who holds the GPUs of a node: asked on a thread of its own, applied to the pipeline, published to sidecars.
+//! Who holds the GPUs of a node: polled on a thread of its own, applied to the pipeline, published to sidecars.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, 
 use phasemeter_meter::device_metric::MigId;
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
 use phasemeter_meter::holders::HolderAccounts;
-use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS};
+use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS, MAX_HOLDER_NAMES};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::{MigInstance, Observed, ProcessUse};
@@ -71,8 +72,18 @@ struct HeldGpu {
 
 impl NodeAgent {
     /// Starts to follow the holders. What the node lacks is a warning.
-    pub(super) fn start(args: &NodeArgs, clock: Clock) -> Result<Self, CommandError> {
-        let options = options(args, |name| std::env::var(name).ok());
+    pub(super) fn start(
+        args: &NodeArgs,
+        procfs: Option<&Path>,
+        clock: Clock,
+    ) -> Result<Self, CommandError> {
+        let mut options = options(args, |name| std::env::var(name).ok());
+        if let Some(procfs) = procfs {
+            options.proc = Some(procfs.to_owned());
+        }
+        if args.resource_slices && (options.api.is_none() || options.node.is_none()) {
+            warn!("--resource-slices: no API server, or no NODE_NAME; set both as in a pod");
+        }
         let holders = NodeHolders::new(options);
         let holders = holders.map_err(|error| {
             CommandError::system("cannot follow holders")(io::Error::other(error))
@@ -148,8 +159,12 @@ impl NodeAgent {
             }
         }
         self.list(now);
-        let published = self.has_polled.then(|| self.state(pipeline, identities));
-        self.socket.iter_mut().for_each(|socket| socket.publish(published.clone()));
+        if self.socket.is_some() {
+            let published = self.has_polled.then(|| self.state(pipeline, identities));
+            if let Some(socket) = &mut self.socket {
+                socket.publish(published);
+            }
+        }
     }
 
     /// Assigns the GPUs to those that hold them now.
@@ -234,9 +249,11 @@ impl HeldGpu {
         }
         if !grants.is_empty() {
             let names = identity.holders.entry(self.allocation).or_default();
-            names.extend(grants.iter().map(|grant| grant.holder.to_string()));
-            names.sort();
-            names.dedup();
+            for name in grants.iter().map(|grant| grant.holder.to_string()) {
+                if names.len() < MAX_HOLDER_NAMES && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
         }
         if identity.holders.len() > MAX_ALLOCATIONS {
             identity.holders.pop_first();
@@ -347,6 +364,19 @@ mod tests {
 
     fn pod(name: &str) -> Holder {
         Holder::Container(Container { pod: name.to_owned(), ..Container::default() })
+    }
+
+    /// A pod that stays beside ten thousand others, one after another.
+    #[test]
+    fn names_of_an_allocation_are_limited() {
+        let (mut gpu, mut identity) = (HeldGpu::default(), GpuIdentity::default());
+        for number in 0..10_000 {
+            let grants = ["stays".to_owned(), number.to_string()];
+            let grants = grants.map(|name| Grant { holder: pod(&name), share: None });
+            assert!(gpu.assign(&grants, &mut identity));
+        }
+        let names = identity.holders.values().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(names, [MAX_HOLDER_NAMES]);
     }
 
     /// Two processes of one pod, one of a process that nobody granted the GPU, and a pod without one.

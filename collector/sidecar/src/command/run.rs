@@ -265,7 +265,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     live.kinds = kinds.unwrap_or_default();
     live.long_trace = long_trace;
     live.hardware = HardwareExport::new(own.slot);
-    live.agent = node.map(|node| NodeAgent::start(node, clock)).transpose()?;
+    live.agent =
+        node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock)).transpose()?;
     gpus.into_iter().for_each(|gpu| live.join(gpu));
     if arrivals.is_beside_agent() {
         live.leave_to_agent();

@@ -4,10 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::holder::{Container, Holder};
-use phasemeter_meter::reading::{Allocation, MAX_ALLOCATIONS};
-
-/// Maximum number of names of one allocation: a GPU may be shared by some pods, which may be replaced.
-const MAX_NAMES: usize = 16;
+use phasemeter_meter::reading::{Allocation, MAX_ALLOCATIONS, MAX_HOLDER_NAMES};
 
 /// The allocations of one GPU.
 #[derive(Debug, Default)]
@@ -38,7 +35,7 @@ impl Allocations {
         }
         let names = self.names.entry(self.last).or_default();
         for name in holders.iter().map(ToString::to_string) {
-            if names.len() < MAX_NAMES && !names.contains(&name) {
+            if names.len() < MAX_HOLDER_NAMES && !names.contains(&name) {
                 names.push(name);
             }
         }
