@@ -39,7 +39,8 @@ pub struct WindowHolder {
     pub job: Option<String>,
     /// Whether it holds the GPU at the end of the window.
     pub is_current: bool,
-    /// The part of the GPU that it is granted then, 0–1; `None` if it holds none, or the part is unknown.
+    /// The part of the GPU that it is granted then, 0–1: stated, else equal. `None` if it holds none, or the part is
+    /// unknown.
     #[serde(default)]
     pub granted: Option<f64>,
     /// When it first touched the GPU; `None` if it never did.
@@ -75,7 +76,10 @@ impl WindowHolder {
     /// The holders of a GPU: those that hold it now first, then those that paid most.
     #[must_use]
     pub fn all_of(holders: &Holders, wall: WallOffset) -> Vec<Self> {
-        let each = holders.iter().map(|(holder, accounts)| Self::of(holder, accounts, wall));
+        let each = holders.iter().map(|(holder, accounts)| Self {
+            granted: holders.part(holder),
+            ..Self::of(holder, accounts, wall)
+        });
         let mut all: Vec<Self> = each.collect();
         all.sort_by_key(|holder| (!holder.is_current, std::cmp::Reverse(holder.cost())));
         all.truncate(MAX_HOLDERS);

@@ -168,7 +168,7 @@ fn nobodys_part_is_shared_by_rows_of_holders_only() {
     assert!(!line("monitoring").contains("0.75"), "{page}");
     let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "what nobody had of divided GPUs is shared by the rows of holders, each the same",
+        "what nobody had of GPUs with known holders (idle, unobserved, or used by unknown processes) is paid by the rows of holders, each the same",
         "$2.00 was granted and not used, $1.50 granted and never touched, and $1.50 nobody's",
     ] {
         assert!(text.contains(part), "{page}");
@@ -255,7 +255,8 @@ fn holder_is_divided_at_the_end_of_a_month() {
         ],
     );
     assert!(
-        bill.notes.iter().any(|note| note.starts_with("1 holders had GPUs over the end")),
+        bill.notes.iter().any(|note| note
+            .starts_with("the end of a day or month of the bill divides 1 allocation by time")),
         "{:?}",
         bill.notes
     );

@@ -80,6 +80,13 @@ impl World {
         self.uses.iter().any(|(_, from, to, _)| *from <= at && at < *to)
     }
 
+    /// Whether any use is known of the time since the last assignment, up to this instant.
+    fn were_known(&self, at: u64) -> bool {
+        let begun = self.assignments.iter().map(|(from, _)| *from).filter(|from| *from <= at);
+        let since = begun.max().unwrap_or_default();
+        self.uses.iter().any(|(_, from, to, _)| *from <= at && since < *to)
+    }
+
     fn used(&self, slice: &Slice) -> BTreeMap<usize, f64> {
         let mut used = BTreeMap::new();
         for (holder, from, to, ppm) in &self.uses {
@@ -89,14 +96,14 @@ impl World {
         used
     }
 
-    /// When each holder touched the GPU: a process, a use or, if that is all that is known, a reading.
+    /// When each holder touched the GPU: a process, a use or, if no use is known since those hold it, a reading.
     fn first_touches(&self) -> BTreeMap<usize, u64> {
         let mut touches: Vec<(usize, u64)> = self.touches.clone();
         let busy = self.uses.iter().filter(|(_, _, _, ppm)| *ppm >= self.idle);
         touches.extend(busy.map(|(holder, from, _, _)| (*holder, *from)));
         for (from, to, _) in self.readings.iter().filter(|(_, _, ppm)| *ppm >= self.idle) {
             for at in (*from..*to).step_by(self.tick as usize) {
-                if !self.is_known(at) || self.is_exclusive(at) {
+                if !self.were_known(at) || self.is_exclusive(at) {
                     touches.extend(self.grants(at).keys().map(|holder| (*holder, at)));
                 }
             }

@@ -72,7 +72,7 @@ impl Allocation {
 pub struct Untouched {
     /// Its holder, or several.
     pub allocation: Allocation,
-    /// For how long it was allocated.
+    /// For how long it was allocated, by its part of the GPU now; without one, at least so long.
     pub seconds: f64,
     /// The same times the part of the GPU.
     pub gpu_seconds: f64,
@@ -87,9 +87,11 @@ impl Untouched {
             holder.is_current && holder.first_touch.is_none() && holder.never_touched.seconds > 0.0
         };
         let holders = || gpu.holders.iter().filter(never);
-        let equal = 1.0 / gpu.holder_names().len().max(1) as f64;
-        let part = |holder: &Holder| holder.granted.filter(|part| *part > 0.0).unwrap_or(equal);
-        let seconds = holders().map(|holder| holder.never_touched.seconds / part(holder));
+        // Parts may have changed: it cannot be longer than the GPU was metered.
+        let all = gpu.accounts.observed().seconds + gpu.accounts.unobserved.seconds;
+        let part = |holder: &Holder| holder.granted.filter(|part| *part > 0.0).unwrap_or(1.0);
+        let seconds =
+            holders().map(|holder| (holder.never_touched.seconds / part(holder)).min(all));
         let mut names: Vec<&str> = holders().map(|holder| holder.name.as_str()).collect();
         names.dedup();
         Some(Self {
@@ -179,11 +181,18 @@ mod tests {
 
     #[test]
     fn holder_of_a_part_that_it_never_touched_is_named() {
+        // By its part; without one, at least the time of the whole GPU; never longer than the GPU was metered.
+        for (granted, seconds) in [(Some(0.5), 3_600.0), (None, 1_800.0), (Some(0.1), 3_600.0)] {
+            let b = Holder { granted, ..holder("b", 0.0, 0.0, 1_800.0) };
+            let holders = vec![holder("a", 600.0, 1_200.0, 0.0), b];
+            let window = window(vec![Gpu { holders, ..steady(3_600, 0.3) }]);
+            let of = untouched(&window.gpus[0], &window).unwrap();
+            assert_eq!((of.seconds, of.gpu_seconds, of.cost), (seconds, 1_800.0, 1_800_000_000));
+        }
         let holders = vec![holder("a", 600.0, 1_200.0, 0.0), holder("b", 0.0, 0.0, 1_800.0)];
         let window = window(vec![Gpu { holders, ..steady(3_600, 0.3) }]);
         let of = untouched(&window.gpus[0], &window).unwrap();
         assert_eq!(of.allocation.name, "b");
-        assert_eq!((of.seconds, of.gpu_seconds, of.cost), (3_600.0, 1_800.0, 1_800_000_000));
         assert!(!is_untouched(&window.gpus[0], &window), "another works on it");
         assert_eq!(Allocation::of(&window.gpus[0], &window).unwrap().name, "a, b");
     }

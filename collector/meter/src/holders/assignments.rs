@@ -49,11 +49,11 @@ impl Assignments {
             *same = assignment;
             return true;
         }
-        let has_room = self.waiting.len() < MAX_WAITING;
-        if has_room {
-            self.waiting.insert(at, assignment);
+        if self.waiting.len() >= MAX_WAITING {
+            return false;
         }
-        has_room
+        self.waiting.insert(at, assignment);
+        true
     }
 
     /// Makes the last assignment up to `at` the current one. Returns it if the grants are others than before.

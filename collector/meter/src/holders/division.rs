@@ -82,6 +82,16 @@ impl Division {
         self.dropped + self.rows.refused
     }
 
+    /// The part of the GPU that a holder is granted now, known or divided equally; `None` if it holds none.
+    pub(super) fn part(&self, holder: &Holder) -> Option<f64> {
+        let holdings = self.holdings.iter().zip(&self.grants.parts);
+        let mut own = holdings.filter(|(it, _)| {
+            it.granted.is_some() && self.rows.get(it.row).is_some_and(|row| *row.holder == *holder)
+        });
+        let (_, part) = own.next()?;
+        Some(*part as f64 / self.grants.denominator.max(1) as f64)
+    }
+
     pub(super) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
         let over = grants.len().saturating_sub(MAX_GRANTS);
         self.dropped += u64::try_from(over).unwrap_or(u64::MAX);
@@ -114,11 +124,13 @@ impl Division {
         row.into_iter().for_each(|row| row.touch(at));
     }
 
-    /// If uses are known, those touch. A holder of the whole GPU uses all that the GPU does.
+    /// If uses have been known since those hold it, only they touch, also while uses are missing: a neighbor may have caused what the
+    /// GPU did then. A holder of the whole GPU uses all that the GPU does.
     pub(super) fn touch_any(&mut self, at: Timestamp) {
         let Self { assignments, rows, uses, touched, .. } = self;
         let assignment = assignments.at(at);
-        if *touched == Some(assignment.from) || (uses.are_known(at) && !assignment.is_exclusive()) {
+        let by_use = uses.were_known(assignment.from, at) && !assignment.is_exclusive();
+        if *touched == Some(assignment.from) || by_use {
             return;
         }
         *touched = Some(assignment.from);

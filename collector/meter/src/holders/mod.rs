@@ -50,6 +50,13 @@ impl Holders {
         self.0.as_ref()?.rows.accounts(holder)
     }
 
+    /// The part of the GPU that a holder is granted at the end of what is posted, 0–1: as a source states it, else its
+    /// equal part of what others leave. `None` if it holds none.
+    #[must_use]
+    pub fn part(&self, holder: &Holder) -> Option<f64> {
+        self.0.as_ref()?.part(holder)
+    }
+
     /// The number of holders that ended and are not kept apart any more, and their accounts together; `None` if all
     /// are.
     #[must_use]

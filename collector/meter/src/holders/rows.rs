@@ -149,11 +149,11 @@ impl Rows {
         self.ended.insert((at, id));
     }
 
-    /// Folds those that ended first, if more have ended than are kept apart, and nothing later than `now` is known
+    /// Folds those that ended first, if more have ended than are kept apart, and nothing at or after `now` is known
     /// of them.
     pub(super) fn fold_earlier(&mut self, now: Timestamp) {
         while self.ended.len() > self.max_ended {
-            let is_over = |id: &RowId| self.rows.get(id).is_none_or(|row| row.known_until <= now);
+            let is_over = |id: &RowId| self.rows.get(id).is_none_or(|row| row.known_until < now);
             let Some(first) = self.ended.iter().find(|(_, id)| is_over(id)).copied() else {
                 return;
             };
@@ -177,7 +177,7 @@ impl Rows {
 
     /// Removes holders that were announced and never came.
     fn forget_unused(&mut self, posted: Timestamp) {
-        let is_used = |row: &Row| row.accounts.is_some() || row.known_until > posted;
+        let is_used = |row: &Row| row.accounts.is_some() || row.known_until >= posted;
         self.rows.retain(|_, row| is_used(row));
         self.ids.retain(|_, id| self.rows.contains_key(id));
     }

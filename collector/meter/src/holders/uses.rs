@@ -18,6 +18,8 @@ pub(super) struct Uses {
     ranges: VecDeque<Range>,
     /// The time in which the use of any holder is known: ranges in time order, with gaps between them.
     known: VecDeque<(Timestamp, Timestamp)>,
+    /// The end of the last range that was removed from it.
+    known_before: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +68,12 @@ impl Uses {
         next.is_some_and(|known| known.0 <= at)
     }
 
+    /// Whether the use of any holder is known at any instant from `since` to `at`.
+    pub(super) fn were_known(&self, since: Timestamp, at: Timestamp) -> bool {
+        self.known_before.is_some_and(|end| since < end)
+            || self.known.iter().any(|known| known.0 <= at && since < known.1)
+    }
+
     /// The first instant after `at` at which uses become known or unknown.
     pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         let bounds = self.known.iter().flat_map(|known| [known.0, known.1]);
@@ -96,7 +104,9 @@ impl Uses {
             }
         }
         self.ranges.drain(kept..begun);
-        while self.known.pop_front_if(|known| known.1 <= until).is_some() {}
+        while let Some((_, end)) = self.known.pop_front_if(|known| known.1 <= until) {
+            self.known_before = self.known_before.max(Some(end));
+        }
         // A burst leaves no memory behind.
         if self.ranges.capacity() > 4 * self.ranges.len().max(SMALL) {
             self.ranges.shrink_to(2 * self.ranges.len());
@@ -134,6 +144,18 @@ mod tests {
             [14, 15, 50].map(|now| uses.next_change(at(now))),
             [Some(at(15)), Some(at(20)), None]
         );
+    }
+
+    #[test]
+    fn uses_were_known_if_any_range_ends_after_the_start() {
+        let mut uses = uses(&[(10, 20), (40, 50)]);
+        for is_removed in [false, true] {
+            assert!(uses.were_known(at(0), at(30)) && uses.were_known(at(19), at(30)));
+            assert!(!uses.were_known(at(20), at(30)) && uses.were_known(at(20), at(40)));
+            if !is_removed {
+                uses.remove_before(at(20));
+            }
+        }
     }
 
     #[test]

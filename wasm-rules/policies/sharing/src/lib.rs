@@ -160,10 +160,16 @@ mod tests {
         };
         let busy = || with_memory(steady(7_200, 0.95), 60.0);
         let one = recommendations(vec![held("ml/eval-0"), busy()]);
-        assert!(one[0].action.starts_with("Of ml/eval-0: delete the pod"), "{}", one[0].action);
+        assert!(
+            one[0]
+                .action
+                .starts_with("For ml/eval-0: save what the process holds, then delete the pod"),
+            "{}",
+            one[0].action
+        );
         let names = ["a", "b", "c", "d"].map(held);
         let many = recommendations([names.to_vec(), vec![busy()]].concat());
-        assert!(many[0].action.starts_with("Of a, b, c and 1 more: "), "{}", many[0].action);
+        assert!(many[0].action.starts_with("For a, b, c and 1 more: "), "{}", many[0].action);
     }
 
     #[test]

@@ -188,13 +188,17 @@ fn released(group: &[Finding<'_>]) -> Option<String> {
         }
     }
     let first = known.first()?;
+    // One instruction must be right for all.
+    if known.iter().any(|of| of.release() != first.release()) {
+        return None;
+    }
     let named: Vec<&str> = known.iter().take(NAMED).map(|of| of.name.as_str()).collect();
     let more = match known.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "Of {}{more}: {}, and request {} with the first work. First save what the process holds.",
+        "For {}{more}: save what the process holds, then {}. Request {} again with the first work.",
         named.join(", "),
         first.release(),
         if group.len() == 1 { "this GPU" } else { "these GPUs" },

@@ -75,6 +75,7 @@ fn release(group: &[(&Gpu, Untouched)]) -> Option<Recommendation> {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::Holder;
     use phasemeter_policy::testing::{holder, steady, window, with_memory};
 
     use super::*;
@@ -93,7 +94,8 @@ mod tests {
         assert!(one.action.contains("owner of a ") && one.rationale.contains("not free"));
         assert_eq!((one.kind, one.saving.low), (RecommendationKind::Capacity, 0.0));
         assert!(found(vec![with_memory(steady(72_000, 0.0), 0.0)]).is_empty(), "free");
-        let holders = vec![holder("a", 3_600.0, 0.0, 0.0), holder("b", 0.0, 0.0, 3_600.0)];
+        let b = Holder { granted: Some(0.5), ..holder("b", 0.0, 0.0, 3_600.0) };
+        let holders = vec![holder("a", 3_600.0, 0.0, 0.0), b];
         let shared = Gpu { holders, ..steady(7_200, 0.5) };
         let all = found(vec![shared]);
         assert_eq!(
