@@ -97,7 +97,8 @@ fn holders(bill: &Bill) -> String {
     let nobody = bill.rows.iter().filter(|row| row.payer == Payer::Nobody);
     let nobody: NanoUsd = nobody.map(|row| row.metered.cost).sum();
     format!(
-        "of GPUs that were divided, {} was granted and not used, {} granted and never touched, and {} nobody's",
+        "of GPUs with known holders, {} was granted and not used, {} granted and never touched, and {} nobody's; \
+         unobserved time is included",
         dollars(unused),
         dollars(never_touched),
         dollars(nobody)
@@ -111,11 +112,13 @@ fn rule(bill: &Bill, row: &Row) -> Option<&'static str> {
             "idle cost of GPUs without an owner is spread by effective hours; \
              --idle separate keeps it apart",
         ),
-        (Payer::Nobody, NobodysShare::Even) => {
-            Some("what nobody had of divided GPUs is shared by the rows of holders, each the same")
-        }
+        (Payer::Nobody, NobodysShare::Even) => Some(
+            "what nobody had of GPUs with known holders (idle, unobserved, or used by unknown processes) is paid \
+                 by the rows of holders, each the same",
+        ),
         (Payer::Nobody, NobodysShare::ByGrant) => Some(
-            "what nobody had of divided GPUs is shared by the rows of holders, by their GPU-hours",
+            "what nobody had of GPUs with known holders (idle, unobserved, or used by unknown processes) is paid by \
+             the rows of holders, by their GPU-hours",
         ),
         _ => None,
     }

@@ -38,7 +38,8 @@ pub(crate) fn parts_of(gpu: &Gpu) -> Vec<Part<'_>> {
         .iter()
         .map(|holder| {
             let [utilized, unused @ ..] = holder.accounts();
-            let held = (holder.start.unwrap_or(span.0), holder.end.unwrap_or(span.1));
+            let (start, end) = (holder.start.unwrap_or(span.0), holder.end.unwrap_or(span.1));
+            let held = (start.max(span.0), end.min(span.1));
             let (from, to) = if held.0 < held.1 { held } else { span };
             Part {
                 holder: Some(holder),

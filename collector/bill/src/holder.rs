@@ -83,6 +83,12 @@ impl Nobody {
     pub fn not_wasted(&self) -> NanoUsd {
         self.cost() - amount(self.waste_usd)
     }
+
+    /// Whether its waste exceeds its cost by more than rounding.
+    #[must_use]
+    pub fn has_too_much_waste(&self) -> bool {
+        self.not_wasted().0 < -ROUNDING
+    }
 }
 
 impl Holder {

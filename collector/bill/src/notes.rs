@@ -1,6 +1,7 @@
 //! What to know about a bill: reports that were skipped, and what is missing or doubtful in others.
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_terminal::number::counted;
 
 use crate::dimension::Dimension;
 use crate::report::{Gpu, Report};
@@ -100,9 +101,8 @@ impl Notes {
         }
         if self.divided_parts > 0 {
             notes.push(format!(
-                "{} holders had GPUs over the end of a day or month of the bill, and are divided there by time; \
-                 shorter reports are exact",
-                self.divided_parts
+                "the end of a day or month of the bill divides {} by time; shorter reports are exact",
+                counted(self.divided_parts as u64, "allocation")
             ));
         }
         notes

@@ -8,6 +8,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::Nanos;
 
 use crate::error::ReadError;
+use crate::holder::Holder;
 use crate::report::{Gpu, Period, Report, SCHEMA, Usd};
 
 /// Numbers of seconds have 53 bits: this is their rounding in the longest period.
@@ -84,6 +85,15 @@ fn check_holders(gpu: &Gpu) -> Result<(), (String, String)> {
             return wrong("end", "precedes the start".to_owned());
         }
         sum += cost;
+    }
+    if nobody.has_too_much_waste() {
+        return Err(("nobody.waste_usd".to_owned(), "exceeds its cost".to_owned()));
+    }
+    let held: Nanos = holders.iter().map(Holder::time).chain([nobody.seconds.0]).sum();
+    let span: Nanos = gpu.periods.iter().map(Period::length).sum();
+    if held.0.abs_diff(span.0) > Nanos::SECOND.0 {
+        let problem = "does not sum, with the time of its holders, to the time of the GPU";
+        return Err(("nobody.seconds".to_owned(), problem.to_owned()));
     }
     let cost = gpu.cost_usd.unwrap_or_default().0;
     if cost != sum {

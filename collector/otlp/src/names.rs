@@ -15,7 +15,8 @@ pub mod attribute {
     pub const ALERT_THRESHOLD: &str = "phasemeter.alert.threshold";
     /// The mean over the window of the rule, a share from 0 to 1, or degrees Celsius.
     pub const ALERT_VALUE: &str = "phasemeter.alert.value";
-    /// The account of a holder of the GPU. Over all holders and accounts it is the GPU.
+    /// The account of a holder of the GPU. All accounts of all holders, and `nobody`, sum to the
+    /// GPU.
     pub const ALLOCATION_ACCOUNT: &str = "phasemeter.allocation.account";
     /// The name of a holder that is neither a container nor a job, such as a claim. Empty for
     /// others.
@@ -79,7 +80,7 @@ pub mod attribute {
     pub const PRICE_SOURCE: &str = "phasemeter.price.source";
     /// What became of a request.
     pub const RECEIVER_OUTCOME: &str = "phasemeter.receiver.outcome";
-    /// What a Phasemeter that exports metrics of GPUs is. Attribute of its resource.
+    /// The role of the Phasemeter process that exports GPU metrics. A resource attribute.
     pub const ROLE: &str = "phasemeter.role";
     /// Dollars of the GPU time that is the span's own.
     pub const SPAN_COST: &str = "phasemeter.span.cost";

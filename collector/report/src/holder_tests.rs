@@ -85,7 +85,7 @@ fn shared_gpu_is_divided_by_use_and_who_never_touched_it_is_first() {
         "ml/canary-0  GPU 0  $0.000    $0.000         $1.000  $1.000",
         "ml/rerank-0  GPU 0  $0.300    $0.700         $0.000  $1.000",
         "ml/chat-0    GPU 0  $0.600    $0.400         $0.000  $1.000",
-        "Divided      GPU 0 by what each used",
+        "Divided      GPU 0 by what each was granted and used",
     ];
     assert_eq!(table(&input), expected);
 }

@@ -65,7 +65,8 @@ impl<'a> Row<'a> {
 
     /// Those that never touched a GPU first, then those that leave most of it unused.
     fn rank(&self) -> impl Ord + use<> {
-        let [_, unused, _] = self.accounts.unwrap_or_default();
+        let [_, mut unused, never_touched] = self.accounts.unwrap_or_default();
+        unused += never_touched;
         Reverse([self.untouched, unused, self.all].map(|it| (it.cost, it.time)))
     }
 }
@@ -187,12 +188,12 @@ fn without_holder(gpus: &[Gpu]) -> Row<'_> {
     row
 }
 
-/// How GPUs of several holders were divided: `GPU 3 by what each used`.
+/// How GPUs of several holders were divided: `GPU 3 by what each was granted and used`.
 fn methods(gpus: &[Gpu]) -> Vec<String> {
     let words = [
-        (AllocationMethod::ByUse, "by what each used"),
+        (AllocationMethod::ByUse, "by what each was granted and used"),
         (AllocationMethod::ByGrant, "by what each was granted, since what each used is unknown"),
-        (AllocationMethod::Equal, "equally, since neither grants nor use are known"),
+        (AllocationMethod::Equal, "equally, and use too, since neither grants nor uses are known"),
     ];
     let divided = words.into_iter().filter_map(|(method, words)| {
         let is_divided = |gpu: &&Gpu| bills(gpu).any(|(_, bill)| bill.method == method.name());
