@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::metering::metered_seconds;
-use crate::node::node;
+use crate::node::{node, wait_until};
 
 /// The file of the agent's report, in a directory of the node.
 const REPORT: &str = "/run/phasemeter/report.json";
@@ -50,7 +50,7 @@ fn each_pod_pays_for_its_gpus() {
 
     node.delete("two");
     node.delete("one-0");
-    node.wait_until("another one-0", || {
+    wait_until("another one-0", || {
         node.find("one-0").is_some_and(|pod| pod["metadata"]["uid"] != first.as_str())
     });
     node.wait_ready("one-0");

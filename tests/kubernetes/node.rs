@@ -99,11 +99,6 @@ impl Node {
         (!found.is_empty()).then(|| serde_json::from_str(&found).unwrap())
     }
 
-    /// Waits until a condition holds.
-    pub(crate) fn wait_until(&self, what: &str, condition: impl FnMut() -> bool) {
-        wait_until(what, condition);
-    }
-
     /// What a container has printed.
     pub(crate) fn logs(&self, pod: &str, container: &str) -> String {
         kubectl(&["logs", pod, "-c", container])
@@ -175,7 +170,7 @@ fn phasemeter() -> PathBuf {
     program
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < TIMEOUT, "{what}: nothing after {TIMEOUT:?}");

@@ -1,4 +1,5 @@
-//! Claims for administration: they list every GPU of a node as if they held it, and only their status tells.
+//! Claims for administration: the kubelet lists them with every GPU as if they held it. Only their status shows
+//! administrative access.
 //!
 //! Without the status, a claim that has all devices of a pool is taken for one if other claims have some of them, and if
 //! it is the only such claim. That is in doubt, and reported.

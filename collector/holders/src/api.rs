@@ -44,7 +44,7 @@ pub(crate) enum ApiError {
         reason: String,
     },
     /// The server cannot be reached.
-    #[error("cannot connect: {0}")]
+    #[error("cannot connect: {0}; check KUBERNETES_SERVICE_HOST, the network policy and ca.crt")]
     Connect(#[from] io::Error),
     /// The connection failed.
     #[error("connection failed: {0}")]
@@ -62,15 +62,15 @@ pub(crate) enum ApiError {
         status: StatusCode,
     },
     /// The host or path cannot be written in a request.
-    #[error("invalid address of the API server")]
+    #[error("invalid address of the API server; check KUBERNETES_SERVICE_HOST")]
     Address,
 }
 
 /// What to do if the server rejects a request.
 fn hint(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::UNAUTHORIZED => "; the token is not valid",
-        StatusCode::FORBIDDEN => "; allow the service account to get and list it",
+        StatusCode::UNAUTHORIZED => "; mount a valid service account token",
+        StatusCode::FORBIDDEN => "; allow the service account to read it",
         _ => "",
     }
 }

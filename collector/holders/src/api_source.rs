@@ -41,13 +41,10 @@ pub(crate) struct ApiSource {
 
 impl ApiSource {
     pub(crate) fn new(server: ApiServer, node: Option<String>) -> Self {
-        // A name of another form would not be the only condition.
-        let is_name = |node: &String| {
-            node.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
-        };
         Self {
             server,
-            node: node.filter(is_name),
+            // A name of another form would not be the only condition.
+            node: node.filter(|node| is_name(node)),
             version: VERSIONS[0],
             read: None,
             slices_from: Timestamp::EPOCH,
@@ -107,7 +104,8 @@ impl ApiSource {
         self.failure = failed.map(|(path, reason)| Problem::Api { path, reason });
     }
 
-    /// The status of claims is needed only to know administrative access for certain: failures are not reported.
+    /// Reads the status of claims: administrative access and shares. Without it, access is inferred and shares are
+    /// unknown.
     async fn read_claims(
         &mut self,
         now: Timestamp,
@@ -141,9 +139,11 @@ impl ApiSource {
 
 /// Whether the names of a claim are those of an object: they become a path.
 fn is_path((namespace, name): &(String, String)) -> bool {
-    let is_name = |text: &str| {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_part)
-    };
     is_name(namespace) && is_name(name)
+}
+
+/// Whether a text is the name of an object, which can be a part of a path or a selector.
+fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_part)
 }

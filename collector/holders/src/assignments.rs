@@ -179,7 +179,9 @@ pub enum Problem {
         reason: String,
     },
     /// A prolog file is not in its format.
-    #[error("{path}: invalid prolog file: expected SLURM_JOB_ID and SLURM_JOB_GPUS")]
+    #[error(
+        "{path}: invalid prolog file: expected SLURM_JOB_ID=NUMBER, and SLURM_JOB_GPUS with at most 64 numbers, ranges or UUIDs"
+    )]
     JobFile {
         /// Its path.
         path: String,

@@ -77,7 +77,8 @@ impl Evidence<'_> {
         decision
     }
 
-    /// Without the kubelet's word: files name jobs; processes of other jobs only prove that a file is left over.
+    /// Decides without the kubelet. Files name jobs; if only other jobs have processes on the device, the file is left
+    /// over.
     fn by_processes_and_jobs(
         &self,
         device: &str,
@@ -140,7 +141,7 @@ impl Decision {
     }
 }
 
-/// The only holder that the control groups of a process name.
+/// The first holder that the control groups of a process name: they do not show which container of its pod runs it.
 fn holder_of<'c>(groups: &Groups, chosen: &'c [Candidate]) -> Option<&'c Holder> {
     let is_named = |it: &&Candidate| match &it.holder {
         Holder::Container(container) => container.uid.is_some() && container.uid == groups.pod,
@@ -150,9 +151,7 @@ fn holder_of<'c>(groups: &Groups, chosen: &'c [Candidate]) -> Option<&'c Holder>
         }
         Holder::Claim { .. } | Holder::ProcessGroup(_) => false,
     };
-    let mut named = chosen.iter().filter(is_named);
-    let first = named.next()?;
-    named.next().is_none().then_some(&first.holder)
+    chosen.iter().find(is_named).map(|it| &it.holder)
 }
 
 /// Whether a holder is a pod of unknown UID.

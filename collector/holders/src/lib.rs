@@ -4,9 +4,10 @@
 //! [`NodeHolders::poll`] collects the evidence and returns [`Assignments`]: the grants of every GPU and MIG instance. It
 //! waits for sockets, so it belongs on a thread of its own.
 //!
-//! Sources in order of authority, strongest first ([`Source`]): the kubelet (device plugins, claims), control groups of
-//! processes on the GPU, Slurm's prolog files, job-mapping files. The first that names a holder of a GPU decides who holds
-//! it; what weaker ones say otherwise is a [`Disagreement`].
+//! The kubelet (device plugins, claims) decides who holds a GPU. A GPU that it gave to nobody is held by the jobs of
+//! Slurm's prolog files, else of job-mapping files. Control groups of its processes decide if no file names a job, or if
+//! only other holders have processes on it; they name pods only if no list of the kubelet counts. Other evidence is a
+//! [`Disagreement`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

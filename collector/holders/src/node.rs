@@ -53,7 +53,7 @@ struct Changes {
 
 /// Polling cannot be set up.
 #[derive(Debug, Error)]
-#[error("cannot follow the holders of GPUs: {0}; raise the limit on open files")]
+#[error("{0}; raise the limit on open files")]
 pub struct StartError(#[from] io::Error);
 
 impl NodeHolders {

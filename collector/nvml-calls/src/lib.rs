@@ -68,20 +68,11 @@ pub fn gpu_instance_id(instance: &Device<'_>) -> Result<u32, NvmlError> {
     Ok(id)
 }
 
-/// Where a GPU instance is, in memory slices of its GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// The first one.
-    pub start: u32,
-    /// How many it has.
-    pub size: u32,
-}
-
-/// Where the GPU instance with this ID is (`nvmlDeviceGetGpuInstanceById`, `nvmlGpuInstanceGetInfo`).
+/// The first memory slice of the GPU instance with this ID (`nvmlDeviceGetGpuInstanceById`, `nvmlGpuInstanceGetInfo`).
 ///
 /// # Errors
 /// Returns an error if a call fails, for example if the instance does not exist or belongs to another user.
-pub fn gpu_instance_placement(gpu: &Device<'_>, id: u32) -> Result<Placement, NvmlError> {
+pub fn gpu_instance_start(gpu: &Device<'_>, id: u32) -> Result<u32, NvmlError> {
     let by_id = nvml_sym(gpu.nvml().lib().nvmlDeviceGetGpuInstanceById.as_ref())?;
     let info_of = nvml_sym(gpu.nvml().lib().nvmlGpuInstanceGetInfo.as_ref())?;
     let mut instance = std::ptr::null_mut();
@@ -95,7 +86,7 @@ pub fn gpu_instance_placement(gpu: &Device<'_>, id: u32) -> Result<Placement, Nv
     };
     // SAFETY: the handle is that of the call before, of the same library; `info` is valid for its structure.
     nvml_try(unsafe { info_of(instance, &raw mut info) })?;
-    Ok(Placement { start: info.placement.start, size: info.placement.size })
+    Ok(info.placement.start)
 }
 
 fn handle(device: &Device<'_>) -> nvmlDevice_t {

@@ -8,9 +8,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::NvmlError;
 use phasemeter_meter::units::Nanos;
-use phasemeter_nvml_calls::{
-    Placement, ScopedField, field_values, gpu_instance_id, gpu_instance_placement,
-};
+use phasemeter_nvml_calls::{ScopedField, field_values, gpu_instance_id, gpu_instance_start};
 
 struct Driver {
     nvml: Nvml,
@@ -83,8 +81,8 @@ fn placement_is_that_of_its_gpu_instance() {
         placement = { start = 4, size = 4 }",
     );
     let device = driver.nvml.device_by_index(0).unwrap();
-    let second = gpu_instance_placement(&device, 2).unwrap();
-    assert_eq!(second, Placement { start: 4, size: 4 });
-    let none = gpu_instance_placement(&device, 3);
+    let second = gpu_instance_start(&device, 2).unwrap();
+    assert_eq!(second, 4);
+    let none = gpu_instance_start(&device, 3);
     assert!(matches!(none, Err(NvmlError::NotFound)), "{none:?}");
 }

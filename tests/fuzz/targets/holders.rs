@@ -1,4 +1,4 @@
-//! Fuzzes the formats of what tells who holds a GPU.
+//! Fuzzes the formats of evidence about the holders of GPUs.
 
 #![no_main]
 

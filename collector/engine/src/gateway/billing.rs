@@ -174,7 +174,7 @@ impl GatewayBilling {
         pipeline.advance_unlisted(&self.gpus, holds)
     }
 
-    /// Ends the holding of GPUs without readings for long before `now`.
+    /// Ends the holding of GPUs whose last reading is long before `now`.
     pub fn end_holding(
         &self,
         pipeline: &mut Pipeline<'_>,

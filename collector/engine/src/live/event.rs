@@ -45,7 +45,8 @@ pub const fn level(event: Event) -> Level {
     match event {
         // Missing properties are expected on many GPUs.
         Event::Unsupported(..) => Level::DEBUG,
-        // A call for the energy counter takes milliseconds on recent GPUs, and once in some seconds is enough.
+        // Only utilization, memory and power are polled at every tick. Others may be polled less often: a call for the
+        // energy counter takes milliseconds on recent GPUs.
         Event::PollPeriod(metric, _) if metric.period().0 > 0 => Level::DEBUG,
         Event::Supported(_)
         | Event::Recovered

@@ -94,9 +94,8 @@ impl ContainerFiles {
 fn files(directory: &Path) -> Vec<PathBuf> {
     let (mut files, mut level) = (Vec::new(), vec![directory.to_owned()]);
     for _ in 0..MAX_DEPTH {
-        let found: Vec<_> = level.iter().flat_map(|directory| entries(directory)).collect();
-        let (directories, others): (Vec<_>, Vec<_>) =
-            found.into_iter().take(MAX_ENTRIES).partition(|path| path.is_dir());
+        let found = level.iter().flat_map(|directory| entries(directory)).take(MAX_ENTRIES);
+        let (directories, others): (Vec<_>, Vec<_>) = found.partition(|path| path.is_dir());
         files.extend(others);
         level = directories;
     }

@@ -30,10 +30,13 @@ const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
 /// The privileges of this process: with that of an administrator, a container may have all devices of the machine.
 const STATUS: &str = "/proc/self/status";
 
+/// Maximum number of GPUs that other containers name.
+const MAX_NAMED: usize = 256;
+
 /// `CAP_SYS_ADMIN`.
 const ADMINISTRATOR: u64 = 1 << 21;
 
-/// What tells which GPUs are those of this process.
+/// Evidence of which GPUs are those of this process.
 pub struct OwnGpus {
     variables: Variables,
     in_pod: bool,
@@ -92,7 +95,9 @@ impl OwnGpus {
         let collect = move || place.collect_all(&ended, &sender);
         match thread::Builder::new().name("own-gpus".to_owned()).spawn(collect) {
             Ok(_) => (watched.updates, watched.running) = (Some(updates), Some(running)),
-            Err(error) => warn!("what tells which GPUs are the pod's is not collected: {error}"),
+            Err(error) => warn!(
+                "the GPUs of this pod cannot be detected: thread not started: {error}; name them with --gpu"
+            ),
         }
         watched
     }
@@ -198,7 +203,7 @@ impl Place {
         let mut named = Vec::new();
         for pid in processes {
             for gpu in self.given_to(*pid) {
-                if !named.contains(&gpu) {
+                if named.len() < MAX_NAMED && !named.contains(&gpu) {
                     named.push(gpu);
                 }
             }
@@ -238,10 +243,13 @@ impl Place {
 
     /// The GPUs with these minor numbers, if they are known and the machine has others, too.
     fn some_of_all(&self, minors: &BTreeSet<u32>) -> Option<Vec<GpuName>> {
+        if minors.is_empty() {
+            return None;
+        }
         let all = self.own.gpus();
         let named: Option<Vec<_>> =
             minors.iter().map(|minor| Some(GpuName::Uuid(all.get(minor)?.clone()))).collect();
-        named.filter(|some| !some.is_empty() && some.len() < all.len())
+        named.filter(|some| some.len() < all.len())
     }
 }
 

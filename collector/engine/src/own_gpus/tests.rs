@@ -60,7 +60,7 @@ fn gpus(minors: &[u32]) -> Vec<GpuName> {
 /// What other containers were given is in their environment, in files, in claims or in devices; what cannot be read is
 /// left to other evidence.
 #[test]
-fn other_containers_tell_what_they_were_given() {
+fn gpus_of_other_containers_are_found() {
     let pod = Pod::new();
     let named = || pod.place(Some("all")).collect().named;
     pod.show_gpus();
@@ -154,7 +154,7 @@ fn privileges_are_read_from_the_status() {
 
 /// The thread ends with what it collects for.
 #[test]
-fn evidence_is_collected_until_nobody_takes_it() {
+fn collection_ends_when_its_owner_is_dropped() {
     let pod = Pod::new();
     let (running, ended) = channel();
     let (sender, updates) = channel();

@@ -29,12 +29,18 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Takes a `ResourceSliceList`. Devices that it lacks are forgotten unless they are in `use`.
+    /// Takes a `ResourceSliceList`. Devices that it lacks are forgotten unless a container has them.
     ///
     /// # Errors
     /// Returns an error if it is not one.
     pub(crate) fn take_slices(&mut self, json: &[u8]) -> Result<(), Unresolved> {
-        self.published = published(json).ok_or(Unresolved::NotSlices)?;
+        let mut listed = published(json).ok_or(Unresolved::NotSlices)?;
+        for (device, before) in std::mem::take(&mut self.published) {
+            if self.resolved.contains_key(&device) {
+                listed.entry(device).or_insert(before);
+            }
+        }
+        self.published = listed;
         self.has_slices = true;
         Ok(())
     }

@@ -60,7 +60,7 @@ pub enum Unresolved {
     #[error("the response is not a list of ResourceSlices")]
     NotSlices,
     /// No slices were read, and the name does not tell.
-    #[error("no ResourceSlices were read; allow get and list of resourceslices")]
+    #[error("no ResourceSlices were read; use --resource-slices, and allow list of resourceslices")]
     NoSlices,
     /// No slice has the device.
     #[error("no ResourceSlice has it; is the driver running?")]
@@ -72,6 +72,6 @@ pub enum Unresolved {
     #[error("no MIG instance {0} is there yet")]
     NoInstance(String),
     /// Several instances have the profile, and their placement is unknown.
-    #[error("several MIG instances are {0}, and their placement is unknown")]
+    #[error("several MIG instances have profile {0}, and their placement is unknown")]
     Ambiguous(String),
 }

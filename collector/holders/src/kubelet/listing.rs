@@ -60,14 +60,14 @@ impl Listing {
         let name = ContainerName { pod: pod.clone(), container: container.name };
         let ids = container.devices.iter().flat_map(|devices| &devices.device_ids);
         for device in ids.filter_map(|id| PluginDevice::parse(id)) {
-            if self.has_room() {
+            if self.is_below_limit() {
                 self.devices.insert((name.clone(), device));
             }
         }
         for claim in container.dynamic_resources {
             let claim_name = (claim.claim_namespace, claim.claim_name);
             for device in claim.claim_resources {
-                if self.has_room() {
+                if self.is_below_limit() {
                     let device = ClaimedDevice {
                         claim: claim_name.clone(),
                         device: DeviceKey {
@@ -84,10 +84,10 @@ impl Listing {
         }
     }
 
-    fn has_room(&mut self) -> bool {
-        let has_room = self.devices.len() + self.claimed.len() < MAX_DEVICES;
-        self.omitted += usize::from(!has_room);
-        has_room
+    fn is_below_limit(&mut self) -> bool {
+        let is_below_limit = self.devices.len() + self.claimed.len() < MAX_DEVICES;
+        self.omitted += usize::from(!is_below_limit);
+        is_below_limit
     }
 
     /// The pods that have a device.

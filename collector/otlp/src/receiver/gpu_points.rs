@@ -24,7 +24,7 @@ const SECOND: u32 = 2;
 /// The tag of a metric's sum.
 const SUM: u32 = 7;
 
-/// A point of a metric that says what a GPU cost, or for how long.
+/// A point of a GPU's time, cost or waste.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuPoint<'a> {
     /// The role of its sender: `agent`, `sidecar` or `gateway`.
@@ -33,7 +33,7 @@ pub struct GpuPoint<'a> {
     pub gpu: &'a str,
     /// When its sum began.
     pub start: Timestamp,
-    /// Until when it is.
+    /// When it ends.
     pub at: Timestamp,
 }
 

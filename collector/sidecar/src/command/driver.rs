@@ -61,7 +61,7 @@ impl Driver for AgentFirst {
         self.installed.names()
     }
 
-    /// They may tell which GPUs are those of the pod.
+    /// Processes may identify the pod's GPUs.
     fn lists_processes(&self) -> bool {
         true
     }

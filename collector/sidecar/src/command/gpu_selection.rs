@@ -20,7 +20,7 @@ const VARIABLE: &str = "PHASEMETER_GPU";
 /// Maximum size of a file that names GPUs.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// Selects GPUs, again and again: what tells which may come later.
+/// Selects GPUs repeatedly, since evidence may arrive later.
 pub(super) struct GpuSelection {
     /// Values of `--gpu`.
     requested: Vec<String>,

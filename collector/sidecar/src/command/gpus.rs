@@ -31,7 +31,7 @@ const REPEAT_FIRST: Duration = Duration::from_secs(5);
 /// The maximum delay between searches, which ask every GPU for its identity under the driver's lock.
 const REPEAT_MAX: Duration = Duration::from_secs(300);
 
-/// The same while nothing tells which GPUs are those of the pod: its processes may soon.
+/// The same while the pod's GPUs are unknown: a process may soon identify them.
 const UNDECIDED_MAX: Duration = Duration::from_secs(30);
 
 /// The GPUs of a run. Those that respond late, or are listed late, are found while it runs.

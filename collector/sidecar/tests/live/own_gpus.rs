@@ -23,8 +23,7 @@ use crate::run::{
     started_at, stderr, with_command,
 };
 
-const UNKNOWN: &str =
-    "no GPU is metered: pod: nothing tells which GPUs are its own; name them with --gpu";
+const UNKNOWN: &str = "no GPU is metered: pod: its GPUs are unknown; name them with --gpu";
 
 /// A node with eight GPUs; on two of them a process of each ID computes.
 fn node(pids: [u32; 2]) -> Rig {
@@ -88,10 +87,7 @@ fn pod_that_cannot_tell_meters_no_gpu() {
         assert_eq!(output.status.code(), Some(0), "{log}");
         assert_eq!(log.matches(UNKNOWN).count(), 1, "one line: {log}");
         assert_eq!(indices(&report), [0; 0]);
-        assert!(
-            assumptions(&report).contains("nothing tells which GPUs are its own"),
-            "{report:#}"
-        );
+        assert!(assumptions(&report).contains("its GPUs are unknown"), "{report:#}");
     }
     let mut command = with_command(&rig, NO_POLICIES, "echo ran; exit 3");
     in_pod(&mut command);
@@ -266,10 +262,7 @@ fn sidecar_takes_readings_of_the_agent_and_leaves_the_bill_to_it() {
     });
     let log = stderr(&output);
     assert!(output.status.success(), "{log}");
-    assert!(
-        log.contains("metering 1 of 1 GPUs, those of this pod, as the node agent says: 1"),
-        "{log}"
-    );
+    assert!(log.contains("metering 1 of 1 GPUs, those of this pod, by the node agent: 1"), "{log}");
     assert_eq!(indices(&report), [1]);
     let gpu = &report["gpus"][0];
     assert_billed(gpu);

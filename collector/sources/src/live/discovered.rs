@@ -13,7 +13,7 @@ pub struct DiscoveredGpu {
     pub identity: GpuIdentity,
     /// PCI bus IDs at the other ends of its links to other GPUs.
     pub links: BTreeSet<String>,
-    /// The IDs of the processes that compute on it, as the driver numbers them, if it was asked for them.
+    /// The IDs of the processes that compute on it, as the driver numbers them, if they were queried.
     pub processes: Vec<u32>,
     /// The properties that cannot be queried.
     pub missing: Vec<MissingProperty>,

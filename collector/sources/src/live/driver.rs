@@ -19,7 +19,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Its names in messages.
     fn names(&self) -> DriverNames;
 
-    /// Whether a search also asks which processes compute on each GPU, which may take seconds.
+    /// Whether a search also lists the processes that compute on each GPU, which may take seconds.
     fn lists_processes(&self) -> bool {
         false
     }
@@ -41,12 +41,12 @@ pub trait OpenDriver: Debug + Send + Sync {
         false
     }
 
-    /// What the containers of the pod were granted of a GPU, if it lists those of the pod only and knows that.
+    /// What the containers of the pod were granted of a GPU, if it lists those of the pod only and reports that.
     fn grants(&self, _uuid: &str) -> Vec<Grant> {
         Vec::new()
     }
 
-    /// The IDs of the processes that compute on a GPU, as the driver numbers them; none if it does not tell.
+    /// The IDs of the processes that compute on a GPU, as the driver numbers them; none if it does not list them.
     fn processes(&self, _uuid: &str) -> Vec<u32> {
         Vec::new()
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use phasemeter_meter::device_metric::MigId;
 
-/// A MIG instance of a GPU. Properties that the driver does not tell are `None`.
+/// A MIG instance of a GPU. Properties that the driver does not report are `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigInstance {
     /// Its UUID.

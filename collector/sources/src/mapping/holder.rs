@@ -1,4 +1,4 @@
-//! Holders of a GPU as the labels of a point name them, and what these tell of their parts.
+//! Holders of a GPU as the labels of a point name them, and their parts, if the labels state them.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -24,7 +24,7 @@ pub struct ShareKey {
     pub replica: String,
 }
 
-/// The part of a GPU that a holder was granted, as far as labels tell.
+/// The part of a GPU that a holder was granted, if labels state it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// They do not: it is the whole GPU, if no other holder has a part.
@@ -63,7 +63,7 @@ pub(super) fn grants(
         _ => share_of(parts, memory_total),
     };
     let grants = parts.into_iter().map(|(holder, parts)| (holder.clone(), share(&parts)));
-    within_gpu(grants.map(|(holder, share)| Grant { holder, share }).collect())
+    grants.map(|(holder, share)| Grant { holder, share }).collect()
 }
 
 /// The share of a holder with these parts; `None` if any is unknown.
@@ -88,18 +88,4 @@ pub(super) fn memory_share(granted: Bytes, total: Bytes) -> Option<Share> {
     let ppm = u128::from(granted.get()) * u128::from(PPM);
     let ppm = ppm.checked_div(total.get().into())?.min(u128::from(PPM));
     Share::new(u32::try_from(ppm).ok()?, PPM)
-}
-
-/// Grants in proportion that are the GPU together, if they are more.
-pub(super) fn within_gpu(grants: Vec<Grant>) -> Vec<Grant> {
-    let of = |grant: &Grant| grant.share.map(Share::ratio).filter(|(_, of)| *of == PPM);
-    let all: u32 = grants.iter().filter_map(of).map(|(ppm, _)| ppm).sum();
-    if all <= PPM {
-        return grants;
-    }
-    let scaled = grants.into_iter().map(|grant| {
-        let share = of(&grant).map_or(grant.share, |(ppm, _)| Share::new(ppm, all));
-        Grant { share, ..grant }
-    });
-    scaled.collect()
 }

@@ -8,7 +8,7 @@ use phasemeter_meter::holder::{Grant, Holder, Share};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, PPM, Utilization};
 
-use super::holder::{ShareKey, memory_share, within_gpu};
+use super::holder::{ShareKey, memory_share};
 use super::shared::MAX_SHARES;
 
 /// What a metric states about the holder that its labels name.
@@ -134,7 +134,7 @@ impl HolderMetrics {
             Grant { holder: holder.clone(), share }
         };
         let grants: Vec<Grant> = holders.into_iter().map(grant).collect();
-        (!grants.is_empty()).then(|| within_gpu(grants))
+        (!grants.is_empty()).then_some(grants)
     }
 
     /// What each uses; `None` if no metric states it.

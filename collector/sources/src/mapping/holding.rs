@@ -121,6 +121,7 @@ impl Holding {
         if !self.is_metered {
             // Nothing is charged before the first reading.
             self.changes.clear();
+            self.touched.clear();
         }
         self.touched.retain(|holder| grants.iter().any(|grant| grant.holder == *holder));
         self.grants.clone_from(&grants);

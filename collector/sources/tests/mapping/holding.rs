@@ -142,7 +142,7 @@ fn fractions_of_labels_are_granted() {
     let page = [(UTIL, a.as_str(), 50.0), (UTIL, b.as_str(), 50.0)];
     assert_eq!(found(&pages(&[&page]))[0], "0: a 250000/1000000, b 500000/1000000");
     let page = [(UTIL, b.as_str(), 50.0), (UTIL, c.as_str(), 50.0)];
-    assert_eq!(found(&pages(&[&page]))[0], "0: b 500000/1250000, c 750000/1250000");
+    assert_eq!(found(&pages(&[&page]))[0], "0: b 500000/1000000, c 750000/1000000");
     let memory = [
         (UTIL, "pod=a,gpu_memory=5760,modelName=NVIDIA L4", 50.0),
         ("DCGM_FI_DEV_FB_TOTAL", "", 23_040.0),

@@ -10,7 +10,7 @@ use nvml_wrapper::{Device, Nvml};
 use phasemeter_meter::device_metric::{Component, DeviceValue, MigId};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_nvml_calls::{gpu_instance_id, gpu_instance_placement};
+use phasemeter_nvml_calls::{gpu_instance_id, gpu_instance_start};
 
 use super::gpm::{Gpm, Sampled};
 use crate::live::{MigInstance, MigProfile, QueryError};
@@ -88,7 +88,7 @@ impl Known<'_> {
         let MigInstance { gpu_instance, profile, start, .. } = &mut self.properties;
         *gpu_instance = gpu_instance.or_else(|| gpu_instance_id(instance).ok());
         *profile = profile.or_else(|| MigProfile::at_end_of(&instance.name().ok()?));
-        *start = start.or_else(|| Some(gpu_instance_placement(gpu, (*gpu_instance)?).ok()?.start));
+        *start = start.or_else(|| gpu_instance_start(gpu, (*gpu_instance)?).ok());
     }
 }
 

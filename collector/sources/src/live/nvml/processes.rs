@@ -59,7 +59,7 @@ impl Processes {
     }
 
     /// Emits what each process has used since the last call (`nvmlDeviceGetProcessUtilization`). A process that is
-    /// alone has used all: the driver is not asked, since the call takes milliseconds.
+    /// alone has used all: the driver is not queried, since the call takes milliseconds.
     pub(super) fn query_use(
         &mut self,
         device: &Device<'_>,

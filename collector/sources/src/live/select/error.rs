@@ -59,9 +59,9 @@ pub enum SelectError {
         /// The option or variable.
         by: &'static str,
     },
-    /// This process is in a pod, and nothing tells which GPUs are the pod's. It may be known later.
+    /// This process is in a pod whose GPUs are unknown. They may be found later.
     #[error(
-        "pod: nothing tells which GPUs are its own; name them with --gpu, mount the socket of a node agent, or share a \
+        "pod: its GPUs are unknown; name them with --gpu, mount the socket of a node agent, or share a \
          claim with the container that uses them"
     )]
     Undecided,

@@ -57,7 +57,7 @@ impl fmt::Display for SelectedBy {
             Self::Option => "selected by --gpu",
             Self::Variable(variable) => return write!(f, "selected by {variable}"),
             Self::Metadata => "those of this pod, by the device metadata of its claims",
-            Self::Agent => "those of this pod, as the node agent says",
+            Self::Agent => "those of this pod, by the node agent",
             Self::Containers => "those of this pod, by its other containers",
             Self::Processes => "those of this pod, by its processes on them",
             Self::Devices => "those whose devices this container has",

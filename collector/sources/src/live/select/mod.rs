@@ -64,7 +64,7 @@ pub fn select(
 }
 
 impl Selection {
-    /// Selects what a container has. Returns whether anything tells.
+    /// Selects what a container has. Returns whether there was evidence.
     fn decide(
         &mut self,
         variables: &Variables,
