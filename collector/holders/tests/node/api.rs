@@ -82,7 +82,10 @@ fn rotated_token_is_read_again() {
     assert_eq!(node.problems(300), [""; 0]);
     fs::write(&node.api.server.token, "forged").unwrap();
     let problems = node.problems(600);
-    assert!(problems[0].ends_with("401 Unauthorized; mount a valid service account token"), "{problems:?}");
+    assert!(
+        problems[0].ends_with("401 Unauthorized; mount a valid service account token"),
+        "{problems:?}"
+    );
 }
 
 #[test]
