@@ -24,6 +24,7 @@ DEMO_MINUTES := 2
 # Most of the slow tests wait. So more of them run at a time than there are cores.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/phasemeter
 AUDITABLE := $(CACHE)/cargo-auditable-$(CARGO_AUDITABLE_VERSION)/bin/cargo-auditable
 AUDIT_INFO := $(CACHE)/rust-audit-info-$(RUST_AUDIT_INFO_VERSION)/bin/rust-audit-info
@@ -57,7 +58,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate policies bench fuzz mutants advisories \
-    sbom release collector toolchain build-policies compare-policies deny check-release peers
+    sbom release image collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +157,12 @@ sbom: toolchain $(CYCLONEDX) ## write the bill of materials of the binary (Cyclo
 
 release: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build binary, bill of materials, provenance and checksums into target/release-files
 	@.ci/release $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
+
+image: release ## build the container image, as OCI archive in target/image; needs Debian, and no container engine
+	rm -rf target/image
+	otel-config/image/root.sh target/release-files/phasemeter target/image/root
+	VERSION=$(VERSION) REVISION=$$(git rev-parse HEAD) otel-config/image/archive.sh target/image/phasemeter.tar \
+	    docker.io/library/phasemeter:$(VERSION) otel-config/image/Containerfile target/image/root
 
 collector: ## build an OpenTelemetry Collector and print its path; needs Go
 	@$(COLLECTOR)

@@ -12,6 +12,7 @@ mod plugin;
 // Tests.
 mod agent;
 mod claims;
+mod container;
 mod device_plugin;
 mod metering;
 mod ready;

@@ -8,7 +8,7 @@ use std::{env, thread};
 
 use serde_json::Value;
 
-use crate::image::Images;
+use crate::image::{Images, containerfile};
 use crate::plugin::Plugin;
 
 /// How long anything on the node may take.
@@ -42,14 +42,18 @@ impl Node {
     fn set_up(dir: &Path) -> Self {
         let began = Instant::now();
         let images = Images::new(&dir.join("images"));
-        let pause = images.layer(&[(&in_path("pause"), "pause")]);
-        images.import("localhost/pause:1", &[&pause], &["/pause"]);
-        let phasemeter = images.layer(&[(&phasemeter(), "usr/bin/phasemeter")]);
-        images.import("localhost/phasemeter:1", &[&phasemeter], &["/usr/bin/phasemeter"]);
+        let pause = images.root("pause", &[(&in_path("pause"), "pause")]);
+        images.import_for_test("localhost/pause:1", r#"ENTRYPOINT ["/pause"]"#, &[&pause]);
+        let phasemeter = images.phasemeter(&phasemeter());
+        let name = concat!("docker.io/library/phasemeter:", env!("CARGO_PKG_VERSION"));
+        images.import(name, &containerfile(), &[&phasemeter]);
+        let tag = ["-n", "k8s.io", "images", "tag", name, "localhost/phasemeter:1"];
+        output(Command::new("ctr").args(tag));
         let tools =
             ["sh", "env", "sleep", "cat"].map(|tool| (in_path(tool), format!("usr/bin/{tool}")));
         let tools = tools.each_ref().map(|(file, path)| (file.as_path(), path.as_str()));
-        images.import("localhost/workload:1", &[&phasemeter, &images.layer(&tools)], &[]);
+        let tools = images.root("tools", &tools);
+        images.import_for_test("localhost/workload:1", "", &[&phasemeter, &tools]);
 
         println!("images after {:.1} s", began.elapsed().as_secs_f64());
         let node = Self { _plugin: Plugin::start(dir) };
@@ -147,7 +151,8 @@ pub(crate) fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn kubectl(arguments: &[&str]) -> String {
+/// The output of `kubectl`, which must succeed.
+pub(crate) fn kubectl(arguments: &[&str]) -> String {
     output(Command::new("kubectl").args(arguments))
 }
 
