@@ -84,6 +84,8 @@ pub struct GpuMeter {
     /// The wall time at the watermark, and the steps of the wall clock after it.
     wall: WallOffset,
     steps: WallSteps,
+    /// Boundaries that were requested, beside the regular ones, in time order.
+    requested: Vec<Timestamp>,
     timeline: Timeline,
     ledger: Ledger,
     cycle_detector: CycleDetector,
@@ -126,6 +128,7 @@ impl GpuMeter {
             next_boundary: Timestamp::LAST,
             wall: WallOffset::default(),
             steps: WallSteps::default(),
+            requested: Vec::new(),
             timeline: Timeline::new(start, config.thresholds),
             ledger: Ledger::new(rate, &config),
             cycle_detector: CycleDetector::default(),

@@ -59,6 +59,12 @@ impl Timestamp {
         self.floor(Nanos::SECOND)
     }
 
+    /// The first UTC second that begins at this instant or after it.
+    #[must_use]
+    pub fn ceil_second(self) -> Self {
+        (self + (Nanos::SECOND - Nanos(1))).floor_second()
+    }
+
     /// This instant rounded down to a multiple of `step` since the epoch.
     #[must_use]
     pub const fn floor(self, step: Nanos) -> Self {

@@ -10,6 +10,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::span::PhaseSpan;
+use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, Row, session_ends};
@@ -78,6 +79,49 @@ proptest! {
             (from, seen) = (to, spans);
         }
         prop_assert_eq!(total, meter.summary().accounts);
+    }
+
+    /// A requested boundary shows the state at its instant, and changes no account. It changes no span, unless sessions end
+    /// in a gap without readings, which it divides.
+    #[test]
+    fn requested_boundary_changes_no_account(
+        rows in any_rows(), rate in any_rate(), session in 0_u64..100, boundary in 0_u64..30,
+        requests in prop::collection::btree_map(1_usize..700, 0_u64..20, 0..8),
+    ) {
+        let config = MeterConfig {
+            allowed_lateness: MeterConfig::LIVE_ALLOWED_LATENESS,
+            stale_after: StaleAfter::Fixed(Nanos::from_secs(2)),
+            session_every: Nanos::from_secs(session),
+            boundary_every: Nanos::from_secs(boundary),
+            ..MeterConfig::default()
+        };
+        let (plain, expected) = meter_with(config, &rows, rate);
+        let mut meter = GpuMeter::new(config, Some(rate), total());
+        let (mut received, mut requested) = (Received::default(), Vec::new());
+        for (index, row) in rows.iter().enumerate() {
+            if let Some(ahead) = requests.get(&index) {
+                let instant = at(row.at).ceil_second() + Nanos::from_secs(*ahead);
+                requested.extend(meter.request_boundary(instant).then_some(instant));
+            }
+            meter.push(reading(row), &mut received).unwrap();
+        }
+        meter.finish(&mut received);
+        prop_assert_eq!(sum(&received.spans), sum(&expected.spans));
+        if session == 0 {
+            prop_assert_eq!(labeled(&received.spans), labeled(&expected.spans));
+        }
+        prop_assert_eq!(meter.summary().accounts, plain.summary().accounts);
+        let ends: Vec<_> = received.sessions.iter().map(|(at, _)| *at).collect();
+        prop_assert!(expected.sessions.iter().all(|(at, _)| ends.contains(at)));
+        let (start, end) = meter.span().unwrap();
+        for instant in requested.into_iter().filter(|at| *at < end) {
+            let shown = received.boundaries.iter().find(|(at, _)| *at == instant);
+            let (_, accounts) = shown.unwrap();
+            prop_assert_eq!(accounts.all().time, instant.since(start));
+        }
+        for regular in &expected.boundaries {
+            prop_assert!(received.boundaries.contains(regular));
+        }
     }
 
     /// Steps of the wall clock end sessions and move boundaries, and change no account. What is buffered

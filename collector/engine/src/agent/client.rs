@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use phasemeter_terminal::escape::clean;
 
-use super::protocol::{AgentGpu, Answer, MAX_LINE, PodName, Question, VERSION};
+use super::protocol::{AgentGpu, Answer, MAX_LINE, Question, VERSION};
 
 /// How long an agent may take to answer. Its socket has a thread of its own.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why an agent gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum AgentError {
+pub(super) enum AgentError {
     /// No agent listens.
     #[error("{}: no agent listens; start one on this node, or mount its directory", .path.display())]
     Connect {
@@ -42,15 +42,6 @@ pub enum AgentError {
     Rejected(String),
 }
 
-/// The GPUs that a pod holds, or holds a part of, as the agent at this socket knows them. `pod` counts if the agent
-/// cannot see in which pod this process is.
-///
-/// # Errors
-/// Returns an error if no agent answers within two seconds, or it does not know the pod.
-pub fn held_gpus(path: &Path, pod: Option<PodName>) -> Result<Vec<AgentGpu>, AgentError> {
-    Connection::open(path, pod, false)?.gpus()
-}
-
 /// A connection to an agent.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -59,17 +50,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and asks for the GPUs of a pod, and for their readings if they are requested.
-    pub(super) fn open(
-        path: &Path,
-        pod: Option<PodName>,
-        readings: bool,
-    ) -> Result<Self, AgentError> {
+    /// Connects, and asks.
+    pub(super) fn open(path: &Path, question: &Question) -> Result<Self, AgentError> {
         let connect = |source| AgentError::Connect { path: path.to_owned(), source };
         let mut stream = UnixStream::connect(path).map_err(connect)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        let mut question = serde_json::to_vec(&Question { version: VERSION, pod, readings })?;
+        let mut question = serde_json::to_vec(question)?;
         question.push(b'\n');
         stream.write_all(&question)?;
         Ok(Self { lines: BufReader::new(stream), line: Vec::new() })

@@ -18,7 +18,9 @@ use phasemeter_sources::live::{
 };
 
 use super::client::{AgentError, Connection};
-use super::protocol::{AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, PodName};
+use super::protocol::{
+    AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, PodName, Question,
+};
 use super::values;
 
 /// Intervals of a GPU that wait to be queried: those of a minute of driver samples at 6 Hz.
@@ -45,7 +47,8 @@ impl AgentDriver {
     }
 
     fn connect(&self) -> Result<OpenAgent, AgentError> {
-        let mut connection = Connection::open(&self.path, self.pod.clone(), true)?;
+        let question = Question { readings: true, ..Question::about(self.pod.clone()) };
+        let mut connection = Connection::open(&self.path, &question)?;
         let gpus = connection.gpus()?;
         let handle = connection.handle()?;
         let shared = Arc::new(Mutex::new(Received::new(&gpus)));
@@ -111,6 +114,7 @@ impl Received {
                     }
                 }
             }
+            Answer::Billed { .. } => {}
             Answer::Error { .. } => self.is_closed = true,
         }
     }

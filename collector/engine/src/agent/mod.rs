@@ -10,11 +10,12 @@ mod server;
 #[cfg(test)]
 mod tests;
 mod values;
+mod watch;
 
-pub use self::client::{AgentError, held_gpus};
 pub use self::driver::AgentDriver;
-pub use self::protocol::{AgentAccount, AgentGpu, AgentGrant, PodName};
+pub use self::protocol::{AgentAccount, AgentBilled, AgentGpu, AgentGrant, PodName};
 pub use self::server::{AgentSocket, HolderState, MeteredGpuState};
+pub use self::watch::{AgentWatch, WatchedAgent};
 
 /// The variable with the path of an agent's socket.
 pub const VARIABLE: &str = "PHASEMETER_AGENT_SOCKET";

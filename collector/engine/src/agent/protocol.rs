@@ -1,8 +1,8 @@
 //! What an agent and a sidecar exchange: objects in JSON, one per line.
 //!
 //! A sidecar sends one [`Question`]. The agent answers with [`Answer::Gpus`]; then, if readings were requested, with
-//! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. Unknown
-//! members are ignored, so that either may be newer than the other; a version that changes what a member means is
+//! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. If billed
+//! time was requested, it answers with [`Answer::Billed`] only, about twice per second. Unknown members are ignored, so that either may be newer than the other; a version that changes what a member means is
 //! rejected.
 //!
 //! JSON lines, not OTLP: an answer has grants and exact sums, for which OTLP has no message, and a reader in any
@@ -27,6 +27,16 @@ pub(super) struct Question {
     /// Whether readings are requested, until the connection is closed.
     #[serde(default)]
     pub(super) readings: bool,
+    /// Whether only the time that the agent bills is requested, until the connection is closed.
+    #[serde(default)]
+    pub(super) billed: bool,
+}
+
+impl Question {
+    /// The GPUs of a pod. It counts if the agent cannot see in which pod this process is.
+    pub(super) const fn about(pod: Option<PodName>) -> Self {
+        Self { version: VERSION, pod, readings: false, billed: false }
+    }
 }
 
 /// The name of a pod.
@@ -56,6 +66,11 @@ pub(super) enum Answer {
         /// Means over time ranges, in the order in which they were measured.
         #[serde(default)]
         intervals: Vec<AgentInterval>,
+    },
+    /// The time that the agent bills.
+    Billed {
+        /// All GPUs of the node that it exports.
+        gpus: Vec<AgentBilled>,
     },
     /// The question cannot be answered. The connection ends.
     Error {
@@ -101,6 +116,23 @@ pub struct AgentAccount {
     pub nanoseconds: u64,
     /// The cost of that time in nano-dollars.
     pub nano_usd: u64,
+}
+
+/// The time of a GPU that an agent bills. Instants are nanoseconds since the machine was booted, by the clock that
+/// counts while it is suspended; each is a whole second of the agent's wall clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentBilled {
+    /// Its UUID.
+    pub gpu: String,
+    /// The start of its accounts.
+    pub from_boot_ns: u64,
+    /// Until when its exports have time, or will within two seconds.
+    pub until_boot_ns: u64,
+    /// Until when its next export will have time.
+    pub next_boot_ns: u64,
+    /// Whether the pod that asks holds the GPU, and no other one does.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// Values of a GPU at an instant; `None` if one is missing.

@@ -19,12 +19,14 @@ use phasemeter_sources::live::Observed;
 
 use super::peer::Peer;
 use super::protocol::{
-    AgentAccount, AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, Question, VERSION,
+    AgentAccount, AgentBilled, AgentGpu, AgentGrant, AgentInterval, AgentReading, Answer, Question,
+    VERSION,
 };
 use super::values;
+use crate::pipeline::BilledTime;
 
-/// Connections at once: one per pod of a node, and some to spare. Further ones are closed.
-const MAX_CONNECTIONS: usize = 256;
+/// Connections at once: two per pod of a node. Further ones are closed.
+const MAX_CONNECTIONS: usize = 512;
 
 /// The memory of the stack of a thread: it keeps little there.
 const STACK: usize = 128 << 10;
@@ -51,6 +53,8 @@ pub struct MeteredGpuState {
     pub gpu: AgentGpu,
     /// The containers that hold it.
     pub holders: Vec<HolderState>,
+    /// Whether others than containers hold it, too.
+    pub is_shared: bool,
 }
 
 /// A container that holds a GPU or a part of it.
@@ -96,6 +100,8 @@ struct Board {
 struct Published {
     /// `None` until the agent has learned who holds the GPUs.
     gpus: Option<Arc<Vec<MeteredGpuState>>>,
+    /// The time that is billed.
+    billed: Arc<Vec<AgentBilled>>,
     /// The newest batches.
     batches: VecDeque<Arc<Batch>>,
     /// The number of batches so far.
@@ -167,13 +173,28 @@ impl AgentSocket {
         self.batch.intervals.extend(intervals.into_iter().take(left));
     }
 
-    /// Publishes who holds the GPUs, if that is known, and what was observed since the last call.
-    pub fn publish(&mut self, gpus: Option<Vec<MeteredGpuState>>) {
+    /// Publishes who holds the GPUs, if that is known, the time that is billed of each by its UUID, and what was observed
+    /// since the last call.
+    pub fn publish(
+        &mut self,
+        gpus: Option<Vec<MeteredGpuState>>,
+        billed: impl IntoIterator<Item = (String, BilledTime)>,
+    ) {
+        let boot = |at| self.clock.boot_at(at).0;
+        let billed = billed.into_iter().map(|(gpu, time)| AgentBilled {
+            gpu,
+            from_boot_ns: boot(time.from),
+            until_boot_ns: boot(time.until),
+            next_boot_ns: boot(time.next),
+            alone: false,
+        });
+        let billed = Arc::new(billed.collect());
         let batch = Arc::new(std::mem::take(&mut self.batch));
         let mut published = self.board.lock();
         if let Some(gpus) = gpus {
             published.gpus = Some(Arc::new(gpus));
         }
+        published.billed = billed;
         published.batches.push_back(batch);
         if published.batches.len() > MAX_BATCHES {
             published.batches.pop_front();
@@ -241,7 +262,7 @@ fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> io::Result<(
     connection.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(connection.take(MAX_QUESTION)).read_line(&mut line)?;
-    let Ok(Question { version, pod, readings }) = serde_json::from_str(&line) else {
+    let Ok(Question { version, pod, readings, billed }) = serde_json::from_str(&line) else {
         return reject(connection, "unreadable question");
     };
     if version != VERSION {
@@ -253,6 +274,9 @@ fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> io::Result<(
     let peer = Peer::of(connection, procfs, pod);
     if peer.is_unknown() {
         return reject(connection, "unknown pod: set POD_NAME and POD_NAMESPACE in the sidecar");
+    }
+    if billed {
+        return send_billed(connection, board, &peer);
     }
     let mut published = board.lock();
     let began = Instant::now();
@@ -308,9 +332,39 @@ fn send_readings(
     }
 }
 
+/// Sends the time that is billed after each publication, until the sidecar no longer reads it.
+fn send_billed(connection: &UnixStream, board: &Board, peer: &Peer) -> io::Result<()> {
+    let mut seen = None;
+    loop {
+        let mut published = board.lock();
+        while seen == Some(published.count) || published.count == 0 {
+            published = board.wait(published, TIMEOUT);
+        }
+        seen = Some(published.count);
+        let (billed, held) = (Arc::clone(&published.billed), published.gpus.clone());
+        drop(published);
+        let held = held.as_deref().map_or(&[][..], Vec::as_slice);
+        let is_alone = |uuid: &str| {
+            let mut gpus = held.iter().filter(|held| held.gpu.uuid == uuid);
+            gpus.next().is_some_and(|gpu| gpu.is_held_by_containers_of(peer))
+        };
+        let gpus = billed.iter().map(|it| AgentBilled { alone: is_alone(&it.gpu), ..it.clone() });
+        write(connection, &Answer::Billed { gpus: gpus.collect() })?;
+    }
+}
+
+impl MeteredGpuState {
+    /// Whether a pod holds the GPU, and no other one does.
+    fn is_held_by_containers_of(&self, peer: &Peer) -> bool {
+        !self.is_shared
+            && !self.holders.is_empty()
+            && self.holders.iter().all(|holder| peer.has(&holder.container))
+    }
+}
+
 /// The GPUs that a pod holds, with its own grants only.
 fn of_pod(gpus: &[MeteredGpuState], peer: &Peer) -> Vec<AgentGpu> {
-    let held = gpus.iter().filter_map(|MeteredGpuState { gpu, holders }| {
+    let held = gpus.iter().filter_map(|MeteredGpuState { gpu, holders, .. }| {
         let own = holders.iter().filter(|holder| peer.has(&holder.container));
         let grants: Vec<_> = own.map(grant).collect();
         (!grants.is_empty()).then(|| AgentGpu { grants, ..gpu.clone() })

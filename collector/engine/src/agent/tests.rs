@@ -12,22 +12,33 @@ use phasemeter_meter::units::{Nanos, Utilization};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::{Driver, LossReason, Metric, Observed, QueryError};
 
+use super::client::{AgentError, Connection};
+use super::protocol::Question;
 use super::*;
+use crate::pipeline::BilledTime;
 
 /// An agent whose GPUs `GPU-0` and `GPU-1` are those of `ml/a` and `ml/b`; all pods are those that sidecars state.
 struct Agent {
     socket: AgentSocket,
     path: PathBuf,
+    clock: Clock,
+    /// What it bills of each GPU.
+    billed: BilledTime,
     _dir: tempfile::TempDir,
 }
 
 impl Agent {
     fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("agent.sock");
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    fn at(dir: tempfile::TempDir) -> Self {
+        let (path, clock) = (dir.path().join("agent.sock"), Clock::start());
         // No processes: sidecars are not seen.
-        let socket = AgentSocket::listen(&path, Path::new("/nonexistent"), Clock::start()).unwrap();
-        Self { socket, path, _dir: dir }
+        let socket = AgentSocket::listen(&path, Path::new("/nonexistent"), clock).unwrap();
+        let from = clock.now();
+        let billed = BilledTime { from, until: from, next: from + Nanos::from_secs(60) };
+        Self { socket, path, clock, billed, _dir: dir }
     }
 
     fn publish(&mut self, pods: &[&str]) {
@@ -47,9 +58,16 @@ impl Agent {
                 share: Share::new(1, 2),
                 accounts: vec![],
             }],
+            is_shared: false,
         });
-        self.socket.publish(Some(gpus.collect()));
+        let gpus: Vec<_> = gpus.collect();
+        let billed = gpus.iter().map(|it| (it.gpu.uuid.clone(), self.billed)).collect::<Vec<_>>();
+        self.socket.publish(Some(gpus), billed);
     }
+}
+
+fn held_gpus(path: &Path, pod: Option<PodName>) -> Result<Vec<AgentGpu>, AgentError> {
+    Connection::open(path, &Question::about(pod))?.gpus()
 }
 
 fn pod(name: &str) -> Option<PodName> {
@@ -74,7 +92,7 @@ fn question_waits_until_holders_are_known() {
     let mut agent = Agent::start();
     let path = agent.path.clone();
     let asked = std::thread::spawn(move || held_gpus(&path, pod("a")));
-    agent.socket.publish(None);
+    agent.socket.publish(None, []);
     agent.publish(&["a"]);
     assert_eq!(asked.join().unwrap().unwrap().len(), 1);
     let silent = Agent::start();
@@ -153,4 +171,46 @@ fn sidecar_reads_its_gpus_without_a_driver() {
     drop(device);
     drop(open);
     drop(Arc::new(driver));
+}
+
+/// A sidecar follows what the agent bills, and notices its end.
+#[test]
+fn billed_time_is_followed_until_the_agent_ends() {
+    let mut agent = Agent::start();
+    let watch = AgentWatch::start(agent.path.clone(), pod("b")).unwrap();
+    agent.publish(&["a", "b"]);
+    let began = Instant::now();
+    let wait_for = |condition: &dyn Fn(&WatchedAgent) -> bool| loop {
+        let known = watch.agent(Duration::from_millis(20));
+        if condition(&known) {
+            return known;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{known:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let known = wait_for(&|known| known.billed.len() == 2);
+    let clock = agent.clock;
+    let boot = |at| clock.boot_at(at).0;
+    let BilledTime { from, until, next } = agent.billed;
+    let expected = ["GPU-0", "GPU-1"].map(|gpu| AgentBilled {
+        gpu: gpu.to_owned(),
+        from_boot_ns: boot(from),
+        until_boot_ns: boot(until),
+        next_boot_ns: boot(next),
+        alone: gpu == "GPU-1",
+    });
+    assert_eq!((&known.billed[..], known.absent), (&expected[..], None));
+
+    agent.billed.until = next;
+    agent.publish(&["a", "b"]);
+    wait_for(&|known| known.billed[1].until_boot_ns == boot(next));
+    let dir = agent._dir;
+    drop(agent.socket);
+    let known = wait_for(&|known| known.absent.is_some());
+    assert_eq!(known.billed[1].until_boot_ns, boot(next), "what it billed last stays");
+    let mut again = Agent::at(dir);
+    again.publish(&["a", "b"]);
+    let known =
+        wait_for(&|known| known.absent.is_none() && known.billed[1].from_boot_ns > boot(from));
+    assert!(known.billed[1].alone);
 }

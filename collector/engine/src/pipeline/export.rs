@@ -60,13 +60,6 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Leaves the metrics of a GPU to another program from now on, which also bills it.
-    pub fn leave_metrics(&mut self, gpu: usize) {
-        if let Some(export) = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut()) {
-            export.leave_metrics();
-        }
-    }
-
     /// Counts XID errors of a GPU. Their events may follow later.
     pub fn count_xids(&mut self, gpu: usize, at: Timestamp, code: u64, count: u64) {
         if let Some(gpu) = self.gpus.get_mut(gpu) {

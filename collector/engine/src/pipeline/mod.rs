@@ -14,6 +14,8 @@ mod export;
 mod finish;
 mod found_gpus;
 mod gpu;
+#[cfg(feature = "full")]
+mod hand_over;
 mod holders;
 #[cfg(feature = "full")]
 mod interruptions;
@@ -38,6 +40,8 @@ pub use experiments_of_run::priced_time;
 pub use export::RequestSink;
 pub use finish::Finished;
 pub use gpu::{Absence, MeteredGpu, in_order};
+#[cfg(feature = "full")]
+pub use hand_over::BilledTime;
 use opening::ExperimentState;
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::gpu::MeterConfig;

@@ -1,7 +1,6 @@
 //! What depends on the wall clock: windows, which have wall time, and steps of it.
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Nanos;
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::ClockStep;
 #[cfg(feature = "full")]
@@ -26,7 +25,7 @@ impl Pipeline<'_> {
     /// Returns an error if a request cannot be written.
     pub fn step_wall_clock(&mut self, step: &Step) -> Result<(), PipelineError> {
         // At a whole second: no second is in two sessions, or it would be in two phases.
-        let at = (step.at + (Nanos::SECOND - Nanos(1))).floor(Nanos::SECOND);
+        let at = step.at.ceil_second();
         let (before, after) = (self.wall.offset(), WallOffset::between(step.at, step.after));
         self.wall.step(at, after);
         self.pricing.set_wall_clock(after);

@@ -1,5 +1,6 @@
 //! Posts the time between readings, to the timeline and to whatever is weighted by time.
 
+use super::boundaries::Stop;
 use super::{GpuMeter, Observer, post_to};
 use crate::quantity::Quantity;
 use crate::reading::{Basis, MissingReason, Reading};
@@ -60,8 +61,8 @@ impl GpuMeter {
         self.post_until(&Reading::at(from), to, Nanos::ZERO, observer);
     }
 
-    /// Posts the time up to the last boundary or step of the wall clock before `next`, of which `last`
-    /// covers that before `until`. Returns that boundary.
+    /// Posts the time up to the last boundary, requested or regular, or step of the wall clock before `next`, of which
+    /// `last` covers that before `until`. Returns that boundary.
     fn close_boundaries(
         &mut self,
         last: &Reading,
@@ -71,22 +72,24 @@ impl GpuMeter {
     ) -> Timestamp {
         let mut from = last.at;
         while next >= self.next_boundary {
-            let step = self.steps.first_until(next);
-            let before_step = step.map_or(next, |(at, _)| at.saturating_sub(Nanos(1)));
-            for boundary in self.config.boundaries(from, before_step, self.wall) {
+            let stop = self.stop_until(next);
+            let before = stop.as_ref().map_or(next, |stop| stop.at.saturating_sub(Nanos(1)));
+            for boundary in self.config.boundaries(from, before, self.wall) {
                 self.post_up_to(boundary, last, from, until, observer);
                 self.close_boundary(boundary, false, observer);
                 from = boundary;
             }
-            if let Some((at, wall)) = step {
+            if let Some(Stop { at, step }) = stop {
                 let at = at.max(from);
                 self.post_up_to(at, last, from, until, observer);
-                self.close_boundary(at, true, observer);
+                self.close_boundary(at, step.is_some(), observer);
                 from = at;
-                self.wall = wall;
-                self.ledger.periods.step_wall_clock(at, wall);
-                self.ledger.activity.step_wall_clock(wall);
-                self.steps.remove_first();
+                if let Some(wall) = step {
+                    self.wall = wall;
+                    self.ledger.periods.step_wall_clock(at, wall);
+                    self.ledger.activity.step_wall_clock(wall);
+                    self.steps.remove_first();
+                }
             }
             self.plan_boundary(from);
         }

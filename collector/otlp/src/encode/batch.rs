@@ -36,6 +36,13 @@ impl Numbers {
         }
     }
 
+    /// Adds the points of others.
+    fn append(&mut self, other: Self) {
+        for (instrument, points) in other.0 {
+            points.into_iter().for_each(|point| self.add(instrument, point));
+        }
+    }
+
     fn len(&self) -> usize {
         self.0.iter().map(|(_, points)| points.len()).sum()
     }
@@ -134,6 +141,47 @@ impl Batch {
             self.explicit.iter_mut().for_each(|point| last.convert_explicit(point));
             self.exponential.iter_mut().for_each(|point| last.convert_exponential(point));
         }
+    }
+
+    /// The totals of all streams.
+    pub(super) fn totals(&mut self) -> LastTotals {
+        let mut totals = LastTotals::default();
+        for (metric, point) in self.numbers().flat_map(Numbers::counters) {
+            totals.record_number(metric, point);
+        }
+        self.explicit.iter().for_each(|point| totals.record_explicit(point));
+        self.exponential.iter().for_each(|point| totals.record_exponential(point));
+        totals
+    }
+
+    /// Subtracts earlier totals of the same streams.
+    pub(super) fn subtract(&mut self, before: &LastTotals) {
+        for (metric, point) in self.numbers().flat_map(Numbers::counters) {
+            before.subtract_from_number(metric, point);
+        }
+        self.explicit.iter_mut().for_each(|point| before.subtract_from_explicit(point));
+        self.exponential.iter_mut().for_each(|point| before.subtract_from_exponential(point));
+    }
+
+    /// Adds the points of another batch.
+    pub(super) fn append(&mut self, other: Self) {
+        for (host, numbers) in other.hosts {
+            self.hosts.entry(host).or_default().append(numbers);
+        }
+        self.workload.append(other.workload);
+        self.explicit.extend(other.explicit);
+        self.exponential.extend(other.exponential);
+    }
+
+    /// The points of the workload.
+    #[cfg(test)]
+    pub(super) fn workload_points(&self) -> impl Iterator<Item = &NumberDataPoint> {
+        self.workload.0.iter().flat_map(|(_, points)| points)
+    }
+
+    /// A batch without points, of the same metrics.
+    pub(super) fn like(&self) -> Self {
+        Self::new(self.metrics)
     }
 
     /// Sets the time of all points, which is that of their round.

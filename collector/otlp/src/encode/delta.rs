@@ -16,7 +16,7 @@ use prost::Message;
 use crate::names::attribute;
 
 /// The last totals of all streams.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LastTotals {
     numbers: HashMap<(&'static str, StreamKey), NumberDataPoint>,
     explicit: HashMap<StreamKey, HistogramDataPoint>,
@@ -45,15 +45,43 @@ impl LastTotals {
         let Some(last) = self.numbers.insert(key, total) else { return };
         if last.start_time_unix_nano == point.start_time_unix_nano {
             point.start_time_unix_nano = last.time_unix_nano;
-            point.value = match (point.value, last.value) {
-                (Some(Value::AsInt(total)), Some(Value::AsInt(last))) => {
-                    Some(Value::AsInt(total.saturating_sub(last)))
-                }
-                (Some(Value::AsDouble(total)), Some(Value::AsDouble(last))) => {
-                    Some(Value::AsDouble((total - last).max(0.0)))
-                }
-                (total, _) => total,
-            };
+            subtract_number(point, &last);
+        }
+    }
+
+    /// Records a total of this metric.
+    pub(super) fn record_number(&mut self, metric: &'static str, point: &NumberDataPoint) {
+        self.numbers.insert((metric, key(&point.attributes)), point.clone());
+    }
+
+    /// Records a histogram with explicit buckets.
+    pub(super) fn record_explicit(&mut self, point: &HistogramDataPoint) {
+        self.explicit.insert(key(&point.attributes), point.clone());
+    }
+
+    /// Records a histogram with exponential buckets.
+    pub(super) fn record_exponential(&mut self, point: &ExponentialHistogramDataPoint) {
+        self.exponential.insert(key(&point.attributes), point.clone());
+    }
+
+    /// Subtracts the recorded total of the same stream, if there is one.
+    pub(super) fn subtract_from_number(&self, metric: &'static str, point: &mut NumberDataPoint) {
+        if let Some(last) = self.numbers.get(&(metric, key(&point.attributes))) {
+            subtract_number(point, last);
+        }
+    }
+
+    /// Subtracts the recorded histogram of the same stream, if there is one.
+    pub(super) fn subtract_from_explicit(&self, point: &mut HistogramDataPoint) {
+        if let Some(last) = self.explicit.get(&key(&point.attributes)) {
+            subtract_explicit(point, last);
+        }
+    }
+
+    /// Subtracts the recorded histogram of the same stream, if there is one.
+    pub(super) fn subtract_from_exponential(&self, point: &mut ExponentialHistogramDataPoint) {
+        if let Some(last) = self.exponential.get(&key(&point.attributes)) {
+            subtract_exponential(point, last);
         }
     }
 
@@ -79,11 +107,7 @@ impl LastTotals {
         let Some(last) = self.explicit.insert(key, total) else { return };
         if last.start_time_unix_nano == point.start_time_unix_nano {
             point.start_time_unix_nano = last.time_unix_nano;
-            point.count = point.count.saturating_sub(last.count);
-            point.sum = increase(point.sum, last.sum);
-            for (count, last) in point.bucket_counts.iter_mut().zip(&last.bucket_counts) {
-                *count = count.saturating_sub(*last);
-            }
+            subtract_explicit(point, &last);
         }
     }
 
@@ -98,13 +122,40 @@ impl LastTotals {
         let Some(last) = self.exponential.insert(key, total) else { return };
         if last.start_time_unix_nano == point.start_time_unix_nano {
             point.start_time_unix_nano = last.time_unix_nano;
-            point.count = point.count.saturating_sub(last.count);
-            point.sum = increase(point.sum, last.sum);
-            point.zero_count = point.zero_count.saturating_sub(last.zero_count);
-            if let (Some(buckets), Some(last)) = (&mut point.positive, &last.positive) {
-                subtract_buckets(buckets, last);
-            }
+            subtract_exponential(point, &last);
         }
+    }
+}
+
+fn subtract_number(point: &mut NumberDataPoint, last: &NumberDataPoint) {
+    point.value = match (point.value, last.value) {
+        (Some(Value::AsInt(total)), Some(Value::AsInt(last))) => {
+            Some(Value::AsInt(total.saturating_sub(last)))
+        }
+        (Some(Value::AsDouble(total)), Some(Value::AsDouble(last))) => {
+            Some(Value::AsDouble((total - last).max(0.0)))
+        }
+        (total, _) => total,
+    };
+}
+
+fn subtract_explicit(point: &mut HistogramDataPoint, last: &HistogramDataPoint) {
+    point.count = point.count.saturating_sub(last.count);
+    point.sum = increase(point.sum, last.sum);
+    for (count, last) in point.bucket_counts.iter_mut().zip(&last.bucket_counts) {
+        *count = count.saturating_sub(*last);
+    }
+}
+
+fn subtract_exponential(
+    point: &mut ExponentialHistogramDataPoint,
+    last: &ExponentialHistogramDataPoint,
+) {
+    point.count = point.count.saturating_sub(last.count);
+    point.sum = increase(point.sum, last.sum);
+    point.zero_count = point.zero_count.saturating_sub(last.zero_count);
+    if let (Some(buckets), Some(last)) = (&mut point.positive, &last.positive) {
+        subtract_buckets(buckets, last);
     }
 }
 

@@ -20,6 +20,7 @@ use super::context::{GpuSnapshot, TraceContext};
 use super::device_metrics::DeviceMetrics;
 use super::exemplars::Exemplars;
 use super::gpu_attributes::{GpuAttributes, GpuDescription};
+use super::hand_over::{Change, HandOver};
 use super::hardware::Hardware;
 use super::served_cost::ServedCost;
 use super::settings::{Aggregation, ExemplarFilter};
@@ -46,6 +47,15 @@ struct LastExport {
     at: Timestamp,
 }
 
+/// The time of a GPU in exported sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportedTime {
+    /// Where the sums start.
+    pub from: Timestamp,
+    /// Time of the last export; at first, the start.
+    pub to: Timestamp,
+}
+
 /// State of one GPU's export, of constant size.
 #[derive(Clone, Debug)]
 pub struct GpuExport {
@@ -66,8 +76,8 @@ pub struct GpuExport {
     host: usize,
     /// Until when another program exports it as hardware.
     hardware_after: Timestamp,
-    /// Whether another program exports all its metrics.
-    are_metrics_left: bool,
+    /// Which of its time another program exports.
+    hand_over: HandOver,
     /// Its number among the GPUs of the exporter.
     pub(super) index: usize,
 }
@@ -95,7 +105,7 @@ impl GpuExport {
             served: ServedCost::default(),
             host,
             hardware_after: Timestamp::EPOCH,
-            are_metrics_left: false,
+            hand_over: HandOver::default(),
             index,
         }
     }
@@ -121,9 +131,49 @@ impl GpuExport {
         self.hardware_after = at;
     }
 
-    /// Exports no metrics from now on, and claims no time: another program bills the GPU. Spans and events remain.
-    pub const fn leave_metrics(&mut self) {
-        self.are_metrics_left = true;
+    /// Exports no metrics from the boundary at `at` on, and claims no time: another program bills the GPU. Spans and
+    /// events remain.
+    pub fn leave_metrics_at(&mut self, at: Timestamp) {
+        self.hand_over.plan(at, Change::Leave);
+    }
+
+    /// The same from now on. Returns until when it has exported metrics; `None` if it has exported none.
+    pub fn leave_metrics(&mut self) -> Option<Timestamp> {
+        let exported = self.exported().filter(|time| time.from < time.to && !self.is_left());
+        self.hand_over.leave();
+        exported.map(|time| time.to)
+    }
+
+    /// Keeps the totals at the boundary at `at`: metrics may be [taken over](Self::take_metrics) from there, later.
+    pub fn keep_totals_at(&mut self, at: Timestamp) {
+        self.hand_over.plan(at, Change::Keep);
+    }
+
+    /// Exports metrics again from the boundary at `at` on, which is not reached yet: sums begin there.
+    pub fn take_metrics_at(&mut self, at: Timestamp) {
+        self.hand_over.plan(at, Change::Take);
+    }
+
+    /// Exports metrics again from the first instant at or after `at` whose totals are kept. Returns it; `None` if
+    /// there is none.
+    pub fn take_metrics(&mut self, at: Timestamp) -> Option<Timestamp> {
+        let from = self.hand_over.take_from(at)?;
+        if let Some(last) = &mut self.last {
+            last.first = from;
+        }
+        Some(from)
+    }
+
+    /// Whether another program exports the metrics now.
+    #[must_use]
+    pub const fn is_left(&self) -> bool {
+        self.hand_over.is_left()
+    }
+
+    /// The time in its sums so far; `None` before its span begins. It is empty before the first export.
+    #[must_use]
+    pub fn exported(&self) -> Option<ExportedTime> {
+        self.last.map(|LastExport { first, at }| ExportedTime { from: first, to: at })
     }
 
     /// Records that errors of the driver would have been reported.
@@ -219,7 +269,7 @@ impl GpuExport {
 
     /// The time in sums of this temporality at their next export, at the instant `at`.
     pub(super) fn claim(&self, at: Timestamp, counters: AggregationTemporality) -> Option<Claim> {
-        let last = self.last.as_ref().filter(|_| !self.are_metrics_left)?;
+        let last = self.last.as_ref().filter(|_| !self.is_left())?;
         let from = match counters {
             AggregationTemporality::Delta => last.at,
             _ => last.first,
@@ -233,7 +283,12 @@ impl GpuExport {
         self.exemplars.take(meter).for_each(drop);
     }
 
-    /// Adds the GPU's points at the instant `at`.
+    /// Whether its points are needed at every boundary, since another program meters it too.
+    pub(super) fn is_handed_over(&self) -> bool {
+        !self.hand_over.is_unused()
+    }
+
+    /// Adds the GPU's points at the instant `at`, those that it exports.
     pub(super) fn add_points(
         &mut self,
         at: Timestamp,
@@ -242,9 +297,26 @@ impl GpuExport {
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
-        if self.are_metrics_left {
-            return self.skip(meter);
+        if !self.is_handed_over() {
+            return self.write_points(at, meter, experiment, aggregation, batch);
         }
+        let mut points = batch.like();
+        self.write_points(at, meter, experiment, aggregation, &mut points);
+        let (exported, first) = self.hand_over.reach(at, points);
+        batch.append(exported);
+        if let (Some(last), Some(first)) = (&mut self.last, first) {
+            last.first = first;
+        }
+    }
+
+    fn write_points(
+        &mut self,
+        at: Timestamp,
+        meter: &GpuMeter,
+        experiment: &Experiment,
+        aggregation: Aggregation,
+        batch: &mut Batch,
+    ) {
         let (Some(session), Some(last)) = (&self.session, &mut self.last) else { return };
         let first = last.first;
         let since = std::mem::replace(&mut last.at, at);

@@ -44,8 +44,6 @@ pub(super) struct GpuArrivals {
     next: Instant,
     delay: Duration,
     selection: GpuSelection,
-    /// Whether the node's agent has answered: it bills the GPUs.
-    is_beside_agent: bool,
     /// Whether the run goes on if there are none.
     is_optional: bool,
     /// What is selected, for people, or why nothing is; `None` until the driver has answered.
@@ -97,7 +95,6 @@ impl GpuArrivals {
             next: started,
             delay: REPEAT_FIRST,
             selection,
-            is_beside_agent: false,
             is_optional,
             description: None,
             failure: None,
@@ -168,12 +165,10 @@ impl GpuArrivals {
         };
         // GPUs that exist are unobserved, unless there must be one that is not.
         let is_useless = search.is_complete() && !search.has_found();
-        if search.driver().is_some_and(|driver| driver.open.lists_own_only()) {
-            self.is_beside_agent = true;
-            if is_useless && search.gpus().is_empty() {
-                self.delay = self.delay.min(UNDECIDED_MAX);
-                return self.fail(LiveError::NotHeld).map(|()| Vec::new());
-            }
+        let is_agent = search.driver().is_some_and(|driver| driver.open.lists_own_only());
+        if is_agent && is_useless && search.gpus().is_empty() {
+            self.delay = self.delay.min(UNDECIDED_MAX);
+            return self.fail(LiveError::NotHeld).map(|()| Vec::new());
         }
         if is_useless && (!self.is_optional || search.gpus().is_empty()) {
             return self.fail(search.into_error().into()).map(|()| Vec::new());
@@ -217,11 +212,6 @@ impl GpuArrivals {
             self.failure = Some(reason);
         }
         Ok(())
-    }
-
-    /// Whether the node's agent bills the GPUs: it has answered.
-    pub(super) const fn is_beside_agent(&self) -> bool {
-        self.is_beside_agent
     }
 
     /// What is metered, for people.

@@ -16,15 +16,17 @@ use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_report::Provenance;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::gpus::{ArrivedGpu, BilledFrom};
+use super::hand_over::HandOver;
 use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
 use super::outputs::Outputs;
@@ -49,9 +51,9 @@ pub(super) struct Live {
     /// Which GPUs are exported as hardware.
     pub(super) hardware: HardwareExport,
     /// Who holds the GPUs, if this is the agent of a node.
-    pub(super) agent: Option<NodeAgent>,
-    /// Whether the node's agent exports the metrics of the GPUs.
-    is_beside_agent: bool,
+    agent: Option<NodeAgent>,
+    /// Which GPUs the agent of the node exports, if this may be beside one.
+    pub(super) hand_over: Option<HandOver>,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
     start: Timestamp,
@@ -92,7 +94,7 @@ impl Live {
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
             agent: None,
-            is_beside_agent: false,
+            hand_over: None,
             loading,
             start: clock.now(),
             observations: Vec::new(),
@@ -104,18 +106,23 @@ impl Live {
         }
     }
 
+    /// Follows who holds the GPUs of the node. Its accounts begin at a whole second, as they end: sidecars hand GPUs over
+    /// at whole seconds.
+    pub(super) fn follow(&mut self, agent: NodeAgent) {
+        self.agent = Some(agent);
+        self.start = self.start.ceil_second();
+    }
+
     /// Meters one more GPU.
     pub(super) fn join(&mut self, gpu: ArrivedGpu) {
         let ArrivedGpu { identity, driver, billed_from } = gpu;
         let start = match billed_from {
             BilledFrom::Start => self.start,
+            BilledFrom::Now if self.agent.is_some() => self.clock.now().ceil_second(),
             BilledFrom::Now => self.clock.now(),
         };
         self.pipeline.add(&identity, start);
         self.hardware.join(self.gpus.len(), &identity, &mut self.pipeline);
-        if self.is_beside_agent {
-            self.pipeline.leave_metrics(self.gpus.len());
-        }
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&identity, true);
@@ -129,17 +136,6 @@ impl Live {
         if let Err(error) = self.sampler.add(uuid, driver) {
             let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
             warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
-        }
-    }
-
-    /// From now on the node's agent exports the metrics of the GPUs: their sums would count twice.
-    pub(super) fn leave_to_agent(&mut self) {
-        if !self.is_beside_agent {
-            self.is_beside_agent = true;
-            info!(
-                "the agent of the node exports time and cost of the GPUs; this run exports spans and events"
-            );
-            (0..self.gpus.len()).for_each(|gpu| self.pipeline.leave_metrics(gpu));
         }
     }
 
@@ -206,6 +202,9 @@ impl Live {
         let now = self.clock.now();
         if let Some(agent) = &mut self.agent {
             agent.step(&mut self.pipeline, &mut self.gpus, now);
+        }
+        if let Some(hand_over) = &mut self.hand_over {
+            hand_over.step(&mut self.pipeline, &self.gpus);
         }
         if let Some(notice) = self.long_trace.step(now) {
             warn!("{notice}");
@@ -291,7 +290,9 @@ impl Live {
         match observed {
             Observed::Reading(reading) => {
                 let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;
-                self.late.fetch_add(u64::from(accepted.is_err()), Ordering::Relaxed);
+                let is_late = |late: &_| !matches!(late, LateReading::BeforeStart { .. });
+                let late = accepted.as_ref().err().filter(|late| is_late(late));
+                self.late.fetch_add(u64::from(late.is_some()), Ordering::Relaxed);
             }
             Observed::Interval(interval) => {
                 self.pipeline.ingest_interval(gpu, interval);

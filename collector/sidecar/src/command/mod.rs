@@ -41,6 +41,8 @@ mod gpus;
 #[cfg(feature = "full")]
 mod group_probe;
 #[cfg(feature = "full")]
+mod hand_over;
+#[cfg(feature = "full")]
 mod interruption_log;
 #[cfg(feature = "full")]
 mod interruptions;

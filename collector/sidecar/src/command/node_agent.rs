@@ -161,8 +161,13 @@ impl NodeAgent {
         self.list(now);
         if self.socket.is_some() {
             let published = self.has_polled.then(|| self.state(pipeline, identities));
+            let billed =
+                self.gpus.iter().enumerate().filter_map(|(place, gpu)| {
+                    Some((gpu.uuid.clone(), pipeline.billed(place, now)?))
+                });
+            let billed: Vec<_> = billed.collect();
             if let Some(socket) = &mut self.socket {
-                socket.publish(published);
+                socket.publish(published, billed);
             }
         }
     }
@@ -214,6 +219,8 @@ impl NodeAgent {
         let states = gpus.map(|(place, (gpu, identity))| {
             let holders = pipeline.holders(place);
             let grants = gpu.grants.iter().flatten();
+            let is_container = |grant: &Grant| matches!(grant.holder, Holder::Container(_));
+            let is_shared = !grants.clone().all(is_container);
             let holders = grants.filter_map(|Grant { holder, share }| {
                 let Holder::Container(container) = holder else { return None };
                 let accounts = holders.and_then(|holders| holders.get(holder));
@@ -230,7 +237,7 @@ impl NodeAgent {
                 memory_total_bytes: identity.memory_total.map(Bytes::get),
                 grants: Vec::new(),
             };
-            MeteredGpuState { gpu, holders: holders.collect() }
+            MeteredGpuState { gpu, holders: holders.collect(), is_shared }
         });
         states.collect()
     }

@@ -29,11 +29,12 @@ use tracing::{error, warn};
 use super::alerts;
 use super::child::{self, Child};
 use super::delivery::Export;
-use super::driver;
+use super::driver::{self, AgentOfNode};
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::gpu_selection::GpuSelection;
 use super::gpus::{ArrivedGpu, GpuArrivals};
+use super::hand_over::HandOver;
 use super::interruptions::Interruptions;
 use super::live::Live;
 use super::local_zone::LocalZone;
@@ -190,7 +191,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         Some(_) => GpuSelection::of_node(machine),
     };
     let in_pod = selection.own.in_pod();
-    let driver = if in_pod { driver::of_pod(attributes) } else { driver::tried() };
+    let beside = in_pod.then(|| AgentOfNode::find(attributes));
+    let driver = beside.as_ref().map_or_else(driver::tried, driver::beside);
     let is_optional = (command.is_some() || in_pod) && !machine.require_gpu;
     let mut arrivals = GpuArrivals::start(Arc::clone(&driver), selection, is_optional)?;
     signals.ready();
@@ -265,12 +267,10 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     live.kinds = kinds.unwrap_or_default();
     live.long_trace = long_trace;
     live.hardware = HardwareExport::new(own.slot);
-    live.agent =
-        node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock)).transpose()?;
+    let agent = node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock));
+    agent.transpose()?.into_iter().for_each(|agent| live.follow(agent));
+    live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
     gpus.into_iter().for_each(|gpu| live.join(gpu));
-    if arrivals.is_beside_agent() {
-        live.leave_to_agent();
-    }
 
     // Internal telemetry.
     let policies = manager.as_deref();
@@ -307,9 +307,6 @@ fn meter(
     mut step: impl FnMut(&mut Live) -> Result<(), PipelineError>,
 ) -> Result<Option<CommandExit>, CommandError> {
     loop {
-        if arrivals.is_beside_agent() {
-            live.leave_to_agent();
-        }
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);

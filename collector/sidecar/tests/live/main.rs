@@ -30,9 +30,13 @@ mod driver;
 mod environment;
 mod experiments;
 mod exports;
+#[path = "../../../holders/tests/node/fake_kubelet.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod fake_kubelet;
 mod faults;
 mod files;
 mod generations;
+mod hand_over;
 mod interruptions;
 mod kinds;
 mod limits;

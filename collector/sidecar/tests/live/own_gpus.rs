@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use phasemeter_engine::agent::{AgentGpu, AgentSocket, HolderState, MeteredGpuState};
+use phasemeter_engine::pipeline::BilledTime;
 use phasemeter_meter::holder::{Container, Share};
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::{Bytes, Utilization};
+use phasemeter_meter::units::{Bytes, Nanos, Utilization};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::Observed;
 use serde_json::Value;
@@ -57,7 +58,7 @@ impl Processes {
     }
 }
 
-fn in_pod(command: &mut Command) {
+pub(crate) fn in_pod(command: &mut Command) {
     command.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
     // That of this machine is not part of the tests.
     command.env("PHASEMETER_AGENT_SOCKET", "/nonexistent/agent.sock");
@@ -68,7 +69,7 @@ fn indices(report: &Value) -> Vec<u64> {
     report["gpus"].as_array().unwrap().iter().map(|gpu| gpu["index"].as_u64().unwrap()).collect()
 }
 
-fn uuid(gpu: u32) -> String {
+pub(crate) fn uuid(gpu: u32) -> String {
     format!("GPU-00000000-0000-0000-0000-{gpu:012}")
 }
 
@@ -197,6 +198,8 @@ impl Agent {
         let mut socket = AgentSocket::listen(&path, Path::new("/nonexistent"), clock).unwrap();
         let running = Arc::new(AtomicBool::new(true));
         let is_running = Arc::clone(&running);
+        let from = clock.now().floor_second();
+        let billed = BilledTime { from, until: from, next: from + Nanos::from_secs(60) };
         let thread = thread::spawn(move || {
             while is_running.load(Ordering::Relaxed) {
                 for gpu in [0, 1] {
@@ -208,7 +211,9 @@ impl Agent {
                     };
                     socket.observe(&uuid(gpu), &Observed::Reading(reading));
                 }
-                socket.publish(Some(["other", "server"].into_iter().zip(0..).map(held).collect()));
+                let gpus = ["other", "server"].into_iter().zip(0..).map(held).collect();
+                let billed = [0, 1].map(|gpu| (uuid(gpu), billed));
+                socket.publish(Some(gpus), billed);
                 thread::sleep(Duration::from_millis(200));
             }
         });
@@ -245,6 +250,7 @@ fn held((pod, index): (&str, u32)) -> MeteredGpuState {
             ..AgentGpu::default()
         },
         holders: vec![HolderState { container, share: Share::new(1, 4), ..HolderState::default() }],
+        is_shared: false,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::mock_backend::Unreachable;
 use crate::{Rig, TIMEOUT, unless_stalled};
 
 /// Variables of the environment that would affect the binary.
-const INHERITED: [&str; 12] = [
+pub(crate) const INHERITED: [&str; 12] = [
     "TRACEPARENT",
     "TRACESTATE",
     "BAGGAGE",

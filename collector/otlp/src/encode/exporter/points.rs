@@ -19,6 +19,11 @@ impl Exporter {
                 let points = add(round, at, meter, gpu, &self.experiment, &self.settings);
                 self.rounds.count(points);
             }
+            // The round has left. Totals at this boundary may be needed.
+            None if gpu.is_handed_over() => {
+                let batch = &mut self.rounds.no_points();
+                gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, batch);
+            }
             None => gpu.skip(meter),
         }
     }

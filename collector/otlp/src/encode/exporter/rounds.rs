@@ -157,6 +157,11 @@ impl Rounds {
         Some(self.open.entry(at).or_insert_with(|| Round::new(metrics)))
     }
 
+    /// A batch without points, of no round.
+    pub(super) fn no_points(&self) -> Batch {
+        Batch::new(self.metrics)
+    }
+
     /// The last round.
     pub(super) const fn last(&mut self) -> &mut Round {
         &mut self.last

@@ -25,6 +25,7 @@ impl Live {
     ) -> Result<FinishedRun, PipelineError> {
         self.work.settle();
         let end = self.clock.now();
+        let end = if self.agent.is_some() { end.ceil_second() } else { end };
         self.pipeline.end_at(end);
         let hung = self.sampler.stop(Sampler::GRACE);
         self.loading.iter().for_each(|policies| policies.wait());
@@ -38,6 +39,9 @@ impl Live {
             self.gpus.push(identity);
             let name = self.name(self.gpus.len() - 1);
             sampling.push(format!("{name} did not respond; it is unobserved"));
+        }
+        if let Some(hand_over) = self.hand_over.take() {
+            sampling.extend(hand_over.finish(&mut self.pipeline, &self.gpus));
         }
         self.events.finish(&mut self.pipeline, &self.gpus, end)?;
         let late = self.late.load(Ordering::Relaxed);
