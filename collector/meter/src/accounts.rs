@@ -60,12 +60,6 @@ impl Balance {
         }
     }
 
-    /// This balance at a constant rate.
-    pub(crate) fn at_rate(&self, rate: Rate) -> Self {
-        let utilized = UtilizedCost::of(self.weighted, rate);
-        Self { cost: rate.cost(self.time), utilized, ..*self }
-    }
-
     /// Σ utilization × cost, rounded down; at most the cost.
     #[must_use]
     pub fn utilized_cost(&self) -> NanoUsd {

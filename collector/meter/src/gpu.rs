@@ -360,13 +360,13 @@ impl GpuMeter {
 
     #[inline]
     fn record_holding(&mut self, reading: &Reading) {
-        if let Some(held) = reading.is_held(self.memory_total) {
+        let allocated = self.ledger.holders.is_allocated(reading.at);
+        let held = reading.is_held(self.memory_total).into_iter().chain(allocated);
+        if let Some(held) = held.reduce(|held, other| held || other) {
             self.timeline.record_held(held);
         }
         let [idle, ..] = self.config.thresholds.bounds();
-        let is_touched = reading.is_touched(self.memory_total, idle);
-        self.ledger.allocation.record(reading.allocation, is_touched);
-        if is_touched {
+        if !self.ledger.holders.is_empty() && reading.is_touched(self.memory_total, idle) {
             self.ledger.holders.touch_any(reading.at);
         }
     }

@@ -83,6 +83,12 @@ impl Holder {
         }
     }
 
+    /// Whether a scheduler allocates GPUs to it: it places no other work there, used or not.
+    #[must_use]
+    pub const fn is_scheduled(&self) -> bool {
+        matches!(self, Self::Container(_) | Self::Claim { .. } | Self::Job(_))
+    }
+
     /// The namespace of its pod or claim, if known.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {

@@ -1,10 +1,9 @@
 //! The ledger of one GPU: charges time slices and posts them to accounts, waste categories, spans, activity
-//! and allocations.
+//! and holders.
 
 use crate::accounts::{Accounts, Charge};
 use crate::accrual::{Accrual, Cost, UtilizedCost};
 use crate::activity::ActivityMeter;
-use crate::allocation::AllocationMeter;
 use crate::config::MeterConfig;
 use crate::holders::Holders;
 use crate::money::{NanoUsd, Rate};
@@ -23,7 +22,6 @@ pub(crate) struct Ledger {
     pub(crate) waste: WasteClassifier,
     pub(crate) spans: SpanBuilder,
     pub(crate) activity: ActivityMeter,
-    pub(crate) allocation: AllocationMeter,
     pub(crate) holders: Holders,
 }
 
@@ -37,7 +35,6 @@ impl Ledger {
             waste: WasteClassifier::default(),
             spans: SpanBuilder::new(config.min_span),
             activity: ActivityMeter::new(config.utc_offset),
-            allocation: AllocationMeter::default(),
             holders: Holders::default(),
         }
     }
@@ -50,7 +47,6 @@ impl Ledger {
         self.periods.price(rate, &mut self.accounts);
         self.waste.price(rate);
         self.spans.price(start, rate);
-        self.allocation.price(rate);
         self.holders.price(rate, &self.accounts);
     }
 
@@ -63,7 +59,6 @@ impl Ledger {
         } else {
             self.charge_by_holder(slice)
         };
-        self.allocation.post(&charge);
         self.waste.post(&charge);
         self.spans.post(&charge, emit);
         charge

@@ -37,7 +37,6 @@ pub mod work_unit;
 // The pipeline: order readings, cut time into seconds, charge it, post it.
 pub mod accounts;
 pub mod accrual;
-mod allocation;
 mod config;
 pub mod gpu;
 pub mod holders;

@@ -22,8 +22,6 @@ pub struct Reading {
     pub memory_used: Option<Bytes>,
     /// Number of compute processes (`nvmlDeviceGetComputeRunningProcesses`).
     pub compute_processes: Option<u32>,
-    /// Whether a scheduler has allocated the GPU.
-    pub allocation: Allocation,
     /// Power draw.
     pub power: Option<Milliwatts>,
     /// The source of `power`.
@@ -54,7 +52,6 @@ impl Reading {
             utilization: Err(MissingReason::NotCollected),
             memory_used: None,
             compute_processes: None,
-            allocation: Allocation::Unknown,
             power: None,
             power_basis: PowerBasis::Draw,
             energy: None,
@@ -67,32 +64,11 @@ impl Reading {
         }
     }
 
-    /// Whether the GPU is held: by a compute process, by more than 1% of its memory in use, or by an
-    /// allocation. `None` if the reading has none of these values.
+    /// Whether the GPU is held by a compute process or by more than 1% of its memory in use. `None` if the reading
+    /// has neither value.
     #[inline]
     #[must_use]
     pub fn is_held(&self, memory_total: Option<Bytes>) -> Option<bool> {
-        let allocated = match self.allocation {
-            Allocation::Unknown => None,
-            Allocation::None => Some(false),
-            Allocation::Held(_) => Some(true),
-        };
-        let all = self.is_occupied(memory_total).into_iter().chain(allocated);
-        all.reduce(|held, other| held || other)
-    }
-
-    /// Whether work uses the GPU: at `idle` utilization or more, with a compute process, or with more than 1%
-    /// of its memory in use, which only a process can have.
-    #[inline]
-    #[must_use]
-    pub fn is_touched(&self, memory_total: Option<Bytes>, idle: Utilization) -> bool {
-        self.utilization.is_ok_and(|utilization| utilization >= idle)
-            || self.is_occupied(memory_total) == Some(true)
-    }
-
-    /// Whether a compute process or more than 1% of memory in use was seen; `None` if neither is known.
-    #[inline]
-    fn is_occupied(&self, memory_total: Option<Bytes>) -> Option<bool> {
         let processes = self.compute_processes.map(|processes| processes > 0);
         let memory = self.memory_used.zip(memory_total);
         let memory = memory.map(|(used, total)| used.get() * 100 > total.get());
@@ -101,19 +77,15 @@ impl Reading {
             (processes, memory) => Some(processes == Some(true) || memory == Some(true)),
         }
     }
-}
 
-/// Whether a scheduler has allocated a GPU: to a pod, a claim or a job. It places no other work on an allocated
-/// GPU, used or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allocation {
-    /// The source reports no allocations.
-    Unknown,
-    /// Not allocated.
-    None,
-    /// Allocated. The number counts the GPU's allocations: it changes once none of the holders is left. Their
-    /// names are in [`GpuIdentity::holders`].
-    Held(u32),
+    /// Whether work uses the GPU: at `idle` utilization or more, with a compute process, or with more than 1%
+    /// of its memory in use, which only a process can have.
+    #[inline]
+    #[must_use]
+    pub fn is_touched(&self, memory_total: Option<Bytes>, idle: Utilization) -> bool {
+        self.utilization.is_ok_and(|utilization| utilization >= idle)
+            || self.is_held(memory_total) == Some(true)
+    }
 }
 
 /// Why a reading has no utilization. The time it covers is unobserved for this reason.
@@ -259,15 +231,7 @@ pub struct GpuIdentity {
     pub board: Board,
     /// OpenTelemetry attributes beyond those of the run, like [`HOST`] and [`MIG_MODE`].
     pub attributes: BTreeMap<String, String>,
-    /// The names of the holders of its newest [`MAX_ALLOCATIONS`] allocations, by the number of the allocation.
-    pub holders: BTreeMap<u32, Vec<String>>,
 }
-
-/// Maximum number of allocations of a GPU that are kept apart.
-pub const MAX_ALLOCATIONS: usize = 64;
-
-/// Maximum number of holders of one allocation that are named: a GPU may be shared by some pods, which may be replaced.
-pub const MAX_HOLDER_NAMES: usize = 16;
 
 impl GpuIdentity {
     /// What identifies the GPU from run to run: its UUID, else its name.
@@ -313,8 +277,8 @@ impl GpuIdentity {
         self.memory_total.or_else(by_model)
     }
 
-    /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes and
-    /// holders, which change with its pod.
+    /// Takes over what is known of the GPU now: a model and memory that were unknown, and its attributes, which change
+    /// with its pod.
     pub fn update(&mut self, now: &Self) {
         if self.model.is_none() {
             self.model.clone_from(&now.model);
@@ -322,9 +286,6 @@ impl GpuIdentity {
         self.memory_total = self.memory_total.or(now.memory_total);
         if self.attributes != now.attributes {
             self.attributes.clone_from(&now.attributes);
-        }
-        if self.holders != now.holders {
-            self.holders.clone_from(&now.holders);
         }
     }
 
@@ -363,10 +324,10 @@ pub const MIG_MODE: &str = "phasemeter.gpu.mig.mode";
 /// The value of [`MIG_MODE`] of a GPU in it.
 const MIG_ENABLED: &str = "enabled";
 
-/// The attribute with the holders of a GPU, as a scheduler allocated it: `ml/train-0, ml/train-1`.
+/// The attribute with the holders of a GPU: `ml/train-0, ml/train-1`.
 pub const HOLDERS: &str = "phasemeter.gpu.holders";
 
-/// The attribute with those of them whose allocation nothing ever touched.
+/// The attribute with those of them that never touched it.
 pub const NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
 
 /// The attribute with the UUIDs of the GPUs that NVLink connects to a GPU, separated by spaces.

@@ -1,6 +1,6 @@
 //! Summary of one GPU: the plain values that reports and exporters read.
 
-use crate::accounts::{Accounts, Balance};
+use crate::accounts::Accounts;
 use crate::energy::Energy;
 use crate::money::Rate;
 use crate::pattern::Pattern;
@@ -36,8 +36,6 @@ pub struct Summary {
     pub rate: Option<Rate>,
     /// Time and cost by account.
     pub accounts: Accounts,
-    /// The part of held idle time in which a scheduler had allocated the GPU, and nothing ever touched it.
-    pub untouched: Balance,
     /// Whether any reading reported holding; if none did, held and free idle time are unknown, not
     /// zero.
     pub holding_known: bool,

@@ -6,7 +6,7 @@
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::money::{NanoUsd, ParseRateError, Rate};
 use phasemeter_meter::phase::{Account, Holding, Phase, Thresholds};
-use phasemeter_meter::reading::{Allocation, Basis, MissingReason, Reading};
+use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{
     Bytes, Millijoules, Milliwatts, NANOS_PER_HOUR, Nanos, PPM, Timestamp, Utilization,
 };
@@ -147,11 +147,6 @@ fn gpu_is_held_by_a_process_or_over_1_percent_of_memory() {
     assert_eq!(memory(11).is_held(None), None);
     assert_eq!(Reading { compute_processes: Some(0), ..memory(11) }.is_held(total), Some(true));
     assert_eq!(Reading { compute_processes: Some(1), ..memory(10) }.is_held(total), Some(true));
-    let allocated = |allocation| Reading { allocation, ..memory(10) };
-    assert_eq!(allocated(Allocation::Held(1)).is_held(total), Some(true));
-    assert_eq!(allocated(Allocation::Held(1)).is_held(None), Some(true));
-    assert_eq!(allocated(Allocation::None).is_held(None), Some(false));
-    assert_eq!(Reading { allocation: Allocation::None, ..memory(11) }.is_held(total), Some(true));
 }
 
 #[test]

@@ -15,24 +15,15 @@ use serde::Serialize;
 use super::input::GpuInput;
 use super::value::{Seconds, Usd, Utc};
 
-/// What has a GPU or a part of it.
+/// What has a GPU or a part of it, and what it pays: three accounts, which sum to its cost. Their time is that of the
+/// GPU times the part that they have of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Holder {
     /// `NAMESPACE/POD`, `claim NAMESPACE/NAME`, `job ID`, `process group ID` or a given name. Containers of a
     /// pod have the same.
     pub name: String,
-    /// Time of its grant before it first touched the GPU. Without `bill`: held idle time of its allocations
-    /// that nothing ever touched.
+    /// Time of its grant before it first touched the GPU.
     pub never_touched_seconds: Seconds,
-    /// What it pays; `None` if the GPU is not divided among its holders.
-    #[serde(flatten)]
-    pub bill: Option<HolderBill>,
-}
-
-/// What a holder pays: three accounts, which sum to its cost. Their time is that of the GPU times the part that they
-/// have of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HolderBill {
     /// What it is.
     #[serde(flatten)]
     pub identity: HolderIdentity,
@@ -112,9 +103,6 @@ impl Holder {
     /// The holders of a GPU, in order.
     pub(super) fn all_of(gpu: &GpuInput<'_>, wall: WallOffset) -> Vec<Self> {
         let holders = gpu.meter.holders();
-        if holders.is_empty() {
-            return named(gpu);
-        }
         let kept = holders
             .iter()
             .map(|(holder, accounts)| (holder.to_string(), HolderIdentity::from(holder), accounts));
@@ -138,7 +126,9 @@ impl Holder {
         let [used, unused, never_touched] = HolderAccount::ALL.map(of);
         let usd = |amount| gpu.price.is_ok().then_some(Usd(amount));
         let utc = |at| Utc(wall.wall(at));
-        let bill = HolderBill {
+        Self {
+            name,
+            never_touched_seconds: Seconds(never_touched.time),
             identity,
             start: utc(accounts.from()),
             end: accounts.to().map(utc),
@@ -152,8 +142,7 @@ impl Holder {
             cost_usd: usd(used.cost + unused.cost + never_touched.cost),
             waste_usd: usd(used.waste + unused.waste + never_touched.waste),
             energy_joules: energy(gpu, accounts.joules()),
-        };
-        Self { name, never_touched_seconds: Seconds(never_touched.time), bill: Some(bill) }
+        }
     }
 }
 
@@ -199,22 +188,4 @@ impl Total {
 /// A part of the energy of a GPU; `None` if none was measured.
 fn energy(gpu: &GpuInput<'_>, joules: f64) -> Option<f64> {
     gpu.meter.energy().joules().map(|_| joules)
-}
-
-/// The holders of a GPU that is not divided among them, each once, in order.
-fn named(gpu: &GpuInput<'_>) -> Vec<Holder> {
-    let mut holders: Vec<Holder> = Vec::new();
-    for (number, names) in &gpu.identity.holders {
-        let untouched = gpu.meter.untouched().get(number).map(|balance| balance.time);
-        for name in names {
-            let known = holders.iter().position(|holder| holder.name == *name);
-            let place = known.unwrap_or(holders.len());
-            if known.is_none() {
-                let never_touched_seconds = Seconds(Nanos::ZERO);
-                holders.push(Holder { name: name.clone(), never_touched_seconds, bill: None });
-            }
-            holders[place].never_touched_seconds.0 += untouched.unwrap_or_default();
-        }
-    }
-    holders
 }

@@ -39,7 +39,7 @@ pub use alerts::{AlertRule, Alerts, OpenedAlert, SkippedAlertRule};
 pub use attribution::Attribution;
 pub use experiment::Experiment;
 pub use experiments::{Experiments, MoreExperiments, RunExperiment};
-pub use holders::{Holder, HolderBill, HolderIdentity, Nobody};
+pub use holders::{Holder, HolderIdentity, Nobody};
 pub use input::{GpuInput, Input, PoliciesInput};
 pub use interruptions::{InterruptionNotice, Interruptions, LostWork};
 pub use model::*;

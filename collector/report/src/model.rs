@@ -225,8 +225,7 @@ pub struct Phases {
     pub idle: PhaseTotals,
     /// Idle and held; `None` if holding was never known.
     pub idle_held: Option<PhaseTotals>,
-    /// The part of it in which the GPU was allocated, and nothing ever touched it; `None` if no allocation
-    /// was known.
+    /// The part of it that schedulers granted to holders before these first touched the GPU; `None` if none is known.
     pub idle_never_touched: Option<PhaseTotals>,
     /// Idle and free; `None` if holding was never known.
     pub idle_free: Option<PhaseTotals>,

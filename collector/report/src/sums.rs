@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use phasemeter_meter::accounts::Accounts;
+use phasemeter_meter::accounts::{Accounts, Balance};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
@@ -30,13 +30,13 @@ pub(super) struct Sums {
     priced: bool,
     /// Whether holding was known for any GPU at any time.
     holding_known: bool,
-    /// The held idle time of allocations that nothing ever touched; `None` without any allocation.
-    untouched: Option<(Nanos, NanoUsd)>,
+    /// The held idle time that schedulers granted and nothing had touched; `None` if they granted none.
+    never_touched: Option<Balance>,
 }
 
 impl Sums {
     pub(super) fn of(gpu: &GpuInput<'_>, summary: &Summary) -> Self {
-        let (accounts, untouched) = (summary.accounts, summary.untouched);
+        let accounts = summary.accounts;
         let priced = gpu.price.is_ok();
         let weighted = accounts.observed().weighted;
         Self {
@@ -49,11 +49,7 @@ impl Sums {
             priced_weighted: if priced { weighted } else { 0 },
             priced,
             holding_known: summary.holding_known,
-            untouched: (!gpu.identity.holders.is_empty()).then_some((
-                untouched.time,
-                // It is rounded by itself.
-                untouched.cost.min(accounts[Account::IdleHeld].cost),
-            )),
+            never_touched: gpu.meter.holders().idle_never_touched(),
         }
     }
 
@@ -89,7 +85,7 @@ impl Sums {
     }
 
     pub(super) fn phases(&self) -> Phases {
-        let (untouched, untouched_cost) = self.untouched.unwrap_or_default();
+        let never_touched = self.never_touched.unwrap_or_default();
         let observed = Account::OBSERVED.map(|account| {
             let balance = self.accounts[account];
             (balance.time, balance.cost)
@@ -97,8 +93,8 @@ impl Sums {
         let [(held, held_cost), free, unknown, underutilized, productive, compute_bound] = observed;
         // Held idle time in two parts, so that percentages sum up.
         let leaves = [
-            (untouched, untouched_cost),
-            (held - untouched, held_cost - untouched_cost),
+            (never_touched.time, never_touched.cost),
+            (held - never_touched.time, held_cost - never_touched.cost),
             free,
             unknown,
             underutilized,
@@ -117,7 +113,7 @@ impl Sums {
         Phases {
             idle: held.and(free).and(unknown),
             idle_held: self.holding_known.then_some(held),
-            idle_never_touched: self.untouched.map(|_| never_touched),
+            idle_never_touched: self.never_touched.map(|_| never_touched),
             idle_free: self.holding_known.then_some(free),
             idle_unknown: unknown,
             underutilized,
@@ -143,9 +139,8 @@ impl AddAssign<&Self> for Sums {
         self.priced_weighted += other.priced_weighted;
         self.priced |= other.priced;
         self.holding_known |= other.holding_known;
-        if let Some((time, cost)) = other.untouched {
-            let (all, all_cost) = self.untouched.unwrap_or_default();
-            self.untouched = Some((all + time, all_cost + cost));
+        if let Some(never_touched) = other.never_touched {
+            *self.never_touched.get_or_insert_default() += never_touched;
         }
     }
 }

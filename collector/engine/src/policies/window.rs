@@ -1,6 +1,6 @@
 //! Builds windows, the input of recommenders, from meters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::contradiction::Contradiction;
@@ -60,10 +60,6 @@ const UNRECORDED: &str = "unrecorded.seconds";
 
 /// A GPU that is not listed for this long is lost. A shorter silence may be one of its source.
 const LOST_AFTER: Nanos = Nanos::from_secs(60);
-
-/// Held idle time in which a scheduler had allocated the GPU and nothing ever touched it, in seconds, if an
-/// allocation is known.
-const NEVER_TOUCHED: &str = "idle.never_touched";
 
 /// The attributes that identify the pod of a GPU.
 const POD: [&str; 3] = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
@@ -192,23 +188,12 @@ impl WindowGpu<'_> {
     /// Those of the GPU, with the names of its holders.
     fn attributes(self) -> BTreeMap<String, String> {
         let mut attributes = self.identity.attributes.clone();
-        let divided = self.meter.holders();
-        let (all, untouched): (Vec<String>, Vec<String>) = if divided.is_empty() {
-            let untouched = self.meter.untouched();
-            let names = |is_wanted: &dyn Fn(&u32) -> bool| {
-                let wanted = self.identity.holders.iter().filter(|(number, _)| is_wanted(number));
-                wanted.flat_map(|(_, names)| names.iter().cloned()).collect()
-            };
-            (names(&|_| true), names(&|number| untouched.contains_key(number)))
-        } else {
-            let untouched = divided.iter().filter(|(_, accounts)| accounts.first_touch().is_none());
-            let all = divided.iter().map(|(holder, _)| holder.to_string());
-            (all.collect(), untouched.map(|(holder, _)| holder.to_string()).collect())
-        };
-        for (key, names) in [(HOLDERS, all), (NEVER_TOUCHED_BY, untouched)] {
-            let mut known = BTreeSet::new();
-            let names: Vec<String> =
-                names.into_iter().filter(|name| known.insert(name.clone())).collect();
+        for (key, is_any) in [(HOLDERS, true), (NEVER_TOUCHED_BY, false)] {
+            let holders = self.meter.holders().iter();
+            let named = holders.filter(|(_, accounts)| is_any || accounts.first_touch().is_none());
+            let mut names: Vec<String> = named.map(|(holder, _)| holder.to_string()).collect();
+            // Containers of a pod are one after another.
+            names.dedup();
             if !names.is_empty() {
                 attributes.insert(key.to_owned(), names.join(", "));
             }
@@ -288,9 +273,7 @@ impl WindowGpu<'_> {
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all = energy.into_iter().chain(kept).chain(clocks).chain(traffic);
-        let is_whole = self.meter.holders().is_empty() && !self.identity.holders.is_empty();
-        let untouched = is_whole.then_some((NEVER_TOUCHED, recent.untouched.as_secs_f64()));
-        let all = all.chain(silence).chain(sampling).chain(untouched);
+        let all = all.chain(silence).chain(sampling);
         let all = all.map(|(name, value)| (name.to_owned(), value));
         all.chain(recent.contradictions.iter().flat_map(contradiction)).collect()
     }

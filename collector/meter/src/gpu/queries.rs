@@ -1,10 +1,8 @@
 //! Read access to a meter: its summary, the totals of the recent window, feeds and series.
 
-use std::collections::BTreeMap;
-
 use super::GpuMeter;
 use super::rolling::{Snapshot, WindowTotals};
-use crate::accounts::{Accounts, Balance};
+use crate::accounts::Accounts;
 use crate::accrual::Accrual;
 use crate::activity::{self, Activity, HOURS, HourOfWeek};
 use crate::device_meter::DeviceMeter;
@@ -43,7 +41,6 @@ impl GpuMeter {
             span,
             rate: self.rate(),
             accounts,
-            untouched: self.ledger.allocation.total(),
             holding_known: self.timeline.is_holding_known(),
             unobserved: self.unobserved,
             waste,
@@ -75,12 +72,6 @@ impl GpuMeter {
     #[must_use]
     pub const fn accounts(&self) -> &Accounts {
         &self.ledger.accounts
-    }
-
-    /// Held idle time and cost of each allocation that nothing has touched, by its number.
-    #[must_use]
-    pub const fn untouched(&self) -> &BTreeMap<u32, Balance> {
-        self.ledger.allocation.untouched()
     }
 
     /// The periods so far: hours, or longer. They sum to the accounts.
@@ -248,7 +239,6 @@ impl GpuMeter {
             // Taken where a session ends.
             activity: activity::Snapshot::default(),
             sensors: self.sensors,
-            untouched: self.ledger.allocation.total().time,
             contradictions: self.contradictions.clone(),
         }
     }
@@ -266,7 +256,6 @@ impl GpuMeter {
             let readings = earlier.readings.iter().find(|(basis, _)| *basis == of);
             readings.map(|(_, readings)| *readings).unwrap_or_default()
         };
-        let untouched = self.ledger.allocation.total().time;
         let billed_before = readings_before(self.billed_feed().basis());
         let readings =
             self.readings().map(|(basis, all)| (basis, all.since(readings_before(basis))));
@@ -278,8 +267,6 @@ impl GpuMeter {
             energy: self.energy().since(&earlier.energy),
             activity: self.activity_since(earlier),
             sensors: self.sensors.since(&earlier.sensors),
-            // Touched since, time of an earlier session is not of the untouched any more.
-            untouched: untouched - earlier.untouched,
             contradictions: self.contradictions.since(&earlier.contradictions),
             readings: readings.collect(),
         }

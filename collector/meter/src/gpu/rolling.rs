@@ -33,8 +33,6 @@ pub struct WindowTotals {
     pub activity: Activity,
     /// Clocks, temperature, power and device columns.
     pub sensors: Sensors,
-    /// Held idle time of allocations that nothing has touched.
-    pub untouched: Nanos,
     /// Time in which sources of utilization contradict each other.
     pub contradictions: Vec<Contradiction>,
     pub(super) readings: Vec<(Basis, Readings)>,
@@ -68,7 +66,6 @@ pub(super) struct Snapshot {
     pub(super) energy: Energy,
     pub(super) activity: activity::Snapshot,
     pub(super) sensors: Sensors,
-    pub(super) untouched: Nanos,
     pub(super) contradictions: Contradictions,
 }
 

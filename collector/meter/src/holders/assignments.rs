@@ -36,7 +36,8 @@ impl Assignment {
 /// The assignment that applies to the time that is charged next, and later ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assignments {
-    current: Assignment,
+    /// `None` before the first.
+    current: Option<Assignment>,
     /// In time order.
     waiting: VecDeque<Assignment>,
 }
@@ -60,30 +61,34 @@ impl Assignments {
     pub(super) fn advance(&mut self, at: Timestamp) -> Option<&Assignment> {
         let mut changes = false;
         while let Some(next) = self.waiting.pop_front_if(|next| next.from <= at) {
-            changes |= next.grants != self.current.grants;
-            self.current = next;
+            changes |= next.grants != grants(self.current.as_ref());
+            self.current = Some(next);
         }
-        changes.then_some(&self.current)
+        self.current.as_ref().filter(|_| changes)
     }
 
-    /// The assignment at an instant that is not charged.
-    pub(super) fn at(&self, at: Timestamp) -> &Assignment {
+    /// The assignment at an instant that is not charged; `None` before the first.
+    pub(super) fn at(&self, at: Timestamp) -> Option<&Assignment> {
         let begun = self.waiting.partition_point(|waiting| waiting.from <= at);
-        begun.checked_sub(1).map_or(&self.current, |last| &self.waiting[last])
+        begun.checked_sub(1).map_or(self.current.as_ref(), |last| self.waiting.get(last))
     }
 
     /// The first instant after `at` at which the grants change.
     pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         let later = self.waiting.iter().skip(self.waiting.partition_point(|it| it.from <= at));
-        let mut before = self.at(at);
+        let mut before = grants(self.at(at));
         for next in later {
-            if next.grants != before.grants {
+            if next.grants != before {
                 return Some(next.from);
             }
-            before = next;
+            before = &next.grants;
         }
         None
     }
+}
+
+fn grants(of: Option<&Assignment>) -> &[(RowId, Option<Share>)] {
+    of.map_or(&[], |assignment| &assignment.grants)
 }
 
 #[cfg(test)]
@@ -102,7 +107,8 @@ mod tests {
         for index in [2, 1, 0, 3] {
             assert!(assignments.push(all[index].clone()));
         }
-        let row_at = |now| assignments.at(at(now)).grants.first().map(|grant| grant.0);
+        let row_at =
+            |now| assignments.at(at(now)).and_then(|it| it.grants.first()).map(|grant| grant.0);
         assert_eq!([9, 10, 29, 30].map(row_at), [None, Some(1), Some(3), Some(2)]);
         assert_eq!(assignments.next_change(at(10)), Some(at(20)));
         assert!(assignments.push(assignment(20, 1)));

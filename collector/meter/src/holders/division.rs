@@ -4,7 +4,7 @@ use super::assignments::{Assignment, Assignments};
 use super::energy::EnergyOfHolders;
 use super::parts::Parts;
 use super::rounding::{self, Carry};
-use super::rows::{RowId, Rows};
+use super::rows::{Row, RowId, Rows};
 use super::shares::{Shares, Usage};
 use super::uses::Uses;
 use crate::accounts::{Accounts, Balance, Charge};
@@ -128,7 +128,7 @@ impl Division {
     /// GPU did then. A holder of the whole GPU uses all that the GPU does.
     pub(super) fn touch_any(&mut self, at: Timestamp) {
         let Self { assignments, rows, uses, touched, .. } = self;
-        let assignment = assignments.at(at);
+        let Some(assignment) = assignments.at(at) else { return };
         let by_use = uses.were_known(assignment.from, at) && !assignment.is_exclusive();
         if *touched == Some(assignment.from) || by_use {
             return;
@@ -137,6 +137,14 @@ impl Division {
         for (row, _) in &assignment.grants {
             rows.get_mut(*row).into_iter().for_each(|row| row.touch(at));
         }
+    }
+
+    pub(super) fn is_allocated(&self, at: Timestamp) -> Option<bool> {
+        let grants = &self.assignments.at(at)?.grants;
+        let is_scheduled =
+            |row| self.rows.get(row).is_some_and(|row: &Row| row.holder.is_scheduled());
+        let is_any = grants.iter().any(|(row, _)| is_scheduled(*row));
+        (is_any || grants.is_empty()).then_some(is_any)
     }
 
     pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {

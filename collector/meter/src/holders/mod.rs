@@ -18,7 +18,7 @@ pub use self::accounts::HolderAccounts;
 use self::division::Division;
 use crate::accounts::{Accounts, Balance, Charge};
 use crate::energy::joules;
-use crate::holder::{Grant, Holder, HolderUse};
+use crate::holder::{Grant, Holder, HolderAccount, HolderUse};
 use crate::money::Rate;
 use crate::phase::Account;
 use crate::units::{Timestamp, Utilization};
@@ -73,6 +73,19 @@ impl Holders {
         nobody.unwrap_or_default()
     }
 
+    /// Held idle time that schedulers granted to holders before these first touched the GPU; `None` if they granted
+    /// none to any.
+    #[must_use]
+    pub fn idle_never_touched(&self) -> Option<Balance> {
+        let kept = self.iter().filter(|(holder, _)| holder.is_scheduled());
+        let all = kept.map(|(_, accounts)| accounts).chain(self.earlier().map(|(_, it)| it));
+        let balances = all.map(|it| it.balance(HolderAccount::NeverTouched, Account::IdleHeld));
+        balances.reduce(|mut sum, balance| {
+            sum += balance;
+            sum
+        })
+    }
+
     /// Nobody's part of the energy of the GPU, in joules.
     #[must_use]
     pub fn nobody_joules(&self) -> f64 {
@@ -117,6 +130,12 @@ impl Holders {
     /// Records the energy of the GPU at a reading, in picojoules.
     pub(crate) fn record_energy(&mut self, at: Timestamp, total: u128) {
         self.0.iter_mut().for_each(|division| division.energy.record(at, total));
+    }
+
+    /// Whether a scheduler has allocated the GPU at `at`, which is not posted. `None` if that is unknown: before the
+    /// first assignment, and if only others hold the GPU, like processes.
+    pub(crate) fn is_allocated(&self, at: Timestamp) -> Option<bool> {
+        self.0.as_ref()?.is_allocated(at)
     }
 
     /// The first instant after `at` at which grants change, or uses become known or unknown: no slice reaches beyond.

@@ -18,7 +18,7 @@ use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{CycleChange, CycleDetector, Pattern, PatternKind, Snapshot};
 use phasemeter_meter::phase::{Account, Phase, Thresholds};
-use phasemeter_meter::reading::{Allocation, Basis, Interval, Reading};
+use phasemeter_meter::reading::{Basis, Interval, Reading};
 use phasemeter_meter::reorder::{CAPACITY, ReorderBuffer};
 use phasemeter_meter::savings::Savings;
 use phasemeter_meter::savings::estimate::Estimate;

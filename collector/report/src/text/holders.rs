@@ -12,7 +12,7 @@ use phasemeter_terminal::duration;
 use phasemeter_terminal::page::{Page, SEPARATOR};
 use phasemeter_terminal::table::Table;
 
-use crate::holders::{Holder, HolderBill};
+use crate::holders::Holder;
 use crate::model::{Gpu, Report};
 use crate::value::{Seconds, Usd};
 
@@ -132,26 +132,27 @@ fn cells(row: &Row<'_>, cost: Option<Dollars>) -> [String; 4] {
 fn holders(gpus: &[Gpu]) -> Vec<Row<'_>> {
     let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
     for gpu in gpus {
-        for (Holder { name, never_touched_seconds, .. }, bill) in bills(gpu) {
+        for holder in &gpu.holders {
+            let name = &*holder.name;
             let row = rows.entry(name).or_insert_with(|| Row::named(name));
-            let accounts = [
-                (bill.used_seconds, bill.used_usd),
-                (bill.granted_unused_seconds, bill.granted_unused_usd),
-                (*never_touched_seconds, bill.never_touched_usd),
-            ];
+            let accounts = accounts(holder);
             accounts.into_iter().for_each(|(seconds, cost)| row.add(gpu, seconds, cost));
             row.add_accounts(accounts.map(Amount::new));
-            if bill.first_touch.is_none() {
-                row.untouched += Amount::new((*never_touched_seconds, bill.never_touched_usd));
+            if holder.first_touch.is_none() {
+                row.untouched += Amount::new(accounts[2]);
             }
         }
     }
     rows.into_values().collect()
 }
 
-/// The holders of a GPU that is divided among them.
-fn bills(gpu: &Gpu) -> impl Iterator<Item = (&Holder, &HolderBill)> {
-    gpu.holders.iter().filter_map(|holder| Some((holder, holder.bill.as_ref()?)))
+/// Used, granted and not used, never touched.
+const fn accounts(of: &Holder) -> [(Seconds, Option<Usd>); 3] {
+    [
+        (of.used_seconds, of.used_usd),
+        (of.granted_unused_seconds, of.granted_unused_usd),
+        (of.never_touched_seconds, of.never_touched_usd),
+    ]
 }
 
 /// Those that are not listed.
@@ -196,7 +197,7 @@ fn methods(gpus: &[Gpu]) -> Vec<String> {
         (AllocationMethod::Equal, "equally, and use too, since neither grants nor uses are known"),
     ];
     let divided = words.into_iter().filter_map(|(method, words)| {
-        let is_divided = |gpu: &&Gpu| bills(gpu).any(|(_, bill)| bill.method == method.name());
+        let is_divided = |gpu: &&Gpu| gpu.holders.iter().any(|it| it.method == method.name());
         let ids: Vec<String> = gpus.iter().filter(is_divided).map(|gpu| gpu.id.clone()).collect();
         (!ids.is_empty()).then(|| format!("{} {words}", which(gpus, &ids)))
     });

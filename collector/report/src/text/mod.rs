@@ -9,7 +9,6 @@ mod experiments;
 mod explanation;
 pub mod format;
 mod gpus;
-mod held_by;
 mod holders;
 mod interruptions;
 mod measured;
@@ -77,7 +76,6 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     interruptions::write(&mut page, report);
     holders::write(&mut page, report, bill);
     blank(&mut page);
-    held_by::write(&mut page, report);
     measured::write(&mut page, report);
     alerts::write(&mut page, report);
     let in_full = options.explain != Explain::None;

@@ -201,7 +201,7 @@ impl Live {
         self.observations = observations;
         let now = self.clock.now();
         if let Some(agent) = &mut self.agent {
-            agent.step(&mut self.pipeline, &mut self.gpus, now);
+            agent.step(&mut self.pipeline, &self.gpus, now);
         }
         if let Some(hand_over) = &mut self.hand_over {
             hand_over.step(&mut self.pipeline, &self.gpus);
@@ -280,9 +280,9 @@ impl Live {
     }
 
     fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {
-        let Observation { gpu, mut observed } = observation;
+        let Observation { gpu, observed } = observation;
         if let Some(agent) = &mut self.agent {
-            agent.observe(gpu, &mut observed, self.clock.now());
+            agent.observe(gpu, &observed, self.clock.now());
         }
         let of = (gpu, self.gpus.get(gpu).and_then(|it| it.model.as_deref()));
         let seen = (&observed, self.clock.now());

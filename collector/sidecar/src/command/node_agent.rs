@@ -13,7 +13,7 @@ use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, 
 use phasemeter_meter::device_metric::MigId;
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
 use phasemeter_meter::holders::HolderAccounts;
-use phasemeter_meter::reading::{Allocation, GpuIdentity, MAX_ALLOCATIONS, MAX_HOLDER_NAMES};
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::{MigInstance, Observed, ProcessUse};
@@ -60,8 +60,6 @@ struct HeldGpu {
     model: Option<String>,
     /// Who holds it; `None` until the first poll.
     grants: Option<Vec<Grant>>,
-    /// The number of its allocation: another one begins once nobody of the last one is left.
-    allocation: u32,
     /// The processes on it, and when each was seen last.
     processes: BTreeMap<u32, Timestamp>,
     /// What processes used since the last step.
@@ -118,11 +116,10 @@ impl NodeAgent {
         self.gpus.push(HeldGpu { uuid, model: gpu.model.clone(), ..HeldGpu::default() });
     }
 
-    /// Notes what was observed of a GPU. A reading gets the allocation of the GPU.
-    pub(super) fn observe(&mut self, gpu: usize, observed: &mut Observed, now: Timestamp) {
+    /// Notes what was observed of a GPU.
+    pub(super) fn observe(&mut self, gpu: usize, observed: &Observed, now: Timestamp) {
         let Some(held) = self.gpus.get_mut(gpu) else { return };
         match observed {
-            Observed::Reading(reading) => reading.allocation = held.allocation(),
             Observed::Process(pid) => {
                 held.processes.insert(*pid, now);
             }
@@ -144,11 +141,11 @@ impl NodeAgent {
     pub(super) fn step(
         &mut self,
         pipeline: &mut Pipeline<'_>,
-        identities: &mut [GpuIdentity],
+        identities: &[GpuIdentity],
         now: Timestamp,
     ) {
         while let Ok(assignments) = self.polls.try_recv() {
-            self.apply(&assignments, pipeline, identities);
+            self.apply(&assignments, pipeline);
             self.knows_processes |= !assignments.processes.is_empty();
             self.processes = assignments.processes;
         }
@@ -173,17 +170,12 @@ impl NodeAgent {
     }
 
     /// Assigns the GPUs to those that hold them now.
-    fn apply(
-        &mut self,
-        assignments: &Assignments,
-        pipeline: &mut Pipeline<'_>,
-        identities: &mut [GpuIdentity],
-    ) {
+    fn apply(&mut self, assignments: &Assignments, pipeline: &mut Pipeline<'_>) {
         self.has_polled = true;
-        for (place, (gpu, identity)) in self.gpus.iter_mut().zip(identities).enumerate() {
+        for (place, gpu) in self.gpus.iter_mut().enumerate() {
             let Some(assignment) = assignments.gpus.get(&gpu.uuid) else { continue };
             let grants = assignment.grants();
-            if gpu.assign(&grants, identity) {
+            if gpu.assign(&grants) {
                 pipeline.assign(place, assignment.since, grants);
             }
             for holder in &assignment.touched {
@@ -245,28 +237,12 @@ impl NodeAgent {
 
 impl HeldGpu {
     /// Notes who holds it. Returns whether that has changed.
-    fn assign(&mut self, grants: &[Grant], identity: &mut GpuIdentity) -> bool {
-        if self.grants.as_deref() == Some(grants) {
-            return false;
+    fn assign(&mut self, grants: &[Grant]) -> bool {
+        let has_changed = self.grants.as_deref() != Some(grants);
+        if has_changed {
+            self.grants = Some(grants.to_vec());
         }
-        let before = self.grants.iter().flatten();
-        let is_same = |held: &Grant| grants.iter().any(|grant| grant.holder == held.holder);
-        if !grants.is_empty() && !before.into_iter().any(is_same) {
-            self.allocation = self.allocation.saturating_add(1);
-        }
-        if !grants.is_empty() {
-            let names = identity.holders.entry(self.allocation).or_default();
-            for name in grants.iter().map(|grant| grant.holder.to_string()) {
-                if names.len() < MAX_HOLDER_NAMES && !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        if identity.holders.len() > MAX_ALLOCATIONS {
-            identity.holders.pop_first();
-        }
-        self.grants = Some(grants.to_vec());
-        true
+        has_changed
     }
 
     /// What each of its holders has used since the last call. What processes of others have used is missing: it is
@@ -285,15 +261,6 @@ impl HeldGpu {
             uses.collect()
         });
         used.collect()
-    }
-
-    /// Whether a scheduler has allocated it.
-    fn allocation(&self) -> Allocation {
-        match &self.grants {
-            None => Allocation::Unknown,
-            Some(grants) if grants.is_empty() => Allocation::None,
-            Some(_) => Allocation::Held(self.allocation),
-        }
     }
 }
 
@@ -371,19 +338,6 @@ mod tests {
 
     fn pod(name: &str) -> Holder {
         Holder::Container(Container { pod: name.to_owned(), ..Container::default() })
-    }
-
-    /// A pod that stays beside ten thousand others, one after another.
-    #[test]
-    fn names_of_an_allocation_are_limited() {
-        let (mut gpu, mut identity) = (HeldGpu::default(), GpuIdentity::default());
-        for number in 0..10_000 {
-            let grants = ["stays".to_owned(), number.to_string()];
-            let grants = grants.map(|name| Grant { holder: pod(&name), share: None });
-            assert!(gpu.assign(&grants, &mut identity));
-        }
-        let names = identity.holders.values().map(Vec::len).collect::<Vec<_>>();
-        assert_eq!(names, [MAX_HOLDER_NAMES]);
     }
 
     /// Two processes of one pod, one of a process that nobody granted the GPU, and a pod without one.

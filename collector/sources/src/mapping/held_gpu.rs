@@ -10,7 +10,6 @@ use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp, Utilization};
 use phasemeter_meter::vendor::Vendor;
 
-use super::allocations::Allocations;
 use super::attributes::Attributes;
 use super::coverage::Coverage;
 use super::holder::{ShareKey, grants};
@@ -85,8 +84,6 @@ pub(super) struct HeldGpu {
     pub(super) labels: PointLabels,
     /// See [`HeldReading::own_names`].
     pub(super) own_names: BTreeSet<Quantity>,
-    /// Its allocations to holders.
-    allocations: Allocations,
     /// Who holds it, and what holders use.
     holding: Holding,
     /// Its energy, if its sender reports increases.
@@ -180,17 +177,13 @@ impl HeldGpu {
         self.basis = basis.or(self.basis);
         let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);
         let memory_used = memory_used.or_else(|| instant.mig.memory_used());
-        let allocation = self.allocations.next(instant.allocated());
-        if self.allocations.has_changed() {
-            identity.holders.clone_from(self.allocations.names());
-        }
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let holder_changes = self.holder_changes(at, &instant, identity, stale_after);
         let last = self.last.replace(at).unwrap_or(at);
         let stale = (last + stale_after).min(at);
         let begins_instance = self.begins_instance(instant.instance.take());
         let mut reading =
-            Reading { utilization, memory_used, allocation, begins_instance, ..instant.reading() };
+            Reading { utilization, memory_used, begins_instance, ..instant.reading() };
         if let Some((increase, counter, start)) = instant.values().find_map(energy_increase) {
             reading.energy = self.energy.add(start, at, increase.0).map(Millijoules);
             reading.energy_counter = counter;

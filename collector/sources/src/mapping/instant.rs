@@ -171,11 +171,6 @@ impl Instant {
         }
     }
 
-    /// The holders of the GPU, of its shares and of its instances, as a scheduler allocated them.
-    pub(super) fn allocated(&self) -> impl Iterator<Item = &Holder> {
-        self.holders.keys().map(|key| &key.holder).chain(self.mig.allocated())
-    }
-
     /// Values that are not divided, without those whose points differ.
     pub(super) fn values(&self) -> impl Iterator<Item = Value> {
         self.values.iter().filter_map(|(_, agreed)| agreed.get())

@@ -103,11 +103,6 @@ impl MigInstances {
         Bytes::new(sum)
     }
 
-    /// Those that hold an instance, as a scheduler allocated it.
-    pub(super) fn allocated(&self) -> impl Iterator<Item = &Holder> {
-        self.0.values().flat_map(|it| &it.holders)
-    }
-
     /// What each holder was granted, in the order of their names. An instance without one is a holder by name.
     pub(super) fn grants(&self, gpu: &GpuIdentity) -> Vec<Grant> {
         let weights = self.weights(gpu);

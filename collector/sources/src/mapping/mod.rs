@@ -8,7 +8,6 @@
 //! Mappings are data: `otel-config/mappings/*.toml`, and files of the user.
 
 mod agreed;
-mod allocations;
 mod arrival;
 mod attributes;
 mod buffer;

@@ -146,23 +146,3 @@ fn sum_of_shares_is_at_most_the_memory() {
         assert_eq!(buffer.added_up().count(), 1);
     }
 }
-
-/// Guarantee: readings have the allocation of their time, and its holders are known by name.
-#[test]
-fn reading_has_the_allocation_of_its_time() {
-    let mut buffer = ReadingBuffer::new(HOLD, None, None);
-    let pods = ["", "a", "a", "", "b", "b"];
-    for (seconds, pod) in (0..).step_by(15).zip(pods) {
-        buffer.insert(utilization("GPU-a", seconds, Basis::DcgmGpu, 0), arrival(seconds));
-        // A value of any kind names the pod.
-        let power = power("GPU-a", at(seconds), 70);
-        buffer.insert(labeled(power, pod), arrival(seconds));
-    }
-    let released = buffer.release_all();
-    let allocations: Vec<_> = released.iter().map(|held| held.reading.allocation).collect();
-    let held = Allocation::Held;
-    let expected = [Allocation::Unknown, held(1), held(1), Allocation::None, held(2), held(2)];
-    assert_eq!(allocations, expected);
-    let holders: Vec<_> = buffer.identities()[0].holders.iter().collect();
-    assert_eq!(holders, [(&1, &vec!["ml/a".to_owned()]), (&2, &vec!["ml/b".to_owned()])]);
-}

@@ -80,6 +80,9 @@ fn only_holder_has_the_whole_gpu_as_long_as_it_is_seen() {
     assert_eq!(found(&pages_of), expected);
     let job = [(UTIL, "hpc_job=4711", 50.0)];
     assert_eq!(found(&pages(&[&job])), ["0: job 4711 1/1", "45: "]);
+    // A value of any kind names it.
+    let of_power = [(UTIL, "", 0.0), ("DCGM_FI_DEV_POWER_USAGE", "pod=a,namespace=ml", 70.0)];
+    assert_eq!(found(&pages(&[&of_power])), ["0: ml/a 1/1", "45: "]);
 }
 
 /// Guarantee: series of pods beside that of the GPU are what each uses, until the next reading; memory of its own

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::energy_source::PowerBasis;
 use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::quantity::Quantity;
-use phasemeter_meter::reading::{Allocation, Basis, MIG_PROFILES, MissingReason};
+use phasemeter_meter::reading::{Basis, MIG_PROFILES, MissingReason};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_sources::mapping::{
     ArrivedAt, GpuId, GpuLabels, GpuValue, HeldReading, LabeledHolder, MigInstance, PodLabels,

@@ -56,7 +56,6 @@ pub(super) fn identify(
         name: uuid.clone(),
         uuid: Some(uuid),
         attributes: BTreeMap::new(),
-        holders: BTreeMap::new(),
     };
     let mut gpu = DiscoveredGpu {
         links: nvlink::remote_ends(&device),
