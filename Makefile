@@ -57,7 +57,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate policies bench fuzz mutants advisories \
+.PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
     sbom release image collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -102,6 +102,9 @@ generate: toolchain ## write again what is generated from code and registry: nam
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test audit -- demo:: exercises::
+
+manifests: ## render the plain manifests of Kubernetes from the Helm chart, and the table of its values; needs Go
+	PATH="$$(tests/kubernetes/build.sh):$$PATH" otel-config/manifests/render.sh otel-config/manifests otel-config/chart/README.md
 
 policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	@for policy in $(POLICIES); do \

@@ -21,15 +21,15 @@ const SETTLED: u64 = 6;
 
 /// What a pod pays for a GPU.
 #[derive(Debug)]
-struct Bill {
-    gpu: String,
-    pod: String,
+pub(crate) struct Bill {
+    pub(crate) gpu: String,
+    pub(crate) pod: String,
     uid: String,
     start: String,
     end: Option<String>,
-    method: String,
-    used: u64,
-    cost: u64,
+    pub(crate) method: String,
+    pub(crate) used: u64,
+    pub(crate) cost: u64,
 }
 
 /// Guarantee: on each GPU, what pods and nobody pay sums to the bill, to the nano-dollar; each pod pays for the GPUs that it
@@ -113,7 +113,7 @@ fn each_pod_pays_for_its_gpus() {
 }
 
 /// The GPUs that the kubelet gave to a pod, in order.
-fn devices(node: &crate::node::Node, pod: &str) -> Vec<String> {
+pub(crate) fn devices(node: &crate::node::Node, pod: &str) -> Vec<String> {
     let resources = node.pod_resources(pod, "server");
     let devices = resources["devices"].as_array().unwrap();
     let ids = devices.iter().flat_map(|device| device["device_ids"].as_array().unwrap());
@@ -127,7 +127,7 @@ fn uid(node: &crate::node::Node, pod: &str) -> String {
 }
 
 /// What pods pay, by GPU. Checks that with nobody they pay for all of it.
-fn bills(report: &Value) -> Vec<Bill> {
+pub(crate) fn bills(report: &Value) -> Vec<Bill> {
     let mut bills = Vec::new();
     for gpu in report["gpus"].as_array().unwrap() {
         let id = gpu["uuid"].as_str().unwrap();

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints a PATH with the programs of a Kubernetes node: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-# kubelet, kubectl; containerd, its shim, ctr, runc and CNI plugins; gpu-plugin and pause of this directory. Builds them
-# the first time, into the user's cache directory, keyed by their inputs, and prints how long each takes to standard
+# kubelet, kubectl; containerd, its shim, ctr, runc and CNI plugins; helm and helm-docs; gpu-plugin and pause of this
+# directory; and of a file with custom resource definitions, prometheus-operator.yaml. Builds them the first time, into the user's cache directory, keyed by their inputs, and prints how long each takes to standard
 # error. If NODE_PROGRAMS is set, prints that. Needs Go 1.26, a C compiler, pkg-config and libseccomp-dev, which
 # apt-get downloads if it is not installed.
 set -eu
@@ -71,6 +71,27 @@ if [ ! -x "$plugin/pause" ]; then
     mv "$work/pause" "$plugin"
 fi
 
+# With the version of Kubernetes for which `helm template` renders.
+helm=$(directory helm/go.mod helm/go.sum prometheus-operator/go.mod prometheus-operator/go.sum)
+minor=$(echo "$version" | cut -d . -f 2)
+stamp=
+for package in chartutil lint/rules; do
+    stamp="$stamp -X helm.sh/helm/v3/pkg/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$package.k8sVersionMinor=$minor"
+done
+cd helm
+build "$helm" helm helm.sh/helm/v3/cmd/helm -ldflags="-s -w $stamp"
+build "$helm" helm-docs github.com/norwoodj/helm-docs/cmd/helm-docs -ldflags='-s -w'
+cd ../prometheus-operator
+if [ ! -e "$helm/prometheus-operator.yaml" ]; then
+    go mod download
+    definitions=$(go list -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example/prometheus-operator-crd
+    for kind in podmonitors servicemonitors prometheusrules; do
+        cat "$definitions/monitoring.coreos.com_$kind.yaml"
+    done >"$work/definitions"
+    mv "$work/definitions" "$helm/prometheus-operator.yaml"
+fi
+cd ..
+
 cd containerd
 containerd=$(cd .. && directory containerd/go.mod containerd/go.sum)
 for program in containerd containerd-shim-runc-v2 ctr; do
@@ -86,4 +107,4 @@ if [ ! -x "$containerd/runc" ]; then
     build "$containerd" runc github.com/opencontainers/runc -tags 'seccomp netgo osusergo' \
         -ldflags='-s -w -linkmode external -extldflags -static'
 fi
-echo "$kubernetes:$containerd:$plugin"
+echo "$kubernetes:$containerd:$plugin:$helm"

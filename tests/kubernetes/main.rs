@@ -11,8 +11,10 @@ mod plugin;
 
 // Tests.
 mod agent;
+mod chart;
 mod claims;
 mod container;
 mod device_plugin;
+mod install;
 mod metering;
 mod ready;

@@ -161,7 +161,7 @@ fn manifest(name: &str) -> PathBuf {
 }
 
 /// The program that a shell would run.
-fn in_path(program: &str) -> PathBuf {
+pub(crate) fn in_path(program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap();
     let found = env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("no {program} in PATH"))
