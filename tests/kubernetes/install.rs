@@ -5,37 +5,55 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::agent::{bills, devices};
+use crate::agent::{Bill, bills, devices};
 use crate::chart::{directory, template};
 use crate::metering::metered_seconds;
-use crate::node::{Node, in_path, kubectl, node, output, wait_until};
+use crate::node::{Node, in_path, kubectl, node, output, phasemeter, wait_until};
+use crate::page::Page;
 
-const NAMESPACE: &str = "metering";
+const NAMESPACE: &str = "phasemeter";
+/// How long the last agent runs: some readings.
+const METERED: Duration = Duration::from_secs(4);
 /// Directories of the node, apart from those of another agent.
 const SOCKET: &str = "/run/phasemeter-chart";
 const STATE: &str = "/var/lib/phasemeter-chart";
 
-/// Guarantee: the API server admits everything that the chart and the plain manifests have. The chart installs; its agent
-/// bills a training job and an inference server, whose sidecars leave cost to it, so that all sums to the bill; its gateway
-/// is ready, with a volume of its own, and answers where the ServiceMonitor says. Upgrade and rollback change its price. After
-/// `helm uninstall` only the volume is left.
+/// Guarantee: the API server admits everything that the chart and the plain manifests have. The commands of the page install
+/// the chart; its agent, with a signed policy from a ConfigMap, bills a training job and an inference server, whose sidecars
+/// leave cost to it, so that all sums to the bill; its gateway is ready, with a volume of its own, and answers where the
+/// ServiceMonitor says. Upgrade and rollback change the price, also to that of a label of the node. After `helm uninstall` only
+/// the volume is left.
 #[test]
 fn chart_installs_meters_and_leaves() {
     let Some(node) = node() else { return };
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let page = Page::new(&dir);
     prepare(&dir);
-    admit(&dir);
     let values = dir.join("values.json");
     fs::write(&values, values_of_test().to_string()).unwrap();
+    let more = format!("--values {}", values.display());
 
-    let mut install = helm("install");
-    install.arg("phasemeter").arg(directory()).arg("--values").arg(&values);
-    println!("{}", output(install.args(["--wait", "--timeout=120s"])));
-    rolled_out("daemonset/phasemeter-agent");
-    rolled_out("statefulset/phasemeter-gateway");
+    for command in page.commands("2. Install the agent") {
+        let is_install = command.starts_with("helm install");
+        if is_install {
+            make_policy(&dir);
+            admit(&dir);
+        }
+        page.run(&command, if is_install { &more } else { "" });
+    }
+    for command in page.commands("4. Add the gateway") {
+        page.run(&command, "");
+    }
+    for command in page.commands("5. Add Prometheus Operator") {
+        page.run(&command, "");
+    }
+    rolled_out("phasemeter", "daemonset/phasemeter-agent");
+    rolled_out("phasemeter", "statefulset/phasemeter-gateway");
     assert!(scraped(node).contains("phasemeter_"));
 
     let workloads = [("training", "Job"), ("inference", "Deployment")].map(|(name, kind)| {
@@ -45,7 +63,7 @@ fn chart_installs_meters_and_leaves() {
         file
     });
     kubectl(&["wait", "job/training", "--for=condition=Complete", "--timeout=120s"]);
-    rolled_out_in("default", "deployment/inference");
+    rolled_out("default", "deployment/inference");
     let [training, inference] = ["training", "inference"].map(pod_of);
     let given = devices(node, &inference);
     let sidecar = node.logs(&training, "phasemeter");
@@ -56,73 +74,88 @@ fn chart_installs_meters_and_leaves() {
         kubectl(&["delete", "-f", &file.to_string_lossy(), "--wait=true"]);
     }
 
-    upgraded(&[
-        "upgrade",
-        "phasemeter",
-        &directory().to_string_lossy(),
-        "--reuse-values",
-        "--set-string=price.perGpuHour=4",
-    ]);
+    let last = page.commands("Upgrade, roll back, uninstall");
+    let [upgrade, rollback, uninstall] = last.as_slice() else { panic!("{last:?}") };
+    page.run(upgrade, "");
+    rolled_out("phasemeter", "daemonset/phasemeter-agent");
     assert!(arguments().contains("--price=4"), "{}", arguments());
     // The agent before has left its report.
-    let report = fs::read(Path::new(STATE).join("report.json")).unwrap();
-    let bills = bills(&serde_json::from_slice(&report).unwrap());
+    let (report, bills) = last_report();
+    let policies = report["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 1, "{policies:#?}");
+    assert_eq!((&policies[0]["name"], &policies[0]["error"]), (&json!("memory"), &Value::Null));
     for pod in [&training, &inference] {
         let own: Vec<_> = bills.iter().filter(|bill| bill.pod == *pod).collect();
         assert_eq!(own.len(), 1, "{bills:#?}");
         assert_eq!(own[0].method, "exclusive");
         assert!(own[0].used.abs_diff(own[0].cost * 97 / 100) <= 2, "{own:#?}");
     }
-    let gpus = |pod: &str| -> Vec<_> {
-        bills.iter().filter(|bill| bill.pod == pod).map(|bill| bill.gpu.clone()).collect()
-    };
-    assert_eq!(gpus(&inference), given);
+    let own = bills.iter().filter(|bill| bill.pod == inference);
+    assert_eq!(own.map(|bill| bill.gpu.clone()).collect::<Vec<_>>(), given);
 
-    upgraded(&["rollback", "phasemeter", "1"]);
+    page.run(rollback, "");
+    rolled_out("phasemeter", "daemonset/phasemeter-agent");
     assert!(arguments().contains("--price=3"), "{}", arguments());
 
-    output(helm("uninstall").args(["phasemeter", "--wait"]));
+    let label = "price.byNodeLabel[0].label=kubernetes.io/hostname,price.byNodeLabel[0].value=node";
+    let upgrade = upgrade.replace("--set-string", &format!("--set {label} --set-string"));
+    page.run(&upgrade.replace("perGpuHour=4", "byNodeLabel[0].usd=5"), "");
+    rolled_out("phasemeter", "daemonset/phasemeter-agent");
+    thread::sleep(METERED);
+    page.run(uninstall, "--wait");
     let kinds = "all,serviceaccounts,clusterroles,clusterrolebindings,networkpolicies,servicemonitors,podmonitors,\
                  prometheusrules";
     let selector = "--selector=app.kubernetes.io/name=phasemeter";
     wait_until("the end of all objects", || {
         kubectl(&["get", kinds, "--all-namespaces", selector, "--output=name"]).is_empty()
     });
+    let (report, _) = last_report();
+    assert_eq!(report["gpus"][0]["rate_usd_per_gpu_hour"], "5.000000000", "{report:#}");
     let volume = kubectl(&["get", "persistentvolumeclaims", "-n", NAMESPACE, "--output=name"]);
     assert_eq!(volume, "persistentvolumeclaim/state-phasemeter-gateway-0\n");
+    for command in page.commands("Without Helm") {
+        page.run(&command, "--dry-run=server");
+    }
     kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]);
 }
 
-/// Definitions of Prometheus Operator, namespaces, secrets of the gateway, and a volume: the node has no provisioner.
+/// The report of the agent, and what pods pay by it.
+fn last_report() -> (Value, Vec<Bill>) {
+    let report = fs::read(Path::new(STATE).join("report.json")).unwrap();
+    let report = serde_json::from_slice(&report).unwrap();
+    let bills = bills(&report);
+    (report, bills)
+}
+
+/// ConfigMaps with a signed policy and the key that it is signed with.
+fn make_policy(dir: &Path) {
+    let [policy, key, public] = ["memory.wasm", "team.key", "team.pub"].map(|name| dir.join(name));
+    fs::copy(directory().join("../../wasm-rules/dist/memory.wasm"), &policy).unwrap();
+    output(Command::new("openssl").args(["genpkey", "-algorithm", "ed25519", "-out"]).arg(&key));
+    output(Command::new(phasemeter()).args(["policy", "sign", "--key"]).arg(&key).arg(&policy));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["pkey", "-pubout", "-outform", "DER", "-in"]).arg(&key);
+    let der = openssl.output().unwrap().stdout;
+    // The last 32 bytes are the key itself.
+    let hexadecimal = der[der.len() - 32..].iter().map(|byte| format!("{byte:02x}"));
+    fs::write(&public, hexadecimal.collect::<String>()).unwrap();
+    let from = |file: &Path| format!("--from-file={}", file.display());
+    let signature = policy.with_extension("wasm.sig");
+    let create = |name: &str, files: &[&Path]| {
+        let files: Vec<_> = files.iter().map(|file| from(file)).collect();
+        let files = files.iter().map(String::as_str).collect::<Vec<_>>();
+        kubectl(&[&["create", "configmap", name, "-n", NAMESPACE], files.as_slice()].concat());
+    };
+    create("policies", &[&policy, &signature]);
+    create("policy-keys", &[&public]);
+}
+
+/// Definitions of Prometheus Operator, and a volume for the gateway: the node has no provisioner.
 fn prepare(dir: &Path) {
     let definitions = in_path("prometheus-operator.yaml");
     kubectl(&["apply", "--server-side", "-f", &definitions.to_string_lossy()]);
     let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
     kubectl(&established);
-    for namespace in [NAMESPACE, "phasemeter"] {
-        kubectl(&["create", "namespace", namespace]);
-        let label = "pod-security.kubernetes.io/enforce=privileged";
-        kubectl(&["label", "namespace", namespace, label]);
-    }
-    let [key, certificate] = ["tls.key", "tls.crt"].map(|name| dir.join(name));
-    let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-    ]);
-    openssl.args(["-days", "2", "-subj", "/CN=gateway", "-keyout"]);
-    output(openssl.arg(&key).arg("-out").arg(&certificate));
-    let [key, certificate] = [("key", key), ("cert", certificate)]
-        .map(|(name, file)| format!("--{name}={}", file.display()));
-    kubectl(&["create", "secret", "tls", "gateway-tls", "-n", NAMESPACE, &key, &certificate]);
-    let token = "--from-literal=token=0123456789abcdef0123456789abcdef";
-    kubectl(&["create", "secret", "generic", "gateway-token", "-n", NAMESPACE, token]);
-
     let volume = "/var/lib/phasemeter-gateway";
     fs::create_dir_all(volume).unwrap();
     let node = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["node"] });
@@ -159,10 +192,11 @@ fn admit(dir: &Path) {
 fn values_of_test() -> Value {
     json!({
         "image": { "pullPolicy": "Never" },
-        "otlp": { "endpoint": "http://127.0.0.1:9" },
-        "clusterName": "test",
-        "price": { "perGpuHour": "3" },
-        "policies": { "default": false },
+        "policies": {
+            "default": false,
+            "configMap": "policies",
+            "keys": { "configMap": "policy-keys", "names": ["team.pub"] },
+        },
         "agent": {
             "claims": true,
             "socketDirectory": SOCKET,
@@ -174,15 +208,7 @@ fn values_of_test() -> Value {
             "volumes": [{ "name": "driver", "hostPath": { "path": "/run/fake-nvml" } }],
             "volumeMounts": [{ "name": "driver", "mountPath": "/run/fake-nvml", "readOnly": true }],
         },
-        "gateway": {
-            "enabled": true,
-            "tlsSecret": "gateway-tls",
-            "token": { "secret": "gateway-token" },
-        },
         "networkPolicy": { "enabled": true },
-        "serviceMonitor": { "enabled": true },
-        "podMonitor": { "enabled": true },
-        "prometheusRule": { "enabled": true },
     })
 }
 
@@ -198,7 +224,7 @@ fn example(name: &str, kind: &str) -> Value {
     pod["terminationGracePeriodSeconds"] = json!(5);
     let main = &mut pod["containers"][0];
     main["image"] = json!("localhost/workload:1");
-    main["command"] = json!(["sleep", if kind == "Job" { "6" } else { "3600" }]);
+    main["command"] = json!(["sleep", if kind == "Job" { "15" } else { "3600" }]);
     main["args"] = json!([]);
     let volumes = pod["volumes"].as_array_mut().unwrap();
     let agent = volumes.iter_mut().find(|volume| volume["name"] == "agent").unwrap();
@@ -210,24 +236,7 @@ fn example_file(name: &str) -> PathBuf {
     directory().join("../manifests/examples").join(name).with_extension("yaml")
 }
 
-fn helm(verb: &str) -> Command {
-    let mut helm = Command::new("helm");
-    helm.arg(verb).args(["--namespace", NAMESPACE]);
-    helm
-}
-
-/// Changes the release, and waits until its agent and gateway are the new ones.
-fn upgraded(arguments: &[&str]) {
-    output(helm(arguments[0]).args(&arguments[1..]));
-    rolled_out("daemonset/phasemeter-agent");
-    rolled_out("statefulset/phasemeter-gateway");
-}
-
-fn rolled_out(what: &str) {
-    rolled_out_in(NAMESPACE, what);
-}
-
-fn rolled_out_in(namespace: &str, what: &str) {
+fn rolled_out(namespace: &str, what: &str) {
     kubectl(&["rollout", "status", what, "-n", namespace, "--timeout=120s"]);
 }
 

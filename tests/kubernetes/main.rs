@@ -7,6 +7,7 @@
 // Test support.
 mod image;
 mod node;
+mod page;
 mod plugin;
 
 // Tests.

@@ -168,7 +168,7 @@ pub(crate) fn in_path(program: &str) -> PathBuf {
 }
 
 /// The binary: that of `PHASEMETER`, else the one that cargo built beside this test.
-fn phasemeter() -> PathBuf {
+pub(crate) fn phasemeter() -> PathBuf {
     let beside = || env::current_exe().unwrap().parent().unwrap().with_file_name("phasemeter");
     let program = env::var_os("PHASEMETER").map_or_else(beside, PathBuf::from);
     assert!(program.is_file(), "no {}: build it, or set PHASEMETER", program.display());
