@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{Bill, bills, devices};
 use crate::chart::{directory, template};
+use crate::image::Images;
 use crate::metering::metered_seconds;
 use crate::node::{Node, in_path, kubectl, node, output, phasemeter, wait_until};
 use crate::page::Page;
@@ -24,7 +25,7 @@ const SOCKET: &str = "/run/phasemeter-chart";
 const STATE: &str = "/var/lib/phasemeter-chart";
 
 /// Guarantee: the API server admits everything that the chart and the plain manifests have. The commands of the page install
-/// the chart; its agent, with a signed policy from a ConfigMap, bills a training job and an inference server, whose sidecars
+/// the chart; its agent, with a signed policy from a ConfigMap, then from an image, bills a training job and an inference server, whose sidecars
 /// leave cost to it, so that all sums to the bill; its gateway is ready, with a volume of its own, and answers where the
 /// ServiceMonitor says. Upgrade and rollback change the price, also to that of a label of the node. After `helm uninstall` only
 /// the volume is left.
@@ -81,9 +82,7 @@ fn chart_installs_meters_and_leaves() {
     assert!(arguments().contains("--price=4"), "{}", arguments());
     // The agent before has left its report.
     let (report, bills) = last_report();
-    let policies = report["policies"].as_array().unwrap();
-    assert_eq!(policies.len(), 1, "{policies:#?}");
-    assert_eq!((&policies[0]["name"], &policies[0]["error"]), (&json!("memory"), &Value::Null));
+    evaluated(&report);
     for pod in [&training, &inference] {
         let own: Vec<_> = bills.iter().filter(|bill| bill.pod == *pod).collect();
         assert_eq!(own.len(), 1, "{bills:#?}");
@@ -97,8 +96,10 @@ fn chart_installs_meters_and_leaves() {
     rolled_out("phasemeter", "daemonset/phasemeter-agent");
     assert!(arguments().contains("--price=3"), "{}", arguments());
 
+    let policies = "policies.configMap=,policies.image=localhost/policies:1";
     let label = "price.byNodeLabel[0].label=kubernetes.io/hostname,price.byNodeLabel[0].value=node";
-    let upgrade = upgrade.replace("--set-string", &format!("--set {label} --set-string"));
+    let upgrade =
+        upgrade.replace("--set-string", &format!("--set {label},{policies} --set-string"));
     page.run(&upgrade.replace("perGpuHour=4", "byNodeLabel[0].usd=5"), "");
     rolled_out("phasemeter", "daemonset/phasemeter-agent");
     thread::sleep(METERED);
@@ -110,13 +111,24 @@ fn chart_installs_meters_and_leaves() {
         kubectl(&["get", kinds, "--all-namespaces", selector, "--output=name"]).is_empty()
     });
     let (report, _) = last_report();
+    evaluated(&report);
     assert_eq!(report["gpus"][0]["rate_usd_per_gpu_hour"], "5.000000000", "{report:#}");
+    // What no agent has metered, since they were replaced, is not billed in silence.
+    let assumptions = report["assumptions"].to_string();
+    assert!(assumptions.contains("between an earlier run and this one"), "{assumptions}");
     let volume = kubectl(&["get", "persistentvolumeclaims", "-n", NAMESPACE, "--output=name"]);
     assert_eq!(volume, "persistentvolumeclaim/state-phasemeter-gateway-0\n");
     for command in page.commands("Without Helm") {
         page.run(&command, "--dry-run=server");
     }
     kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]);
+}
+
+/// The signed policy has been accepted.
+fn evaluated(report: &Value) {
+    let policies = report["policies"].as_array().unwrap();
+    assert_eq!(policies.len(), 1, "{policies:#?}");
+    assert_eq!((&policies[0]["name"], &policies[0]["error"]), (&json!("memory"), &Value::Null));
 }
 
 /// The report of the agent, and what pods pay by it.
@@ -127,9 +139,12 @@ fn last_report() -> (Value, Vec<Bill>) {
     (report, bills)
 }
 
-/// ConfigMaps with a signed policy and the key that it is signed with.
+/// A signed policy as ConfigMap and as image, and the key that it is signed with.
 fn make_policy(dir: &Path) {
-    let [policy, key, public] = ["memory.wasm", "team.key", "team.pub"].map(|name| dir.join(name));
+    let root = dir.join("policies");
+    fs::create_dir_all(&root).unwrap();
+    let [key, public] = ["team.key", "team.pub"].map(|name| dir.join(name));
+    let policy = root.join("memory.wasm");
     fs::copy(directory().join("../../wasm-rules/dist/memory.wasm"), &policy).unwrap();
     output(Command::new("openssl").args(["genpkey", "-algorithm", "ed25519", "-out"]).arg(&key));
     output(Command::new(phasemeter()).args(["policy", "sign", "--key"]).arg(&key).arg(&policy));
@@ -148,6 +163,7 @@ fn make_policy(dir: &Path) {
     };
     create("policies", &[&policy, &signature]);
     create("policy-keys", &[&public]);
+    Images::new(&dir.join("images")).import_for_test("localhost/policies:1", "", &[&root]);
 }
 
 /// Definitions of Prometheus Operator, and a volume for the gateway: the node has no provisioner.

@@ -61,7 +61,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if not .default }}
 - --no-default-policies
 {{- end }}
-{{- if or .configMap .secret }}
+{{- if or .configMap .image .secret }}
 - --policies=/etc/phasemeter/policies
 {{- end }}
 {{- range .keys.names }}
@@ -116,7 +116,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.price.book.configMap }}
 - {name: prices, mountPath: /etc/phasemeter/prices, readOnly: true}
 {{- end }}
-{{- if or .Values.policies.configMap .Values.policies.secret }}
+{{- if or .Values.policies.configMap .Values.policies.image .Values.policies.secret }}
 - {name: policies, mountPath: /etc/phasemeter/policies, readOnly: true}
 {{- end }}
 {{- if .Values.policies.keys.configMap }}
@@ -136,6 +136,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.policies.configMap }}
 - name: policies
   configMap: {name: {{ .Values.policies.configMap }}}
+{{- else if .Values.policies.image }}
+- name: policies
+  image: {reference: {{ .Values.policies.image | quote }}, pullPolicy: {{ .Values.image.pullPolicy }}}
 {{- else if .Values.policies.secret }}
 - name: policies
   secret: {secretName: {{ .Values.policies.secret }}}
