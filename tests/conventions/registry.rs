@@ -171,8 +171,9 @@ fn page() -> String {
                 let kind = match &it.kind {
                     AttributeType::Name(name) => name.clone(),
                     AttributeType::Enum { members } => {
-                        let value = |member: &model::Member| {
-                            format!("`{}` ({})", member.value, member.brief)
+                        let value = |member: &model::Member| match member.value.as_str() {
+                            "" => format!("empty ({})", member.brief),
+                            value => format!("`{value}` ({})", member.brief),
                         };
                         members.iter().map(value).collect::<Vec<_>>().join(", ")
                     }

@@ -23,7 +23,7 @@ pub mod attribute {
     pub const ALLOCATION_HOLDER: &str = "phasemeter.allocation.holder";
     /// The ID of the job of a batch scheduler that holds the GPU. Empty for other holders.
     pub const ALLOCATION_JOB: &str = "phasemeter.allocation.job";
-    /// How the GPU was divided among its holders. Empty if nobody held it.
+    /// How the GPU was divided among its holders.
     pub const ALLOCATION_METHOD: &str = "phasemeter.allocation.method";
     /// Whether spans of the workload have a part of the cost of GPU time.
     pub const ATTRIBUTION_STATE: &str = "phasemeter.attribution.state";

@@ -117,7 +117,8 @@ impl Audit<'_> {
             Ok(totals.map(|(unit, count)| (unit.name().to_owned(), count)).collect())
         };
         let step = |source: &S| progress.step(|| progress_of(source));
-        let run = metering::meter(metering, source, &mut sinks, step, work)?;
+        let environment = metering::environment(metering);
+        let run = metering::meter(metering, environment, source, &mut sinks, step, work)?;
         progress.finish();
         let (rejected, mut assumptions) = notes(source);
         let zone = metering.meter.utc_offset.map(|offset| LocalZone::Given(offset).describe());

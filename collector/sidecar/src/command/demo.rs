@@ -37,8 +37,12 @@ fn meter<S: Source>(
     metering: &MeteringArgs,
     mut sinks: Sinks,
 ) -> Result<(), CommandError> {
+    // As the agent of a node, so that what each pod pays is exported.
+    let mut environment = metering::environment(metering);
+    environment.export.by_holder = true;
     let run = metering::meter(
         metering,
+        environment,
         &mut source,
         &mut sinks,
         |_| {},

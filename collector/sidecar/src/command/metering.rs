@@ -63,12 +63,12 @@ pub(super) fn check_outputs(
 /// reading, and `work` with the metered span, for the work done in it.
 pub(super) fn meter<S: Source>(
     args: &MeteringArgs,
+    environment: Environment,
     source: &mut S,
     sinks: &mut Sinks,
     step: impl FnMut(&S),
     work: impl FnOnce(Option<(Timestamp, Timestamp)>) -> Result<BTreeMap<String, u64>, CommandError>,
 ) -> Result<Finished, CommandError> {
-    let environment = environment(args);
     let manager = policies::open(&args.policies, policies::Evaluations::Once)?;
     let settings = Settings {
         meter: args.meter.config(),
