@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::prometheus::Prometheus;
+use crate::prometheus::{Prometheus, ROOT};
 
 /// 2026-07-27T00:00:00Z.
 const MIDNIGHT: u64 = 1_785_110_400;
@@ -74,16 +74,30 @@ fn rules_hold_on_exported_metrics_as_in_the_report() {
 }
 
 #[test]
+fn shipped_configurations_of_prometheus_are_valid() {
+    let Some(prometheus) = Prometheus::find() else { return };
+    let Some(promtool) = prometheus.promtool() else { return };
+    for file in ["otlp.yaml", "scrape.yaml"] {
+        let mut command = Command::new(&promtool);
+        command.args(["check", "config"]).arg(format!("{ROOT}/otel-config/prometheus/{file}"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn rules_pass_their_unit_tests() {
     let Some(prometheus) = Prometheus::find() else { return };
     let Some(promtool) = prometheus.promtool() else { return };
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     for (verb, file) in [
         ("check", "otel-config/alerts/prometheus-rules.yaml"),
+        ("check", "otel-config/prometheus/recording-rules.yaml"),
+        ("check", "otel-config/prometheus/budget-rules.yaml"),
         ("test", "tests/collector/prometheus/rules.test.yaml"),
+        ("test", "tests/collector/prometheus/recording.test.yaml"),
     ] {
         let mut command = Command::new(&promtool);
-        let output = command.args([verb, "rules", file]).current_dir(root).output().unwrap();
+        let output = command.args([verb, "rules", file]).current_dir(ROOT).output().unwrap();
         let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
         assert!(output.status.success() && out.contains("SUCCESS"), "{verb} {file}: {out}{err}");
     }

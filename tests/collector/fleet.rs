@@ -133,7 +133,7 @@ fn hour_of_fleet_reaches_compressed_file_whole() {
     let (took, stderr) = (began.elapsed(), fs::read_to_string(err).unwrap());
     assert!(ended.status.success(), "{stderr}");
     let memory = ended.rusage.maxrss;
-    let archive = collector.archive();
+    let [archive, ..] = collector.archives();
     print(&format!(
         "{gpus} GPUs, {MINUTES} minutes: {:.1} s, {} MB of memory, {} MB in the Collector's file; {}",
         took.as_secs_f64(),

@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const ALL: &str = r#"{__name__=~"(phasemeter|hw)_.+"}"#;
 
 /// Every series has exactly one `target_info`. Returns the names of all series.
-fn check_joins(prometheus: &Running, time: Option<u64>) -> BTreeSet<String> {
+pub(crate) fn check_joins(prometheus: &Running, time: Option<u64>) -> BTreeSet<String> {
     let names = prometheus.query(&format!("count by (__name__) ({ALL})"), time);
     let names: BTreeSet<_> =
         names.into_iter().map(|(labels, _)| labels["__name__"].clone()).collect();

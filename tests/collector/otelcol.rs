@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::otlp::{self, Captured};
+use crate::prometheus::ROOT;
 use crate::server::{Server, executable, get};
-
-/// The repository.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Internal metrics of a Collector use a fixed port, which two Collectors cannot share.
 const NO_METRICS: &str = "yaml:service::telemetry::metrics::level: none";
@@ -28,7 +26,21 @@ pub(crate) struct Collector {
     server: Server,
     pub(crate) grpc: SocketAddr,
     pub(crate) http: SocketAddr,
-    prometheus: SocketAddr,
+    pub(crate) prometheus: SocketAddr,
+}
+
+/// A running Collector with the configuration of a page.
+#[derive(Debug)]
+pub(crate) struct PageCollector {
+    server: Server,
+}
+
+impl PageCollector {
+    /// Stops it and returns its log.
+    pub(crate) fn log(mut self) -> String {
+        self.server.stop();
+        self.server.log()
+    }
 }
 
 impl Otelcol {
@@ -55,6 +67,21 @@ impl Otelcol {
     /// Starts it with these unmodified files and variables.
     pub(crate) fn start_with(&self, files: &[&str], variables: &[(&str, &str)]) -> Collector {
         self.start_merged(files, &[], variables)
+    }
+
+    /// Starts it with the configuration of a page, beside which only its health is reported.
+    pub(crate) fn start_page(&self, yaml: &str) -> PageCollector {
+        let (server, _) = Server::start("/", |[health], dir| {
+            fs::write(dir.join("page.yaml"), yaml).unwrap();
+            let mut command = self.command(None, &[], dir);
+            command.args(["--config", "page.yaml", "--config", NO_METRICS]);
+            command.arg("--config").arg(format!(
+                "yaml:{{extensions: {{health_check: {{endpoint: \"{health}\"}}}}, \
+                 service: {{extensions: [health_check]}}}}"
+            ));
+            command
+        });
+        PageCollector { server }
     }
 
     /// Starts it with these unmodified files, merged with configuration in YAML, and variables.
@@ -100,9 +127,10 @@ impl Collector {
         otlp::read(&fs::read_to_string(self.server.dir().join("otlp.jsonl")).unwrap())
     }
 
-    /// Stops it and returns the compressed file of metrics.
-    pub(crate) fn archive(mut self) -> Vec<u8> {
+    /// Stops it and returns the compressed files of metrics, traces and logs.
+    pub(crate) fn archives(mut self) -> [Vec<u8>; 3] {
         self.server.stop();
-        fs::read(self.server.dir().join("otlp-metrics.zst")).unwrap()
+        ["metrics", "traces", "logs"]
+            .map(|signal| fs::read(self.server.dir().join(format!("otlp-{signal}.zst"))).unwrap())
     }
 }

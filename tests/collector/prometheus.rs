@@ -14,6 +14,9 @@ use serde_json::Value;
 use crate::output;
 use crate::server::{Server, executable, get};
 
+/// The repository.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// The executable.
 #[derive(Debug)]
 pub(crate) struct Prometheus {
@@ -44,6 +47,34 @@ impl Prometheus {
             return None;
         }
         Some(promtool)
+    }
+
+    /// Starts it with this file of `otel-config/prometheus`, except for what it scrapes and how often. Rules are loaded
+    /// and not evaluated: after a sample of today, Prometheus refuses those of a log.
+    pub(crate) fn start_shipped(&self, file: &str, scraped: Option<SocketAddr>) -> Running {
+        let (server, [address]) = Server::start("/-/ready", |[address], dir| {
+            for shipped in ["prometheus", "alerts"] {
+                fs::create_dir(dir.join(shipped)).unwrap();
+                for entry in fs::read_dir(format!("{ROOT}/otel-config/{shipped}")).unwrap() {
+                    let path = entry.unwrap().path();
+                    let mut text = fs::read_to_string(&path).unwrap();
+                    text = text.replace("    interval: 1m", "    interval: 9000h");
+                    text = text.replace("    interval: 5m", "    interval: 9000h");
+                    if let Some(scraped) = scraped {
+                        text = text.replace("127.0.0.1:9464", &scraped.to_string());
+                        text = text.replace("scrape_interval: 30s", "scrape_interval: 1s");
+                    }
+                    fs::write(dir.join(shipped).join(path.file_name().unwrap()), text).unwrap();
+                }
+            }
+            let mut command = Command::new(&self.program);
+            command.env_clear().current_dir(dir).arg(format!("--config.file=prometheus/{file}"));
+            command.args(["--web.enable-otlp-receiver", "--storage.tsdb.path=data"]);
+            command.arg("--enable-feature=created-timestamp-zero-ingestion,exemplar-storage");
+            command.arg(format!("--web.listen-address={address}"));
+            command
+        });
+        Running { server, address }
     }
 
     /// Starts it. It scrapes nothing, and refuses samples that are older than others of their series.
@@ -99,6 +130,27 @@ impl Running {
             (labels.collect(), sample["value"][1].as_str().unwrap().parse().unwrap())
         };
         body["data"]["result"].as_array().unwrap().iter().map(sample).collect()
+    }
+
+    /// Asserts that it has series with the names and labels of those of unit tests of recording rules, as far as they
+    /// are of one kind: of an agent, with an account of each holder, or of a run.
+    pub(crate) fn assert_has_series_of_unit_tests(&self, of_agent: bool, time: Option<u64>) {
+        let tests =
+            fs::read_to_string(format!("{ROOT}/tests/collector/prometheus/recording.test.yaml"));
+        let mut checked = 0;
+        for line in tests.unwrap().lines() {
+            let Some(series) = line.trim().strip_prefix("- series: '") else { continue };
+            if series.contains("phasemeter_allocation_account") != of_agent {
+                continue;
+            }
+            let (name, labels) = series.split_once('{').unwrap();
+            let labels = labels.split(", ").map(|label| label.split_once('=').unwrap().0);
+            let labels: Vec<_> = labels.map(|label| format!("{label}!=\"\"")).collect();
+            let query = format!("count({name}{{{}}})", labels.join(", "));
+            assert!(self.number(&query, time) > 0.0, "no series {query}");
+            checked += 1;
+        }
+        assert!(checked > 1, "{checked}");
     }
 
     /// The rules that it has loaded: group, name and query.

@@ -102,7 +102,7 @@ fn soak(plan: &Plan) -> Option<Watch> {
     nodes.vanish(VANISH[0]);
     watch.until(0.2, collector.id());
     print("the Collector restarts");
-    let mut archives = vec![collector.archive()];
+    let mut archives = vec![collector.archives().into_iter().next().unwrap()];
     let collector = scrape(&otelcol, &nodes, plan.every, &receiver, queue);
     watch.until(0.3, collector.id());
     nodes.vanish(VANISH[1]);
@@ -117,7 +117,7 @@ fn soak(plan: &Plan) -> Option<Watch> {
         relay.mend();
     }
     watch.until(1.0, collector.id());
-    archives.push(collector.archive());
+    archives.push(collector.archives().into_iter().next().unwrap());
     let report = gateway.stop();
 
     let truth = Truth::of(archives.iter().map(Vec::as_slice));
