@@ -5,7 +5,7 @@ use prost::Message;
 use crate::cgroup::Groups;
 use crate::claims::{ClaimStatus, published};
 use crate::device_id::PluginDevice;
-use crate::jobs::{jobs_of, parse_prolog};
+use crate::jobs::{MAX_GPUS, jobs_of, parse_prolog};
 use crate::kubelet::messages::{AllocatableResourcesResponse, ListPodResourcesResponse};
 use crate::kubelet::{Listing, replicas};
 use crate::pod_logs;
@@ -38,6 +38,15 @@ impl Format {
         Self::PodLogs,
         Self::DeviceId,
     ];
+
+    /// Maximum number of entries in this many bytes. Only a list of GPUs has ranges, `0-63`.
+    #[must_use]
+    pub const fn max_entries(self, bytes: usize) -> usize {
+        match self {
+            Self::Prolog => 1 + MAX_GPUS,
+            _ => bytes,
+        }
+    }
 
     /// Reads evidence. Returns its entries as text; `None` if the format is another one.
     #[must_use]
@@ -107,6 +116,7 @@ mod tests {
             ("claim", Format::ResourceClaim, 2),
             ("cgroup", Format::ControlGroups, 2),
             ("prolog", Format::Prolog, 3),
+            ("prolog-range", Format::Prolog, 65),
             ("job-mapping", Format::JobMapping, 2),
             ("pod-logs", Format::PodLogs, 4),
             ("device-id", Format::DeviceId, 1),

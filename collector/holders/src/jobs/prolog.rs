@@ -14,7 +14,7 @@ use crate::cgroup::is_job_id;
 use crate::device_id::{is_uuid, number};
 
 /// GPUs of one job on a node that are read.
-const MAX_GPUS: usize = 64;
+pub(crate) const MAX_GPUS: usize = 64;
 
 /// The longest value that is kept, in bytes.
 const MAX_VALUE: usize = 256;
