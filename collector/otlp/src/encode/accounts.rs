@@ -65,7 +65,7 @@ impl AccountPoints {
                 if is_billed { &metrics::EFFECTIVE_TIME } else { &metrics::EFFECTIVE_TIME_BESIDE };
             let attributes = export.attributes.basis(basis, is_billed);
             let seconds = weighted_seconds(weighted);
-            batch.add_workload(streams, double(export.start, attributes, seconds));
+            batch.add_workload(streams, double(export.start(), attributes, seconds));
         }
         if let Some((attributes, rate)) = export.attributes.price().zip(export.meter.rate()) {
             let price = double(Start::NONE, attributes, rate.hourly().as_f64());
@@ -89,7 +89,7 @@ impl AccountPoints {
             }
             let point = |value| {
                 let attributes = export.attributes.own(attribute::PHASE, account.name());
-                double(export.start, attributes, value)
+                double(export.start(), attributes, value)
             };
             batch.add_workload(&metrics::TIME, point(balance.time.as_secs_f64()));
             if !export.is_priced() {

@@ -19,11 +19,14 @@ pub(super) struct GpuSnapshot<'a> {
     pub(super) since: Timestamp,
     /// The start of its span.
     pub(super) first: Timestamp,
-    /// The start of its sums.
-    pub(super) start: Start,
 }
 
 impl GpuSnapshot<'_> {
+    /// The start of its sums.
+    pub(super) const fn start(&self) -> Start {
+        Start::at(self.first)
+    }
+
     /// Whether its time has a price.
     pub(super) fn is_priced(&self) -> bool {
         self.attributes.is_priced() && self.meter.rate().is_some()

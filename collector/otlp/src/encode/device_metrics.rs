@@ -147,7 +147,7 @@ impl DeviceMetrics {
         }
         for (code, count) in &self.xids {
             let attributes = vec![export.attributes.id(), whole(attribute::GPU_XID_CODE, *code)];
-            let point = integer(export.start, attributes, *count);
+            let point = integer(export.start(), attributes, *count);
             batch.add_hardware(export.host, &metrics::XID, point);
         }
         self.health.add_points(export, batch);
@@ -212,7 +212,7 @@ fn add_counter(
 fn add_throttling(reason: &str, nanos: u64, export: &GpuSnapshot, batch: &mut Batch) {
     let attributes = export.attributes.own(attribute::THROTTLE_REASON, reason);
     let seconds = nanos as f64 / NANOS_PER_SECOND as f64;
-    let point = double(export.start, attributes, seconds);
+    let point = double(export.start(), attributes, seconds);
     batch.add_hardware(export.host, &metrics::THROTTLE_TIME, point);
 }
 
@@ -229,7 +229,7 @@ fn add_traffic(
         link => (&metrics::HW_NETWORK_IO, export.attributes.component(link)),
     };
     attributes.push(text("network.io.direction", direction));
-    batch.add_hardware(export.host, instrument, integer(export.start, attributes, bytes));
+    batch.add_hardware(export.host, instrument, integer(export.start(), attributes, bytes));
 }
 
 /// Adds errors of the GPU or of a link.
@@ -246,7 +246,7 @@ fn add_errors(
     };
     let mut attributes = export.attributes.component(component);
     attributes.extend([text("hw.type", hardware), text("error.type", kind)]);
-    batch.add_hardware(export.host, streams, integer(export.start, attributes, count));
+    batch.add_hardware(export.host, streams, integer(export.start(), attributes, count));
 }
 
 /// Adds the last value of a quantity. `memory`: the memory of the component.
@@ -259,7 +259,7 @@ fn add_value(
     batch: &mut Batch,
 ) {
     let mut attributes = export.attributes.component(component);
-    let (host, sum) = (export.host, export.start);
+    let (host, sum) = (export.host, export.start());
     match quantity {
         Quantity::MemoryTemperature => {
             attributes.push(text("hw.sensor_location", "memory"));

@@ -26,7 +26,6 @@ use super::served_cost::ServedCost;
 use super::settings::{Aggregation, ExemplarFilter};
 use super::spans::SpanTotals;
 use super::utilization;
-use super::values::Start;
 use crate::experiment::{Experiment, GpuKey, SpanPlacement};
 use phasemeter_meter::device_metric::DeviceMetric;
 
@@ -321,9 +320,8 @@ impl GpuExport {
         let first = last.first;
         let since = std::mem::replace(&mut last.at, at);
         self.attributes.reach(at);
-        let start = Start::at(first);
         let host = Some(self.host).filter(|_| at > self.hardware_after);
-        let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, first, start };
+        let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, first };
         self.hardware.add_points(&export, batch);
         self.accounts.add_points(&export, at, batch);
         self.device_metrics.settle(at);

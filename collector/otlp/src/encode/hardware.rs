@@ -68,7 +68,7 @@ impl Hardware {
     /// Adds limits and capacities.
     fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total.filter(|_| self.sends(Quantity::MemoryTotal)) {
-            let point = integer(export.start, export.attributes.gpu(), total.get());
+            let point = integer(export.start(), export.attributes.gpu(), total.get());
             batch.add_hardware(export.host, &metrics::HW_MEMORY_LIMIT, point);
         }
         for (kind, limit) in self.temperature_limits {
@@ -113,7 +113,7 @@ impl Hardware {
         batch.add_hardware(
             export.host,
             &metrics::HW_ENERGY,
-            double(export.start, attributes, self.energy),
+            double(export.start(), attributes, self.energy),
         );
     }
 
@@ -123,7 +123,7 @@ impl Hardware {
         let gauge = Start::NONE;
         if let Some(used) = reading.memory_used {
             if self.sends(Quantity::MemoryUsed) {
-                let point = integer(export.start, attributes.gpu(), used.get());
+                let point = integer(export.start(), attributes.gpu(), used.get());
                 batch.add_hardware(host, &metrics::HW_MEMORY_USAGE, point);
             }
             if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {

@@ -91,7 +91,7 @@ impl Health {
         for (state, holds) in self.states(reading) {
             let mut attributes = export.attributes.hardware("hw.type", "gpu");
             attributes.push(text("hw.state", state));
-            let point = integer(export.start, attributes, u64::from(holds));
+            let point = integer(export.start(), attributes, u64::from(holds));
             batch.add_hardware(export.host, &HW_STATUS, point);
         }
         self.is_degraded = false;

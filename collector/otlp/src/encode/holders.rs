@@ -78,7 +78,7 @@ impl HolderPoints {
             sums.raise(&balance);
             if applies(account) || sums.time > Nanos::ZERO {
                 let attributes = attributes(export, &Labels::default(), "nobody", "", account);
-                add(export, export.start, &attributes, account, *sums, batch);
+                add(export, export.start(), &attributes, account, *sums, batch);
             }
         }
         for (holder, accounts) in holders.iter() {

@@ -48,7 +48,7 @@ fn add_feed_points(
     let is_billed = feed.basis() == export.meter.billed_basis();
     let attributes = export.attributes.basis(feed.basis(), is_billed);
     let sum = Some(sum_ppm as f64 / f64::from(PPM));
-    let start_time_unix_nano = export.start.as_nanos();
+    let start_time_unix_nano = export.start().as_nanos();
     match aggregation {
         Aggregation::Explicit => batch.explicit.push(HistogramDataPoint {
             attributes,
