@@ -11,7 +11,6 @@ use crate::gpus::NodeGpu;
 use crate::jobs::{Job, SlurmGpu};
 use crate::kubelet::{ClaimedDevice, ContainerName, Listing};
 use crate::options::PodName;
-use crate::shares;
 use crate::uids::Uids;
 
 /// A holder of a GPU or MIG instance, by one source.
@@ -128,7 +127,7 @@ pub(crate) fn of_claims<'l>(
         let name = if names.len() == 1 { names.first().copied() } else { None };
         // How large a share is, only the status of the claim says.
         let known: Option<Vec<Share>> = parts.values().copied().collect();
-        let share = if parts.is_empty() { Some(Share::WHOLE) } else { known.and_then(shares::sum) };
+        let share = if parts.is_empty() { Some(Share::WHOLE) } else { known.and_then(Share::sum) };
         let holder = container_holder(pod, name.unwrap_or_default(), uids);
         Candidate { device, holder, share, source: Source::Claim }
     };
@@ -183,13 +182,13 @@ pub(crate) fn joined(candidates: impl IntoIterator<Item = Candidate>) -> Vec<Can
             }
             Some(first) => {
                 let both = first.share.zip(candidate.share);
-                first.share = both.and_then(|(a, b)| shares::sum([a, b]));
+                first.share = both.and_then(|(a, b)| Share::sum([a, b]));
                 first.source = first.source.min(candidate.source);
             }
         }
     }
     let mut joined: Vec<Candidate> = by_holder.into_values().collect();
-    if shares::sum(joined.iter().filter_map(|candidate| candidate.share)).is_none() {
+    if Share::sum(joined.iter().filter_map(|candidate| candidate.share)).is_none() {
         joined.iter_mut().for_each(|candidate| candidate.share = None);
     }
     joined

@@ -33,7 +33,6 @@ mod processes;
 #[cfg(test)]
 mod properties;
 mod settled;
-mod shares;
 mod uids;
 mod unlisted;
 

@@ -22,7 +22,6 @@ use crate::options::{Options, PodName};
 use crate::pod_logs::PodLogs;
 use crate::processes::{Processes, UNREADABLE_FOR};
 use crate::settled::Settled;
-use crate::shares;
 use crate::uids::Uids;
 use crate::unlisted::Unlisted;
 
@@ -336,7 +335,7 @@ fn parts_of_gpu(decision: &Decision, gpu: &str, instance: Option<Share>) -> Vec<
         Candidate {
             device: gpu.to_owned(),
             holder: held.grant.holder.clone(),
-            share: share.zip(instance).and_then(|(share, instance)| shares::of(share, instance)),
+            share: share.zip(instance).and_then(|(share, instance)| instance.part(share)),
             source: held.source,
         }
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phasemeter_meter::holder::Holder;
+use phasemeter_meter::holder::{Holder, Share};
 use phasemeter_meter::units::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
@@ -19,7 +19,6 @@ use crate::kubelet::messages::{
     ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources,
 };
 use crate::options::PodName;
-use crate::shares;
 use crate::uids::Uids;
 
 const GPUS: u32 = 3;
@@ -154,7 +153,7 @@ proptest! {
             // Each holder once, in order; together they have at most the whole GPU.
             prop_assert!(holders.is_sorted_by(|a, b| a < b), "{holders:?}");
             let parts = decision.held.iter().filter_map(|held| held.grant.share);
-            prop_assert!(shares::sum(parts).is_some());
+            prop_assert!(Share::sum(parts).is_some());
             // The kubelet decides, and a pod that it does not name holds nothing.
             let pods: BTreeSet<_> = holders
                 .iter()

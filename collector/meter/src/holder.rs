@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+pub use crate::share::Share;
 use crate::units::{Timestamp, Utilization};
 
 /// What has a GPU or a part of it. Two holders are the same if all that is known of them is.
@@ -145,30 +146,6 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A part of a GPU, from none to the whole: `parts` ÷ `of`, exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    parts: u32,
-    of: u32,
-}
-
-impl Share {
-    /// The whole GPU.
-    pub const WHOLE: Self = Self { parts: 1, of: 1 };
-
-    /// This part; `None` unless `parts` ≤ `of` and `of` > 0.
-    #[must_use]
-    pub const fn new(parts: u32, of: u32) -> Option<Self> {
-        if parts <= of && of > 0 { Some(Self { parts, of }) } else { None }
-    }
-
-    /// Numerator and denominator.
-    #[must_use]
-    pub const fn ratio(self) -> (u32, u32) {
-        (self.parts, self.of)
-    }
-}
-
 /// What a holder was granted of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -285,13 +262,6 @@ impl AllocationMethod {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn share_is_at_most_the_whole() {
-        assert_eq!(Share::new(1, 1), Some(Share::WHOLE));
-        assert_eq!(Share::new(1, 3).map(Share::ratio), Some((1, 3)));
-        assert_eq!([Share::new(2, 1), Share::new(0, 0), Share::new(1, 0)], [None; 3]);
-    }
 
     #[test]
     fn holder_has_a_name_for_people() {

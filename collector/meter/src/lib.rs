@@ -28,6 +28,7 @@ pub mod money;
 pub mod quantity;
 pub mod reading;
 pub mod rise;
+mod share;
 pub mod units;
 pub mod vendor;
 pub mod wall_time;

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::slices::published;
 use phasemeter_meter::holder::Share;
 
-use super::quantity::part;
 use super::status::ClaimStatus;
 use super::{DeviceKey, PublishedDevice, Unresolved};
 use crate::device_id::{is_uuid, number};
@@ -83,7 +82,7 @@ impl Catalog {
     ) -> Option<Share> {
         let consumed = self.claims.get(claim)?.consumed.get(&(device.clone(), share.to_owned()))?;
         let capacity = &self.published.get(device)?.capacity;
-        let parts = consumed.iter().map(|(name, used)| part(*used, *capacity.get(name)?));
+        let parts = consumed.iter().map(|(name, used)| Share::reduced(*used, *capacity.get(name)?));
         let parts: Option<Vec<Share>> = parts.collect();
         let product =
             |share: &Share, other: &Share| u64::from(share.ratio().0) * u64::from(other.ratio().1);

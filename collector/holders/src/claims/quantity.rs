@@ -1,7 +1,5 @@
 //! Quantities of Kubernetes, like `81559Mi`.
 
-use phasemeter_meter::holder::Share;
-
 /// The factors of suffixes, in thousandths.
 const SUFFIXES: [(&str, u128); 13] = [
     ("Ki", 1_000 << 10),
@@ -30,20 +28,6 @@ pub(super) fn thousandths(text: &str) -> Option<u128> {
     is_number.then(|| number.parse::<u128>().ok()?.checked_mul(factor)).flatten()
 }
 
-/// A part of a whole; `None` if it is more. Of numbers that are too large, to 30 bits.
-pub(super) fn part(part: u128, whole: u128) -> Option<Share> {
-    let divisor = gcd(part, whole).max(1);
-    let (mut part, mut whole) = (part / divisor, whole / divisor);
-    while whole > 1 << 30 {
-        (part, whole) = (part >> 1, whole >> 1);
-    }
-    Share::new(u32::try_from(part).ok()?, u32::try_from(whole).ok()?)
-}
-
-const fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,16 +52,5 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(thousandths(text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn parts_are_exact_if_they_can_be() {
-        let share = |parts, of| Share::new(parts, of);
-        assert_eq!(part(20_480, 81_920), share(1, 4));
-        assert_eq!(part(10_240, 81_559), share(10_240, 81_559));
-        assert_eq!(part(2, 1), None);
-        assert_eq!(part(0, 0), None);
-        assert_eq!(part(u128::MAX / 2, u128::MAX - 1), share(1, 2));
-        assert!(part((1 << 100) - 1, 1 << 102).is_some());
     }
 }

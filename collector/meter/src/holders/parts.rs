@@ -1,6 +1,6 @@
 //! The parts of a GPU that holders were granted, with one denominator.
 
-use crate::holder::Share;
+use crate::share::{Share, gcd};
 
 /// The largest denominator with which parts are exact. Shares with a larger one are rounded down.
 const MAX_DENOMINATOR: u64 = 1 << 32;
@@ -39,13 +39,10 @@ impl Parts {
     }
 }
 
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// The least common multiple, at most 2⁶⁴ − 1.
-const fn lcm(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { (a / gcd(a, b)).saturating_mul(b) }
+fn lcm(a: u64, b: u64) -> u64 {
+    let (a, b) = (u128::from(a), u128::from(b));
+    u64::try_from(a / gcd(a, b).max(1) * b).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

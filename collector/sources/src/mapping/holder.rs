@@ -75,12 +75,8 @@ fn share_of(parts: &[Part], memory_total: Option<Bytes>) -> Option<Share> {
         Part::Memory(granted) => memory_share(*granted, memory_total?),
     });
     let shares = shares.collect::<Option<Vec<Share>>>()?;
-    // Replicas of one device are equal.
-    let (first, rest) = shares.split_first()?;
-    rest.iter().try_fold(*first, |sum, share| {
-        let ((parts, of), (more, of_more)) = (sum.ratio(), share.ratio());
-        if of == of_more { Share::new(parts.saturating_add(more).min(of), of) } else { None }
-    })
+    // More than the whole is all of it.
+    Some(Share::sum(shares).unwrap_or(Share::WHOLE))
 }
 
 /// The part of the memory of a GPU; all of it at most.

@@ -106,30 +106,19 @@ impl MigInstances {
     /// What each holder was granted, in the order of their names. An instance without one is a holder by name.
     pub(super) fn grants(&self, gpu: &GpuIdentity) -> Vec<Grant> {
         let weights = self.weights(gpu);
-        // In units of a share of an instance among up to 64 holders.
-        let mut parts: BTreeMap<Holder, Vec<Option<(u64, u64)>>> = BTreeMap::new();
+        let mut parts: BTreeMap<Holder, Vec<Option<Share>>> = BTreeMap::new();
         for (place, (id, instance)) in self.0.iter().enumerate() {
-            let weight = weights.as_ref().and_then(|(weights, _)| weights.get(place).copied());
             let holders = instance.holders(id);
-            let of = u64::try_from(holders.len()).unwrap_or(u64::MAX);
+            let share = weights.as_ref().and_then(|(weights, all)| {
+                let of = all.checked_mul(u64::try_from(holders.len()).ok()?)?;
+                Share::reduced((*weights.get(place)?).into(), of.into())
+            });
             for holder in holders {
-                parts.entry(holder).or_default().push(weight.map(|weight| (weight, of)));
+                parts.entry(holder).or_default().push(share);
             }
         }
-        let all = weights.map(|(_, all)| all);
-        let share = |parts: Vec<Option<(u64, u64)>>| {
-            let parts = parts.into_iter().collect::<Option<Vec<_>>>()?;
-            // The sum of fractions, as one fraction.
-            let (sum, of) =
-                parts.into_iter().fold((0, 1), |(sum, common): (u64, u64), (weight, of)| {
-                    (
-                        sum.saturating_mul(of).saturating_add(weight.saturating_mul(common)),
-                        common.saturating_mul(of),
-                    )
-                });
-            let of = of.checked_mul(all?)?;
-            Share::new(u32::try_from(sum).ok()?, u32::try_from(of).ok()?)
-        };
+        let share =
+            |parts: Vec<Option<Share>>| Share::sum(parts.into_iter().collect::<Option<Vec<_>>>()?);
         parts.into_iter().map(|(holder, parts)| Grant { holder, share: share(parts) }).collect()
     }
 

@@ -118,7 +118,7 @@ fn series_of_pods_are_what_they_use() {
         (UTIL, "pod=b,vgpu=1,nvidia.com/gpu.replicas=4", 20.0),
     ];
     let changes = found(&pages(&[&known, &[(UTIL, "", 0.0)]]));
-    assert_eq!(changes, ["0: a 2/4, b 1/4", "0-15: a uses 60%", "0-15: b uses 20%", "15: "]);
+    assert_eq!(changes, ["0: a 1/2, b 1/4", "0-15: a uses 60%", "0-15: b uses 20%", "15: "]);
 }
 
 /// Guarantee: copies of one value are no use of anybody, and neither are shares of which one cannot be read.
@@ -143,14 +143,14 @@ fn fractions_of_labels_are_granted() {
     let [a, b, c] =
         [("a", "0.25"), ("b", "0.5"), ("c", "0.75")].map(|(pod, part)| quarter(pod, part));
     let page = [(UTIL, a.as_str(), 50.0), (UTIL, b.as_str(), 50.0)];
-    assert_eq!(found(&pages(&[&page]))[0], "0: a 250000/1000000, b 500000/1000000");
+    assert_eq!(found(&pages(&[&page]))[0], "0: a 1/4, b 1/2");
     let page = [(UTIL, b.as_str(), 50.0), (UTIL, c.as_str(), 50.0)];
-    assert_eq!(found(&pages(&[&page]))[0], "0: b 500000/1000000, c 750000/1000000");
+    assert_eq!(found(&pages(&[&page]))[0], "0: b 1/2, c 3/4");
     let memory = [
         (UTIL, "pod=a,gpu_memory=5760,modelName=NVIDIA L4", 50.0),
         ("DCGM_FI_DEV_FB_TOTAL", "", 23_040.0),
     ];
-    assert_eq!(found(&pages(&[&memory]))[0], "0: a 250000/1000000");
+    assert_eq!(found(&pages(&[&memory]))[0], "0: a 1/4");
 }
 
 /// Scenario: HAMi divides a GPU of dcgm-exporter among four pods by cores, and one is measured.

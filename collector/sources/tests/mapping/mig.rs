@@ -38,7 +38,7 @@ fn instances_make_up_the_gpu_by_their_slices() {
     ];
     assert_eq!(readings(&page), [(Some(500_000), Some(712))], "an idle instance is half a GPU");
     let expected = [
-        "0: ml/a 28/56, MIG 3g.40gb 0 28/56",
+        "0: ml/a 1/2, MIG 3g.40gb 0 1/2",
         "0: ml/a touched",
         "0-45: ml/a uses 50%",
         "0-45: MIG 3g.40gb 0 uses 0%",
@@ -57,11 +57,11 @@ fn slices_left_over_are_nobodys() {
     let [a, b] = [(1, "1g.10gb"), (2, "2g.20gb")].map(|(id, profile)| instance(id, profile, ""));
     let page = [(ACTIVE, a.as_str(), 1.0), (ACTIVE, b.as_str(), 0.5)];
     assert_eq!(readings(&page), [(Some(285_714), None)], "a seventh, and half of two");
-    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 1g.10gb 1 8/56, MIG 2g.20gb 2 16/56");
+    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 1g.10gb 1 1/7, MIG 2g.20gb 2 2/7");
     let [a, b] = [(1, "4g.40gb"), (2, "3g.40gb")].map(|(id, profile)| instance(id, profile, ""));
     let page = [(ACTIVE, a.as_str(), 1.0), (ACTIVE, b.as_str(), 1.0)];
     assert_eq!(readings(&page), [(Some(1_000_000), None)]);
-    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 3g.40gb 2 28/60, MIG 4g.40gb 1 32/60");
+    assert_eq!(found(&pages(&[&page]))[0], "0: MIG 3g.40gb 2 7/15, MIG 4g.40gb 1 8/15");
 }
 
 /// Guarantee: a pod with two instances has both; pods that share one have equal parts of it; an instance of unknown
@@ -72,7 +72,7 @@ fn holders_of_instances_have_their_parts() {
     let all = [(1, "a"), (2, "a"), (3, "b"), (3, "c")].map(|(id, pod)| of(id, pod));
     let page = all.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7));
     let changes = found(&pages(&[&page]));
-    assert_eq!(changes[0], "0: a 16/56, b 8/112, c 8/112");
+    assert_eq!(changes[0], "0: a 2/7, b 1/14, c 1/14");
     assert!(changes.contains(&"0-45: a uses 20%".to_owned()), "{changes:?}");
     assert!(changes.contains(&"0-45: b uses 5%".to_owned()), "{changes:?}");
     let unknown = format!("{MODEL},GPU_I_ID=5,pod=d");
@@ -96,20 +96,14 @@ fn mode_may_change() {
     };
     let leaves = [mig, mig, plain, plain];
     assert_eq!(used(&leaves), [50, 50, 30, 30]);
-    let expected = [
-        "0: a 56/56",
-        "0: a touched",
-        "0-15: a uses 50%",
-        "15-30: a uses 50%",
-        "30: b 1/1",
-        "90: ",
-    ];
+    let expected =
+        ["0: a 1/1", "0: a touched", "0-15: a uses 50%", "15-30: a uses 50%", "30: b 1/1", "90: "];
     assert_eq!(found(&pages(&leaves)), expected);
     let enters = [plain, plain, mig, mig];
     assert_eq!(used(&enters), [30, 30, 50, 50]);
     let expected = [
         "0: b 1/1",
-        "30: a 56/56",
+        "30: a 1/1",
         "30: a touched",
         "30-45: a uses 50%",
         "45-90: a uses 50%",
