@@ -4,25 +4,19 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::agent::{Bill, bills, devices};
-use crate::chart::{directory, template};
-use crate::image::Images;
 use crate::metering::metered_seconds;
-use crate::node::{Node, in_path, kubectl, node, output, phasemeter, wait_until};
+use crate::node::{Node, kubectl, node, wait_until};
 use crate::page::Page;
+use crate::release::{NAMESPACE, STATE, admit, example, make_policy, prepare, values_of_test};
 
-const NAMESPACE: &str = "phasemeter";
 /// How long the last agent runs: some readings.
 const METERED: Duration = Duration::from_secs(4);
-/// Directories of the node, apart from those of another agent.
-const SOCKET: &str = "/run/phasemeter-chart";
-const STATE: &str = "/var/lib/phasemeter-chart";
 
 /// Guarantee: the API server admits everything that the chart and the plain manifests have. The commands of the page install
 /// the chart; its agent, with a signed policy from a ConfigMap, then from an image, bills a training job and an inference server, whose sidecars
@@ -139,119 +133,6 @@ fn last_report() -> (Value, Vec<Bill>) {
     (report, bills)
 }
 
-/// A signed policy as ConfigMap and as image, and the key that it is signed with.
-fn make_policy(dir: &Path) {
-    let root = dir.join("policies");
-    fs::create_dir_all(&root).unwrap();
-    let [key, public] = ["team.key", "team.pub"].map(|name| dir.join(name));
-    let policy = root.join("memory.wasm");
-    fs::copy(directory().join("../../wasm-rules/dist/memory.wasm"), &policy).unwrap();
-    output(Command::new("openssl").args(["genpkey", "-algorithm", "ed25519", "-out"]).arg(&key));
-    output(Command::new(phasemeter()).args(["policy", "sign", "--key"]).arg(&key).arg(&policy));
-    let mut openssl = Command::new("openssl");
-    openssl.args(["pkey", "-pubout", "-outform", "DER", "-in"]).arg(&key);
-    let der = openssl.output().unwrap().stdout;
-    // The last 32 bytes are the key itself.
-    let hexadecimal = der[der.len() - 32..].iter().map(|byte| format!("{byte:02x}"));
-    fs::write(&public, hexadecimal.collect::<String>()).unwrap();
-    let from = |file: &Path| format!("--from-file={}", file.display());
-    let signature = policy.with_extension("wasm.sig");
-    let create = |name: &str, files: &[&Path]| {
-        let files: Vec<_> = files.iter().map(|file| from(file)).collect();
-        let files = files.iter().map(String::as_str).collect::<Vec<_>>();
-        kubectl(&[&["create", "configmap", name, "-n", NAMESPACE], files.as_slice()].concat());
-    };
-    create("policies", &[&policy, &signature]);
-    create("policy-keys", &[&public]);
-    Images::new(&dir.join("images")).import_for_test("localhost/policies:1", "", &[&root]);
-}
-
-/// Definitions of Prometheus Operator, and a volume for the gateway: the node has no provisioner.
-fn prepare(dir: &Path) {
-    let definitions = in_path("prometheus-operator.yaml");
-    kubectl(&["apply", "--server-side", "-f", &definitions.to_string_lossy()]);
-    let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
-    kubectl(&established);
-    let volume = "/var/lib/phasemeter-gateway";
-    fs::create_dir_all(volume).unwrap();
-    let node = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["node"] });
-    let volume = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": { "name": "gateway" },
-        "spec": {
-            "capacity": { "storage": "1Gi" },
-            "accessModes": ["ReadWriteOnce"],
-            "local": { "path": volume },
-            "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [node] }] } },
-        },
-    });
-    let file = dir.join("volume.json");
-    fs::write(&file, volume.to_string()).unwrap();
-    kubectl(&["apply", "-f", &file.to_string_lossy()]);
-}
-
-/// The API server admits all objects, and none of their fields is unknown.
-fn admit(dir: &Path) {
-    let everything = dir.join("everything.yaml");
-    fs::write(&everything, template(&[])).unwrap();
-    let manifests = directory().join("../manifests");
-    let plain = ["agent.yaml", "agent-dra.yaml", "gateway.yaml"].map(|name| manifests.join(name));
-    let examples = ["training", "inference"].map(example_file);
-    for file in plain.iter().chain(&examples).chain([&everything]) {
-        let file = file.to_string_lossy();
-        kubectl(&["apply", "--dry-run=server", "--validate=strict", "-f", &file]);
-    }
-}
-
-/// As for real GPUs, but for the driver, which NVIDIA's container runtime adds, and directories of the node.
-fn values_of_test() -> Value {
-    json!({
-        "image": { "pullPolicy": "Never" },
-        "policies": {
-            "default": false,
-            "configMap": "policies",
-            "keys": { "configMap": "policy-keys", "names": ["team.pub"] },
-        },
-        "agent": {
-            "claims": true,
-            "socketDirectory": SOCKET,
-            "stateDirectory": STATE,
-            "extraEnv": [
-                { "name": "LD_LIBRARY_PATH", "value": "/run/fake-nvml" },
-                { "name": "FAKE_NVML_SCRIPT", "value": "/run/fake-nvml/all.toml" },
-            ],
-            "volumes": [{ "name": "driver", "hostPath": { "path": "/run/fake-nvml" } }],
-            "volumeMounts": [{ "name": "driver", "mountPath": "/run/fake-nvml", "readOnly": true }],
-        },
-        "networkPolicy": { "enabled": true },
-    })
-}
-
-/// An example, with an image of this node that does some work, and the socket of the agent of this test.
-fn example(name: &str, kind: &str) -> Value {
-    let file = example_file(name);
-    let text =
-        kubectl(&["create", "--dry-run=client", "-o", "json", "-f", &file.to_string_lossy()]);
-    let mut object: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(object["kind"], kind);
-    let pod = &mut object["spec"]["template"]["spec"];
-    // The server of this test ignores SIGTERM.
-    pod["terminationGracePeriodSeconds"] = json!(5);
-    let main = &mut pod["containers"][0];
-    main["image"] = json!("localhost/workload:1");
-    main["command"] = json!(["sleep", if kind == "Job" { "15" } else { "3600" }]);
-    main["args"] = json!([]);
-    let volumes = pod["volumes"].as_array_mut().unwrap();
-    let agent = volumes.iter_mut().find(|volume| volume["name"] == "agent").unwrap();
-    agent["hostPath"]["path"] = json!(SOCKET);
-    object
-}
-
-fn example_file(name: &str) -> PathBuf {
-    directory().join("../manifests/examples").join(name).with_extension("yaml")
-}
-
 fn rolled_out(namespace: &str, what: &str) {
     kubectl(&["rollout", "status", what, "-n", namespace, "--timeout=120s"]);
 }
@@ -260,12 +141,7 @@ fn rolled_out(namespace: &str, what: &str) {
 fn pod_of(name: &str) -> String {
     let selector = format!("--selector=app.kubernetes.io/name={name}");
     let path = "--output=jsonpath={.items[*].metadata.name}";
-    let pods = kubectl(&["get", "pods", &selector, path]);
-    if pods.is_empty() {
-        kubectl(&["get", "pods", &format!("--selector=job-name={name}"), path])
-    } else {
-        pods
-    }
+    kubectl(&["get", "pods", &selector, path])
 }
 
 /// Arguments of the agent.

@@ -9,6 +9,7 @@ mod image;
 mod node;
 mod page;
 mod plugin;
+mod release;
 
 // Tests.
 mod agent;
