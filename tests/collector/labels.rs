@@ -40,7 +40,7 @@ fn series(prometheus: &Running) -> BTreeMap<BTreeMap<String, String>, String> {
 }
 
 /// Reports tokens to the run, once it listens.
-fn report_work(socket: &Path) {
+pub(crate) fn report_work(socket: &Path) {
     let began = Instant::now();
     let mut stream = loop {
         if let Ok(stream) = UnixStream::connect(socket) {

@@ -38,6 +38,7 @@ mod server;
 mod alerts;
 mod backends;
 mod configuration;
+mod dashboards;
 mod end_to_end;
 mod fleet;
 mod forwarding;

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::output;
-use crate::server::{Server, executable, get};
+use crate::server::{Server, executable, get, post};
 
 /// The repository.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -165,6 +165,21 @@ impl Running {
             rules.map(move |rule| (text(group, "name"), text(rule, "name"), text(rule, "query")))
         });
         rules.collect()
+    }
+
+    /// Stores the result of a query at this time as what a recording rule of this name has recorded then.
+    pub(crate) fn record(&self, name: &str, query: &str, time: u64) {
+        let points = self.query(query, Some(time)).into_iter().map(|(labels, value)| {
+            let label = |(key, value)| json!({"key": key, "value": {"stringValue": value}});
+            let attributes: Vec<_> = labels.into_iter().map(label).collect();
+            let nanos = format!("{time}000000000");
+            json!({"timeUnixNano": nanos, "asDouble": value, "attributes": attributes})
+        });
+        let points: Vec<_> = points.collect();
+        let metrics = json!([{"name": name, "gauge": {"dataPoints": points}}]);
+        let body = json!({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]});
+        let response = post(self.address, "/api/v1/otlp/v1/metrics", &body.to_string());
+        assert!(response.starts_with("HTTP/1.0 200"), "{response}");
     }
 
     /// The only value of a query; zero if there is none.

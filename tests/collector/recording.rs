@@ -1,25 +1,22 @@
 //! The recording rules on what a real Prometheus has of the demo: the numbers are those of its report.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::gateway_process::phasemeter;
 use crate::prometheus::{Prometheus, Running};
 
 /// The end of the demo, 2026-07-27T02:00:00Z.
-const END: u64 = 1_785_117_600;
+pub(crate) const END: u64 = 1_785_117_600;
 
 /// `increase` estimates up to the ends of a window from samples that are a minute apart.
-const TOLERANCE: f64 = 0.02;
+pub(crate) const TOLERANCE: f64 = 0.02;
 
-/// Sends the demo to Prometheus, and returns its report.
-fn demo(prometheus: &Running) -> Value {
-    let mut demo = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    demo.env_clear().stdin(Stdio::null()).args(["demo", "--price=3.6", "--format=json", "--otlp"]);
-    demo.args(["--no-default-policies"]);
-    demo.env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", prometheus.otlp());
-    demo.envs([("OTEL_TRACES_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "none")]);
+/// Sends the demo to this endpoint for metrics, and returns its report.
+pub(crate) fn demo(endpoint: &str) -> Value {
+    let mut demo = phasemeter(endpoint);
+    demo.args(["demo", "--price=3.6", "--format=json", "--otlp", "--no-default-policies"]);
     demo.env("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=east,team=vision");
     let output = demo.env("OTEL_SERVICE_NAME", "fleet").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -28,7 +25,7 @@ fn demo(prometheus: &Running) -> Value {
 
 /// The rules that Prometheus has loaded, each with the queries of the rules that it is made of in their place. Those of
 /// work are left out: the demo reports none over time.
-fn queries(prometheus: &Running) -> BTreeMap<String, String> {
+pub(crate) fn queries(prometheus: &Running) -> BTreeMap<String, String> {
     let rules = prometheus.rules().into_iter().map(|(_, name, query)| (name, query));
     let is_recorded = |name: &str| name.contains(':') && !name.contains("unit_cost");
     let recorded: BTreeMap<_, _> = rules.filter(|(name, _)| is_recorded(name)).collect();
@@ -43,7 +40,7 @@ fn queries(prometheus: &Running) -> BTreeMap<String, String> {
     recorded.iter().map(|(name, query)| (name.clone(), inlined(query))).collect()
 }
 
-fn dollars(value: &Value) -> f64 {
+pub(crate) fn dollars(value: &Value) -> f64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
@@ -51,7 +48,7 @@ fn dollars(value: &Value) -> f64 {
 fn recorded_numbers_are_those_of_the_report() {
     let Some(prometheus) = Prometheus::find() else { return };
     let prometheus = prometheus.start_shipped("otlp.yaml", None);
-    let report = demo(&prometheus);
+    let report = demo(&prometheus.otlp());
     prometheus.assert_has_series_of_unit_tests(true, Some(END));
     let queries = queries(&prometheus);
     let sum = |name: &str| {

@@ -129,6 +129,16 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(response)
 }
 
+/// The response of an HTTP server to a JSON body.
+pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("POST {path} HTTP/1.0\r\nHost: {address}\r\ncontent-type: application/json");
+    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
 /// The executable at the path in this variable, which `make test-backends` sets; `None` if that is
 /// unset, and the test that calls this is reported as skipped.
 pub(crate) fn executable(variable: &str) -> Option<std::path::PathBuf> {
