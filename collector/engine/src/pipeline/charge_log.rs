@@ -1,8 +1,10 @@
-//! Keeps what the time of a GPU cost, until it is taken, and passes it to the groups of work.
+//! Keeps what the time of a GPU cost, until it is taken, and passes it to the groups of work and to the load of its
+//! group.
 
 use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
+use phasemeter_meter::load::LoadFeed;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Milliwatts, Timestamp};
@@ -26,11 +28,12 @@ impl ChargeLog {
     }
 }
 
-/// The export of a GPU and the log of its charges, if there are any.
+/// Those that a GPU passes its results to: the export and the log of its charges, if there are any.
 pub(super) struct Observers<'a> {
     pub(super) export: Option<GpuObserver<'a>>,
     pub(super) charges: Option<&'a mut ChargeLog>,
     pub(super) serving: &'a mut Serving,
+    pub(super) load: &'a mut LoadFeed,
 }
 
 impl Observers<'_> {
@@ -66,6 +69,7 @@ impl Observer for Observers<'_> {
 
     fn charge(&mut self, charge: &Charge) {
         self.serving.charge(charge);
+        self.load.post(&charge.slice);
         if let Some(charges) = &mut self.charges {
             charges.charges.push((*charge, charges.power));
         }

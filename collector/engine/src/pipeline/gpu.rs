@@ -2,6 +2,7 @@
 
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::load::LoadFeed;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
@@ -75,14 +76,17 @@ pub struct MeteredGpu {
     pub(super) charges: Option<ChargeLog>,
     /// The groups of work that it does.
     pub serving: Serving,
+    /// Its seconds, for the load of its group.
+    pub(super) load: LoadFeed,
 }
 
 impl MeteredGpu {
-    /// Creates a GPU with its first price.
+    /// Creates a GPU whose span begins at `first` at the earliest, with its first price.
     pub(super) fn new(
         config: MeterConfig,
         identity: &GpuIdentity,
         rank: u32,
+        first: Timestamp,
         current: CurrentPrice,
     ) -> Self {
         let CurrentPrice { price, until, .. } = current;
@@ -107,6 +111,7 @@ impl MeteredGpu {
             export: None,
             charges: None,
             serving: Serving::default(),
+            load: LoadFeed::begin(first),
         }
     }
 
@@ -223,29 +228,49 @@ impl MeteredGpu {
         }
         self.meter.set_power_limit(identity.power_limit);
         self.vanished = Nanos::ZERO;
-        let mut observers =
-            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
+        let mut observers = observers(
+            exporter,
+            &mut self.export,
+            &mut self.charges,
+            &mut self.serving,
+            &mut self.load,
+        );
         self.meter.push(*reading, &mut observers)
     }
 
     /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.
     pub(super) fn release(&mut self, keep: usize, exporter: Option<&mut Exporter>) {
-        let mut observers =
-            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
+        let mut observers = observers(
+            exporter,
+            &mut self.export,
+            &mut self.charges,
+            &mut self.serving,
+            &mut self.load,
+        );
         self.meter.release(keep, &mut observers);
     }
 
     /// At the end of the input, meters the buffered readings before `until`.
     pub(super) fn drain(&mut self, until: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers =
-            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
+        let mut observers = observers(
+            exporter,
+            &mut self.export,
+            &mut self.charges,
+            &mut self.serving,
+            &mut self.load,
+        );
         self.meter.drain(until, &mut observers);
     }
 
     /// Begins the span, before the first reading.
     pub(super) fn begin_at(&mut self, start: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers =
-            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
+        let mut observers = observers(
+            exporter,
+            &mut self.export,
+            &mut self.charges,
+            &mut self.serving,
+            &mut self.load,
+        );
         self.meter.begin_at(start, &mut observers);
     }
 
@@ -257,8 +282,13 @@ impl MeteredGpu {
         exporter: Option<&mut Exporter>,
     ) {
         self.vanished = vanished;
-        let mut observers =
-            observers(exporter, &mut self.export, &mut self.charges, &mut self.serving);
+        let mut observers = observers(
+            exporter,
+            &mut self.export,
+            &mut self.charges,
+            &mut self.serving,
+            &mut self.load,
+        );
         self.meter.advance_silent(to, &mut observers);
     }
 
@@ -266,12 +296,14 @@ impl MeteredGpu {
     pub(super) fn finish(&mut self, end: SpanEnd, exporter: Option<&mut Exporter>) {
         let mut exporter = exporter;
         let charges = &mut self.charges;
-        let serving = &mut self.serving;
-        let mut observers = observers(exporter.as_deref_mut(), &mut self.export, charges, serving);
+        let (serving, load) = (&mut self.serving, &mut self.load);
+        let mut observers =
+            observers(exporter.as_deref_mut(), &mut self.export, charges, serving, load);
         match end {
             SpanEnd::Run(end) => self.meter.finish_at(end, &mut observers),
             SpanEnd::Log(end) => self.meter.finish_unlisted_at(end, &mut observers),
         }
+        self.load.end();
         if let (Some(exporter), Some(export)) = (exporter, self.export.take()) {
             exporter.end(export);
         }
@@ -288,9 +320,10 @@ fn observers<'a>(
     export: &'a mut Option<GpuExport>,
     charges: &'a mut Option<ChargeLog>,
     serving: &'a mut Serving,
+    load: &'a mut LoadFeed,
 ) -> Observers<'a> {
     let export = exporter.zip(export.as_mut()).map(|(exporter, export)| exporter.observe(export));
-    Observers { export, charges: charges.as_mut(), serving }
+    Observers { export, charges: charges.as_mut(), serving, load }
 }
 
 /// GPUs in the order of their nodes and of their indices there if each has one; else in order of appearance.

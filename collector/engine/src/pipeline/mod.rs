@@ -19,6 +19,7 @@ mod hand_over;
 mod holders;
 #[cfg(feature = "full")]
 mod interruptions;
+mod loads;
 mod opening;
 mod presence;
 mod prices;
@@ -104,6 +105,8 @@ pub struct Pipeline<'a> {
     export: Option<(ExportSettings, RequestSink<'a>)>,
     exporter: Option<Exporter>,
     gpus: Vec<MeteredGpu>,
+    /// The load of groups of them.
+    loads: loads::Loads,
     /// What was found out about holders of GPUs before their first readings.
     waiting_holders: holders::WaitingHolders,
     /// The source of the polled utilization of each GPU of the source, if it names any.
@@ -167,6 +170,7 @@ impl<'a> Pipeline<'a> {
             export: settings.export,
             exporter: None,
             gpus: Vec::new(),
+            loads: loads::Loads::new(&settings.meter),
             waiting_holders: holders::WaitingHolders::default(),
             polled_bases: Vec::new(),
             models: BTreeMap::new(),
@@ -260,6 +264,9 @@ impl<'a> Pipeline<'a> {
             self.reprice(gpu, reading.at);
         }
         let taken = self.push(gpu, &reading, identities);
+        if self.loads.are_due(reading.at) {
+            self.loads.add_up(&mut self.gpus, identities, reading.at, false);
+        }
         self.send()?;
         Ok(taken)
     }

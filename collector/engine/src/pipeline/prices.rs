@@ -31,7 +31,7 @@ impl Pipeline<'_> {
         let model = identity.model.as_deref();
         let of_model = GpuOfModel { model, rank, gpus: gpus_of(&self.models, model) };
         let current = self.pricing.at(&of_model, first, at);
-        let mut gpu = MeteredGpu::new(meter, identity, rank, current);
+        let mut gpu = MeteredGpu::new(meter, identity, rank, first, current);
         if !self.alerts.rules.is_empty() {
             gpu.meter.set_alert_rules(Arc::clone(&self.alerts.rules));
         }

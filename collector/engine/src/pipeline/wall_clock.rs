@@ -68,6 +68,9 @@ impl Pipeline<'_> {
     #[must_use]
     pub fn window(&mut self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
+        let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max()?;
+        self.loads.add_up(&mut self.gpus, identities, reached, is_final);
+        let load = self.loads.of_window(identities);
         let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
             identity,
             meter: &gpu.meter,
@@ -89,7 +92,7 @@ impl Pipeline<'_> {
             Some((gpu.identity.model.as_deref().unwrap_or_default(), gpu.price?))
         });
         let offers = self.pricing.offers(used, window.end);
-        let mut window = Window { offers, ..window };
+        let mut window = Window { offers, load, ..window };
         for gpu in &mut window.gpus {
             for (key, value) in &self.host {
                 gpu.attributes.entry(key.clone()).or_insert_with(|| value.clone());
