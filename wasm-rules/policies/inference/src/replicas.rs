@@ -1,7 +1,5 @@
-//! The replicas of a service: what they carry together, and whose waste it is that fewer of them save.
+//! The replicas of a service, and whose waste it is that fewer of them save.
 
-use phasemeter_diagnoses::busiest_minutes;
-use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, HOUR, Saving, Target, Window};
 
 /// Utilization below which nothing runs, as in the contract's `activity`.
@@ -19,8 +17,6 @@ pub(crate) struct Replicas<'a> {
     pub(crate) gpus: Vec<&'a Gpu>,
     /// How many do anything, by hour.
     working: Vec<usize>,
-    /// Their load together, in GPUs, at the 95th percentile of each, or in their busiest minutes.
-    pub(crate) total: f64,
 }
 
 /// Whether both serve the same: a service of that name, or as much memory as another replica holds.
@@ -42,13 +38,7 @@ impl<'a> Replicas<'a> {
             gpus.iter().filter(works).count()
         });
         let working = hours.collect();
-        let total = load_of(&gpus).max(busiest_minutes(&gpus, window));
-        Self { gpus, working, total }
-    }
-
-    /// Replicas for their load at a target, at least one.
-    pub(crate) fn needed(&self, target: f64) -> usize {
-        ((self.total / target).ceil() as usize).clamp(1, self.gpus.len())
+        Self { gpus, working }
     }
 
     /// Share of the hours of all replicas in which one works beyond those that are kept.
@@ -79,11 +69,6 @@ impl<'a> Replicas<'a> {
         let saving = Saving::combined(gpus.iter().map(|gpu| (*gpu, saving(gpu))));
         (gpus, if is_idle { Target::Idle } else { Target::Underload }, saving)
     }
-}
-
-/// The load of these together, in GPUs, at the 95th percentile of each.
-pub(crate) fn load_of(gpus: &[&Gpu]) -> f64 {
-    gpus.iter().map(|gpu| percentile(&gpu.utilization, 95).unwrap_or(1.0)).sum()
 }
 
 /// Share of the bill that is lost to idle time, without the hours in which nothing runs.

@@ -1,20 +1,29 @@
 //! Fewer replicas of services.
 //!
 //! Replicas on instances of their own can be given back; other ones free their GPUs for other work. Hours in which a
-//! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. Long
-//! points hide the busiest minutes, so nothing is recommended from them.
+//! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
+//! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{Unit, are_independent, shows_peaks};
-use phasemeter_policy::format::{count, percent};
+use phasemeter_diagnoses::{Replay, Unit, are_independent};
+use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
 };
 
-use crate::replicas::{Replicas, are_replicas, load_of};
+use crate::replicas::{Replicas, are_replicas};
 use crate::{Settings, serves};
 
-/// Share of the replicas that are not needed which is given back: low, expected, high. An assumption.
-const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
+/// Share of the time in which replicas may be above their target. An assumption.
+const ABOVE: f64 = 0.01;
+
+/// The same for the low end of the saving. An assumption.
+const ABOVE_LOW: f64 = 0.001;
+
+/// The target of the low end, relative to the target. An assumption.
+const TARGET_LOW: f64 = 0.75;
+
+/// A service keeps so many replicas.
+const MIN_KEPT: usize = 2;
 
 /// Share of a freed GPU that other work uses: low, expected, high. An assumption.
 const USED: [f64; 3] = [0.0, 0.45, 0.7];
@@ -59,19 +68,44 @@ pub(crate) fn fewer<'a>(
         if !gpus.iter().all(|gpu| is_observed(gpu)) {
             continue;
         }
+        // One carries the load, and one is to spare.
+        if gpus.len() <= MIN_KEPT {
+            continue;
+        }
         let replicas = Replicas::new(gpus, window);
-        let now = replicas.gpus.len();
-        // At most twice the load on each, and one to spare.
-        let needed = replicas.needed(settings.serving_target);
-        let kept = (needed + 1).clamp(now.div_ceil(2), now);
-        let share = replicas.saved_by_hour(kept);
-        if share > 0.0 && !replicas.gpus.iter().all(|gpu| shows_peaks(gpu, window)) {
+        let Some(replay) = Replay::of(&replicas.gpus, window) else {
             hidden.extend(replicas.gpus);
-        } else if share > 0.0 {
-            given.push(remove(&replicas, kept, share, is_returned));
+            continue;
+        };
+        let fewer = Fewer::of(&replicas, replay, settings.serving_target);
+        if replicas.saved_by_hour(fewer.kept) > 0.0 {
+            given.push(remove(&replicas, &fewer, is_returned));
         }
     }
     (given, hidden)
+}
+
+/// How many replicas suffice.
+struct Fewer<'a> {
+    replay: Replay<'a>,
+    target: f64,
+    /// How many are kept, and how many if all goes badly.
+    kept: usize,
+    kept_low: usize,
+}
+
+impl<'a> Fewer<'a> {
+    fn of(replicas: &Replicas<'_>, replay: Replay<'a>, target: f64) -> Self {
+        let now = replicas.gpus.len();
+        // At most twice the load on each, and one to spare.
+        let kept = |needed: usize| (needed + 1).max(MIN_KEPT).clamp(now.div_ceil(2), now);
+        Self {
+            kept: kept(replay.needed(target, ABOVE)),
+            kept_low: kept(replay.needed(TARGET_LOW * target, ABOVE_LOW)),
+            replay,
+            target,
+        }
+    }
 }
 
 /// The GPUs of a unit that serve, if each is a replica: GPUs of one server rise and fall together.
@@ -81,27 +115,38 @@ fn servers<'a>(unit: &Unit<'a>, applies: impl Fn(&Gpu) -> bool) -> Vec<&'a Gpu> 
     if gpus.len() > 1 && !are_independent(&gpus) { Vec::new() } else { gpus }
 }
 
-fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -> Recommendation {
-    let (now, total) = (replicas.gpus.len(), replicas.total);
+fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Recommendation {
+    let (now, kept) = (replicas.gpus.len(), fewer.kept);
     let returned = now - kept;
+    let is_named =
+        replicas.gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
     let used = if is_returned { [1.0; 3] } else { USED };
-    let parts = std::array::from_fn(|at| share * RETURNED[at] * used[at]);
+    // GPUs that may serve different models promise nothing.
+    let low = if is_named { replicas.saved_by_hour(fewer.kept_low) } else { 0.0 };
+    let share = replicas.saved_by_hour(kept);
+    let parts = [low * used[0], share * used[1], share * used[2]];
     let (gpus, target, saving) = replicas.booked(returned, parts);
     let (few, number) = (gpus.len(), count(kept, "replica"));
+    let (total, above) = (fewer.replay.exceeded(ABOVE), fewer.replay.above(kept, fewer.target));
+    let total = percent(total);
     let (how, carried) = if few < now {
-        let theirs = percent(load_of(&gpus));
+        let theirs = gpus.iter().map(|gpu| gpu.accounts.observed().level()).sum();
         let carried = format!(
-            "Together, {few} of {now} replicas carry {theirs} of one GPU, and all of them {}",
-            percent(total)
+            "On average, {few} of {now} replicas carry {} of one GPU together, and all of them {total} or less for \
+             99% of {}",
+            percent(theirs),
+            duration(fewer.replay.seconds()),
         );
         ("Balance the requests over", carried)
     } else {
         (
             "Scale the service to",
-            format!("{now} replicas carry {} of one GPU together", percent(total)),
+            format!(
+                "{now} replicas carry {total} of one GPU together, or less, for 99% of {}",
+                duration(fewer.replay.seconds()),
+            ),
         )
     };
-    let is_named = gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
     let (then, doubt) = if is_returned {
         let doubt = if is_named { "" } else { ", if all serve the same model" };
         (format!(" and return {}", count(returned, "instance")), doubt)
@@ -113,8 +158,9 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
         title: format!("Serve with {number} instead of {now}"),
         action: format!("{how} {number}{then}. Watch the latency."),
         rationale: format!(
-            "{carried}, at their busiest: {kept} carry that at {} each{doubt}.",
-            percent(total / kept as f64),
+            "{carried}: {kept} of them are above {} for {} of the time, in means of 10 seconds{doubt}.",
+            percent(fewer.target),
+            percent(above),
         ),
         saving,
         confidence: match is_returned {
@@ -125,6 +171,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),
             ("replicas.needed", kept as f64, "{replica}"),
+            ("time_above_target", above, "1"),
         ]),
         remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())])),
         kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
@@ -140,7 +187,7 @@ fn remove(replicas: &Replicas<'_>, kept: usize, share: f64, is_returned: bool) -
 #[cfg(test)]
 mod tests {
     use phasemeter_diagnoses::units;
-    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::testing::{gpu, load, load_of_points, price, steady, window};
     use phasemeter_policy::{PatternKind, Plan, Price, Target, Workload};
 
     use super::*;
@@ -158,9 +205,14 @@ mod tests {
     }
 
     fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        let window = window(gpus);
+        let mut window = window(gpus);
+        window.load = vec![load_of_points(&window)];
+        found_in(&window)
+    }
+
+    fn found_in(window: &Window) -> Vec<Recommendation> {
         let observed: Vec<_> = window.gpus.iter().collect();
-        fewer(&observed, &units(&window), &window, &Settings::default()).0
+        fewer(&observed, &units(window), window, &Settings::default()).0
     }
 
     /// A load that varies by itself.
@@ -188,9 +240,9 @@ mod tests {
         let one = &found(vec![replica(0.4), replica(0.04), replica(0.04), replica(0.04)])[0];
         assert_eq!((one.target, one.gpus.len()), (Target::Idle, 3));
         // Two of the three.
-        assert!((one.saving.expected - 0.9 * 2.0 / 3.0).abs() < 1e-6, "{:?}", one.saving);
+        assert!((one.saving.expected - 2.0 / 3.0).abs() < 1e-6, "{:?}", one.saving);
         assert!(
-            one.rationale.contains("3 of 4 replicas carry 12% of one GPU"),
+            one.rationale.contains("3 of 4 replicas carry 12% of one GPU together"),
             "{}",
             one.rationale
         );
@@ -212,18 +264,42 @@ mod tests {
     }
 
     #[test]
-    fn peaks_decide_and_long_points_hide_them() {
-        // 92% for 3 of every 20 minutes, and for 3 of every 90.
-        let peaks = |hours: usize, every: usize| {
-            let burst = move |second: usize| if second % every < 180 { 0.92 } else { 0.05 };
-            found(vec![alone(gpu(PatternKind::Mixed, hours * HOUR, burst)); 4])
+    fn seconds_decide_however_long_the_points_are() {
+        // 92% for 3 of every 20 minutes, for a day: points of 256 s show 14%.
+        let burst = |second: usize| if second % 1_200 < 180 { 0.92 } else { 0.05 };
+        let day = || vec![alone(gpu(PatternKind::Mixed, 24 * HOUR, burst)); 4];
+        let all = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"];
+        let of = |loads: &[(u32, f64)]| {
+            let mut window = window(day());
+            window.load = vec![load(&all, loads)];
+            found_in(&window)
         };
-        for every in [1_200, 5_400] {
-            assert!(peaks(8, every).is_empty(), "points of 64 s show them");
-            assert!(peaks(24, every).is_empty(), "points of 256 s hide them");
-        }
-        let light = |hours: usize| found(vec![alone(steady(hours * HOUR, 0.15)); 4]).len();
-        assert_eq!([light(8), light(24)], [1, 0], "whatever long points show");
+        let share = 180.0 / 1_200.0 * 86_400.0;
+        assert!(of(&[(20, 86_400.0 - share), (368, share)]).is_empty(), "together");
+        // The bursts follow one another, so that two carry them, and one is to spare.
+        let turns = &of(&[(20, 86_400.0 - 4.0 * share), (107, 4.0 * share)])[0];
+        assert!(turns.title.contains("3 replicas instead of 4"), "{}", turns.title);
+        assert!(turns.rationale.contains("above 60% for 0.0% of the time"), "{}", turns.rationale);
+        let hidden = window(day());
+        assert!(found_in(&hidden).is_empty(), "their load together was not recorded");
+    }
+
+    #[test]
+    fn low_end_is_that_of_a_named_service_with_more_to_spare() {
+        let named = |level| {
+            let attributes = vec![("service.name".to_owned(), "ranker".to_owned())];
+            Gpu { attributes, ..alone(steady(7_200, level)) }
+        };
+        let of = |level: f64| {
+            let one = &found(vec![named(level); 8])[0];
+            (one.title.clone(), one.saving)
+        };
+        let (title, saving) = of(0.15);
+        assert!(title.contains("4 replicas instead of 8"), "{title}");
+        assert!((saving.low - 0.5).abs() < 1e-6 && saving.high <= 0.5 + 1e-6, "{saving:?}");
+        let (title, saving) = of(0.28);
+        assert!(title.contains("5 replicas instead of 8"), "{title}");
+        assert!(saving.low < saving.expected, "{saving:?}");
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! They satisfy the contract: accounts add up, and each second's waste is in exactly one category.
 //! At $3.60 per GPU-hour, one second costs $0.001.
 
+use std::collections::BTreeMap;
+
 use crate::{
-    Account, Accounts, Activity, AllocationMethod, Gpu, Holder, HolderAccount, HolderKind, Offer,
-    Pattern, PatternKind, Pauses, Plan, Price, Quiet, QuoteRequest, Sensors, Waste, Window,
-    Workload,
+    Account, Accounts, Activity, AllocationMethod, Gpu, Holder, HolderAccount, HolderKind, Load,
+    LoadBucket, LoadDistribution, Offer, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
+    QuoteRequest, Sensors, Waste, Window, Workload,
 };
 
 /// 2026-07-27T00:00:00Z.
@@ -43,6 +45,35 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
         previous: Vec::new(),
         load: Vec::new(),
     }
+}
+
+/// Returns the load of these GPUs together, by percent and seconds, ascending, alike for means of any length.
+#[must_use]
+pub fn load(gpus: &[&str], loads: &[(u32, f64)]) -> Load {
+    let buckets =
+        loads.iter().map(|(percent, seconds)| LoadBucket { percent: *percent, seconds: *seconds });
+    let buckets: Vec<_> = buckets.collect();
+    let of = |mean_seconds| LoadDistribution { mean_seconds, buckets: buckets.clone() };
+    Load {
+        gpus: gpus.iter().map(|gpu| (*gpu).to_owned()).collect(),
+        distributions: [10, 60].map(of).to_vec(),
+    }
+}
+
+/// Returns the load of all GPUs of a window together, as far as its points show it.
+#[must_use]
+pub fn load_of_points(window: &Window) -> Load {
+    let columns = || window.gpus.iter().map(|gpu| &gpu.utilization);
+    let points = columns().map(Vec::len).min().unwrap_or(0);
+    let mut seconds = BTreeMap::<u32, f64>::new();
+    for point in 0..points {
+        let load: f64 = columns().map(|column| column[point]).sum();
+        if !load.is_nan() {
+            *seconds.entry((load * 100.0 - 1e-9).ceil() as u32).or_default() += window.step_seconds;
+        }
+    }
+    let gpus: Vec<_> = window.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
+    load(&gpus, &seconds.into_iter().collect::<Vec<_>>())
 }
 
 /// Returns a GPU with constant utilization `level`.
