@@ -51,7 +51,7 @@ impl Balance {
         Self { time, weighted, cost, utilized }
     }
 
-    fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time - earlier.time,
             weighted: self.weighted - earlier.weighted,
@@ -158,6 +158,12 @@ impl Accounts {
             *mine = mine.since(theirs);
         }
         since
+    }
+
+    /// Whether there is no time in any account.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|balance| balance.time == Nanos::ZERO)
     }
 
     /// Sum of the accounts of one phase.

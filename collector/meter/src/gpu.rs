@@ -6,6 +6,8 @@
 mod alerts;
 mod boundaries;
 mod holders;
+mod part;
+mod parts;
 mod posting;
 mod queries;
 mod rates;
@@ -15,6 +17,8 @@ mod silence;
 
 use std::collections::VecDeque;
 
+pub use self::part::GpuPart;
+use self::part::Parts;
 pub use self::queries::EffectivePart;
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
@@ -103,6 +107,8 @@ pub struct GpuMeter {
     contradictions: Contradictions,
     /// The recent window, if sessions end.
     window: Option<RollingWindow>,
+    /// The parts of the run, if any are to end before it.
+    parts: Option<Box<Parts>>,
     /// The rules for alerts, if there are any.
     alerts: Option<Box<AlertEvaluator>>,
     power_limit: Option<Milliwatts>,
@@ -143,6 +149,7 @@ impl GpuMeter {
             sensors: Sensors::default(),
             contradictions: Contradictions::default(),
             window: None,
+            parts: None,
             alerts: None,
             power_limit: None,
             device: DeviceMeter::default(),
@@ -351,6 +358,7 @@ impl GpuMeter {
         }
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
+            self.parts.iter_mut().for_each(|parts| parts.memory.record(used));
         }
         let (energy, counter) = (reading.energy, reading.energy_counter);
         self.energy.record(reading.at, energy, counter, self.power_limit);

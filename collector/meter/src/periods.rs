@@ -96,6 +96,8 @@ pub struct Periods {
     /// Length of periods.
     length: Nanos,
     wall: WallOffset,
+    /// The accounts where the first one begins, if that is not the start.
+    before: Option<Box<Accounts>>,
 }
 
 impl Default for Periods {
@@ -106,6 +108,7 @@ impl Default for Periods {
             end: Timestamp::EPOCH,
             length: Nanos(NANOS_PER_HOUR),
             wall: WallOffset::default(),
+            before: None,
         }
     }
 }
@@ -115,6 +118,13 @@ impl Periods {
     #[inline]
     pub(crate) const fn end(&self) -> Timestamp {
         self.end
+    }
+
+    /// Forgets all periods before `at`, the first instant that is not in `accounts`.
+    pub(crate) fn restart(&mut self, at: Timestamp, accounts: &Accounts) {
+        let (open, before) = (Some((at, *accounts)), Some(Box::new(*accounts)));
+        *self = Self { open, before, wall: self.wall, ..Self::default() };
+        self.end = self.end_of(at);
     }
 
     /// Lengthens periods until those of the time from `from` to `to` can be kept.
@@ -170,12 +180,14 @@ impl Periods {
         }
     }
 
-    /// The periods until now. `accounts` are those of the GPU.
+    /// The periods until now, since the last restart. `accounts` are those of the GPU.
     #[must_use]
     pub fn until_now(&self, accounts: &Accounts) -> PeriodList {
         let open = self.open.as_ref();
         let open = open.map(|(from, before)| Period::between(*from, before, accounts));
-        PeriodList { ended: Arc::clone(&self.ended), open, utilized: accounts.utilized_cost() }
+        let part = self.before.as_ref().map(|before| accounts.since(before));
+        let utilized = part.as_ref().unwrap_or(accounts).utilized_cost();
+        PeriodList { ended: Arc::clone(&self.ended), open, utilized }
     }
 
     fn end_of(&self, at: Timestamp) -> Timestamp {

@@ -18,6 +18,16 @@ pub struct Unobserved {
 }
 
 impl Unobserved {
+    /// The difference to an earlier state.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = *self;
+        since.no_reading = self.no_reading - earlier.no_reading;
+        for (mine, theirs) in since.missing.iter_mut().zip(earlier.missing) {
+            *mine = *mine - theirs;
+        }
+        since
+    }
+
     /// The time for this reason; `None` for time not covered by a reading.
     pub(crate) fn time_mut(&mut self, reason: Option<MissingReason>) -> &mut Nanos {
         match reason {

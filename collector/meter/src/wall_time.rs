@@ -11,7 +11,7 @@ use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 const MAX_STEPS: usize = 64;
 
 /// Wall time minus the time of the run: whole seconds, so that a second of the run is a UTC second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallOffset(i64);
 
 impl WallOffset {

@@ -33,7 +33,7 @@ impl Report {
     #[must_use]
     pub fn build(input: &Input<'_>) -> Self {
         let summary = |gpu: &GpuInput<'_>| {
-            let summary = gpu.meter.summary();
+            let summary = gpu.summary();
             let labeled = |(from, to)| (input.wall.wall(from), input.wall.wall(to));
             Summary { span: summary.span.map(labeled), ..summary }
         };
@@ -159,7 +159,7 @@ impl Gpu {
             },
             energy_joules: summary.energy.joules(),
             energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
-            periods: Periods::new(gpu.meter.periods(), wall, gpu.price.is_ok()),
+            periods: Periods::new(gpu.periods(), wall, gpu.price.is_ok()),
         }
     }
 }

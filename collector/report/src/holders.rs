@@ -87,7 +87,7 @@ pub struct Nobody {
 impl Nobody {
     /// What no holder has of this GPU; `None` if no source ever named one.
     pub(super) fn of(gpu: &GpuInput<'_>) -> Option<Self> {
-        let holders = gpu.meter.holders();
+        let holders = gpu.holders();
         let total = Total::of(|account| holders.nobody(account));
         let usd = |amount| gpu.price.is_ok().then_some(Usd(amount));
         (!holders.is_empty()).then(|| Self {
@@ -102,7 +102,7 @@ impl Nobody {
 impl Holder {
     /// The holders of a GPU, in order.
     pub(super) fn all_of(gpu: &GpuInput<'_>, wall: WallOffset) -> Vec<Self> {
-        let holders = gpu.meter.holders();
+        let holders = gpu.holders();
         let kept = holders
             .iter()
             .map(|(holder, accounts)| (holder.to_string(), HolderIdentity::from(holder), accounts));
@@ -187,5 +187,5 @@ impl Total {
 
 /// A part of the energy of a GPU; `None` if none was measured.
 fn energy(gpu: &GpuInput<'_>, joules: f64) -> Option<f64> {
-    gpu.meter.energy().joules().map(|_| joules)
+    gpu.energy().joules().map(|_| joules)
 }

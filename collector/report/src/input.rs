@@ -8,11 +8,15 @@ use phasemeter_engine::pipeline::{
 };
 use phasemeter_engine::policies::{PolicyResults, PricerStats};
 use phasemeter_engine::pricing::{EarlierPrices, ExpiredPrice, Pricing};
-use phasemeter_meter::gpu::GpuMeter;
+use phasemeter_meter::energy::Energy;
+use phasemeter_meter::gpu::{GpuMeter, GpuPart};
+use phasemeter_meter::holders::Holders;
+use phasemeter_meter::periods::PeriodList;
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity};
+use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::encode::ServedCost;
@@ -68,6 +72,8 @@ pub struct GpuInput<'a> {
     pub identity: &'a GpuIdentity,
     /// Its meter, whose rate is that of `price`, if any.
     pub meter: &'a GpuMeter,
+    /// The part of its run that the report is about; `None`: all of it.
+    pub part: Option<&'a GpuPart>,
     /// Its current price, or why there is none.
     pub price: &'a Result<Price, Unpriced>,
     /// Its earlier prices.
@@ -83,6 +89,26 @@ pub struct GpuInput<'a> {
 }
 
 impl GpuInput<'_> {
+    /// What it did and cost.
+    pub(super) fn summary(&self) -> Summary {
+        self.part.map_or_else(|| self.meter.summary(), |part| part.summary)
+    }
+
+    /// Its hours.
+    pub(super) fn periods(&self) -> PeriodList {
+        self.part.map_or_else(|| self.meter.periods(), |part| part.periods.clone())
+    }
+
+    /// The accounts of its holders.
+    pub(super) fn holders(&self) -> &Holders {
+        self.part.map_or_else(|| self.meter.holders(), |part| &part.holders)
+    }
+
+    /// Its energy.
+    pub(super) fn energy(&self) -> Energy {
+        self.part.map_or_else(|| self.meter.energy(), |part| part.summary.energy)
+    }
+
     /// Whether this activity was measured: by counters of the driver, or in a column.
     #[must_use]
     pub fn measures(&self, basis: Basis, quantity: Quantity) -> bool {
@@ -94,7 +120,7 @@ impl GpuInput<'_> {
 }
 
 impl<'a> Input<'a> {
-    /// The report of a run that has ended, with meters of these thresholds. `identities` are its GPUs, in order.
+    /// The report of a run that has ended, or of a part of it in which GPUs have parts, with meters of these thresholds. `identities` are its GPUs, in order.
     #[must_use]
     pub fn of(
         run: &'a Finished,
@@ -116,6 +142,12 @@ impl<'a> Input<'a> {
         let unlisted = run.pricing.unlisted();
         assumptions
             .extend(unlisted.map(|it| format!("{it} is not in the price book, so it is not used")));
+        // What is summed over the run only is not known of a part of it.
+        let whole = Some(run).filter(|run| run.part_work.is_none());
+        if whole.is_none() {
+            provenance.work_by_hour.clear();
+            provenance.attribution = None;
+        }
         Self {
             experiment: Experiment {
                 id: run.experiment.id.clone(),
@@ -125,11 +157,11 @@ impl<'a> Input<'a> {
             thresholds,
             wall: run.wall,
             gpus: gpus(identities, run),
-            work: run.work.clone().into_iter().collect(),
-            work_by_group: run.work_by_group.clone(),
-            served: run.gpus.iter().map(|gpu| gpu.serving.total()).collect(),
+            work: run.part_work.as_ref().unwrap_or(&run.work).clone().into_iter().collect(),
+            work_by_group: whole.map(|run| run.work_by_group.clone()).unwrap_or_default(),
+            served: whole.iter().flat_map(|run| &run.gpus).map(|gpu| gpu.serving.total()).collect(),
             has_unit_costs: run.has_unit_costs,
-            experiments: run.experiments.as_ref(),
+            experiments: whole.and_then(|run| run.experiments.as_ref()),
             alerts: &run.alerts,
             policies: PoliciesInput {
                 results: &run.results,
@@ -177,16 +209,21 @@ fn limited_prices(pricing: &Pricing) -> BTreeSet<String> {
 
 fn gpus<'a>(identities: &'a [GpuIdentity], run: &'a Finished) -> Vec<GpuInput<'a>> {
     let each = identities.iter().zip(&run.gpus);
+    let each = each.filter(|(_, gpu)| run.part_work.is_none() || gpu.part.is_some());
     let gpus = each
-        .map(|(identity, gpu)| GpuInput {
-            identity,
-            meter: &gpu.meter,
-            price: &gpu.price,
-            earlier: &gpu.earlier,
-            unpriced_until: gpu.unpriced_until.as_ref(),
-            unlisted: gpu.unlisted,
-            absence: gpu.absence,
-            memory_total: identity.memory_total,
+        .map(|(identity, gpu)| {
+            let part = gpu.part.as_ref();
+            GpuInput {
+                identity,
+                meter: &gpu.meter,
+                part,
+                price: &gpu.price,
+                earlier: &gpu.earlier,
+                unpriced_until: gpu.unpriced_until.as_ref(),
+                unlisted: part.map_or(gpu.unlisted, |it| it.summary.length().min(gpu.unlisted)),
+                absence: part.map_or(gpu.absence, |it| gpu.absence.of_part(it.absent)),
+                memory_total: identity.memory_total,
+            }
         })
         .collect();
     in_order(gpus, |gpu| gpu.identity)

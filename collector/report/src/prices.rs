@@ -46,12 +46,18 @@ pub(super) fn earlier(
     // A price may have ended before the first reading arrived.
     let until = |term: &Term| wall.wall(term.until);
     let before = terms.clone().take_while(|term| Some(until(term)) <= start).count();
-    let each = terms.skip(before).map(|term| EarlierPrice {
-        until: Utc(until(term)),
-        rate_usd_per_gpu_hour: term.price.rate,
-        price: PriceTag::of(&term.price, first_use),
-    });
-    (gpu.earlier.total - before as u64, each.collect())
+    let each: Vec<_> = terms
+        .skip(before)
+        .map(|term| EarlierPrice {
+            until: Utc(until(term)),
+            rate_usd_per_gpu_hour: term.price.rate,
+            price: PriceTag::of(&term.price, first_use),
+        })
+        .collect();
+    // Of those that are not kept, none is of a part that is reported.
+    let total =
+        if gpu.part.is_some() { each.len() as u64 } else { gpu.earlier.total - before as u64 };
+    (total, each)
 }
 
 /// The bill at the lowest and the highest price of each GPU; `None` unless the price of one is an

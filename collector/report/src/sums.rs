@@ -49,7 +49,7 @@ impl Sums {
             priced_weighted: if priced { weighted } else { 0 },
             priced,
             holding_known: summary.holding_known,
-            never_touched: gpu.meter.holders().idle_never_touched(),
+            never_touched: gpu.holders().idle_never_touched(),
         }
     }
 

@@ -126,6 +126,7 @@ pub(super) fn input<'a>(title: &str, gpus: &'a [TestGpu]) -> Input<'a> {
             .map(|gpu| GpuInput {
                 identity: &gpu.identity,
                 meter: &gpu.meter,
+                part: None,
                 price: &gpu.price,
                 earlier: &gpu.earlier,
                 unpriced_until: None,

@@ -12,6 +12,8 @@ use super::experiment_log::ExperimentLog;
 use super::export::send;
 use super::gpu::MeteredGpu;
 use super::resumption::RunGap;
+#[cfg(feature = "full")]
+use super::so_far::RunPart;
 use super::work::WorkByGroup;
 use super::{Pipeline, PipelineError};
 use crate::alert_rules::AlertRules;
@@ -36,6 +38,11 @@ pub struct Finished {
     pub work: BTreeMap<String, u64>,
     /// The same by group, as far as it is counted.
     pub work_by_group: WorkByGroup,
+    /// The work of the part of the run in whose place the parts of its GPUs are; `None`: it is the whole run.
+    pub part_work: Option<BTreeMap<String, u64>>,
+    /// The parts that were not taken.
+    #[cfg(feature = "full")]
+    pub(super) part: Option<RunPart>,
     /// Whether the bill is that of all GPUs that do the work.
     pub has_unit_costs: bool,
     /// Time between an earlier run and this one.
@@ -104,6 +111,9 @@ impl Pipeline<'_> {
             wall,
             work,
             work_by_group,
+            part_work: None,
+            #[cfg(feature = "full")]
+            part: self.part,
             has_unit_costs,
             gaps,
             experiments,

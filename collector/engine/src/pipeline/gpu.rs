@@ -1,7 +1,7 @@
 //! One GPU of the pipeline: its meter, price and export.
 
 use phasemeter_meter::device_metric::DeviceMetric;
-use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::gpu::{GpuMeter, GpuPart, MeterConfig};
 use phasemeter_meter::load::LoadFeed;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
@@ -21,6 +21,15 @@ pub struct Absence {
     pub after: Option<(Timestamp, Timestamp)>,
     /// All of it: after the span, and pauses within it.
     pub time: Nanos,
+}
+
+impl Absence {
+    /// That of a part of the run with this much absent time in it: time after the span is of the part that is last.
+    #[must_use]
+    pub fn of_part(self, within: Nanos) -> Self {
+        let after = self.after.map_or(Nanos::ZERO, |(end, run)| run.since(end));
+        Self { after: self.after, time: within + after }
+    }
 }
 
 /// The end of the span of a GPU.
@@ -44,6 +53,8 @@ impl SpanEnd {
 pub struct MeteredGpu {
     /// Its meter.
     pub meter: GpuMeter,
+    /// What a report has in its place, if it is that of a part of the run.
+    pub part: Option<GpuPart>,
     /// Its current price, or why there is none.
     pub price: Result<Price, Unpriced>,
     /// Its earlier prices.
@@ -94,6 +105,7 @@ impl MeteredGpu {
         let memory_total = identity.memory_size();
         Self {
             meter: GpuMeter::new(config, rate, memory_total),
+            part: None,
             earlier: EarlierPrices::default(),
             price_from: Timestamp::EPOCH,
             price_until: until,

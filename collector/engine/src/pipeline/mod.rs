@@ -138,6 +138,9 @@ pub struct Pipeline<'a> {
     charges: Option<Vec<GpuCharge>>,
     /// Those that have ended.
     ended: Option<ExperimentLog>,
+    /// The part of the run in progress, if it is reported in parts.
+    #[cfg(feature = "full")]
+    part: Option<so_far::RunPart>,
 }
 
 impl<'a> Pipeline<'a> {
@@ -188,6 +191,8 @@ impl<'a> Pipeline<'a> {
             #[cfg(feature = "full")]
             charges: None,
             ended: None,
+            #[cfg(feature = "full")]
+            part: None,
         }
     }
 

@@ -39,6 +39,10 @@ impl Pipeline<'_> {
             gpu.begin_export(exporter, identity);
         }
         #[cfg(feature = "full")]
+        if let Some(part) = &self.part {
+            gpu.meter.end_part_at(part.end);
+        }
+        #[cfg(feature = "full")]
         if self.logs_charges() {
             gpu.charges.get_or_insert_default();
         }

@@ -1,43 +1,154 @@
-//! What a run has metered so far, as if it ended now.
+//! What a run has metered so far, as if it ended now, and the parts of a run that goes on.
 
+use std::collections::BTreeMap;
 use std::mem;
 
+use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 
 use super::Pipeline;
 use super::finish::Finished;
+use super::gpu::SpanEnd;
 use super::opening::ExperimentState;
+use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
 
+/// Work done, by unit.
+type Work = BTreeMap<String, u64>;
+
+/// The part of the run in progress, and the one before it until that is taken.
+#[derive(Debug)]
+pub(super) struct RunPart {
+    /// Where it is to end.
+    pub(super) end: Timestamp,
+    /// All work that was done before it.
+    before: Work,
+    /// All work that was done before its end, once that is known.
+    until: Option<Work>,
+}
+
+impl RunPart {
+    /// Its work, of `all` that was done so far.
+    fn work(&self, all: &Work) -> Work {
+        let until = self.until.as_ref().unwrap_or(all).iter();
+        let before = |unit: &String| self.before.get(unit).copied().unwrap_or_default();
+        let done = until.map(|(unit, count)| (unit.clone(), count.saturating_sub(before(unit))));
+        done.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl Finished {
+    /// At the end of a run in parts: the next part that was not taken, in place of the run. Returns whether there is
+    /// one; the last one may be empty.
+    pub fn next_part(&mut self) -> bool {
+        let Some(part) = &mut self.part else { return false };
+        self.part_work = Some(part.work(&self.work));
+        let is_ended = self.gpus.iter().any(|gpu| gpu.meter.has_ended_part());
+        for gpu in &mut self.gpus {
+            let is_of_part = !is_ended || gpu.meter.has_ended_part();
+            gpu.part = is_of_part.then(|| gpu.meter.take_part()).flatten();
+        }
+        match part.until.take().filter(|_| is_ended) {
+            Some(until) => part.before = until,
+            None if is_ended => part.before = self.work.clone(),
+            None => self.part = None,
+        }
+        true
+    }
+}
+
 impl Pipeline<'_> {
-    /// Reads the run as if it ended at `at`: of each GPU all that is known by then. The run itself goes on. `None` if its
-    /// experiment has not begun.
-    pub fn so_far<T>(&mut self, at: Timestamp, read: impl FnOnce(&Finished) -> T) -> Option<T> {
+    /// Reads the run as if it ended at `at`, or where its GPUs were last seen: of each GPU all that is known by then, or
+    /// of the part of the run in progress. The run itself goes on. `None` if its experiment has not begun.
+    pub fn so_far<T>(
+        &mut self,
+        at: Option<Timestamp>,
+        identities: &[GpuIdentity],
+        read: impl FnOnce(&Finished) -> T,
+    ) -> Option<T> {
+        let presence: Vec<_> =
+            self.gpus.iter().map(|gpu| (gpu.absence, gpu.vanished, gpu.unlisted)).collect();
+        let end = mem::replace(&mut self.end, at);
+        let ends = self.end_spans(identities);
+        self.end = end;
+        let is_in_parts = self.part.is_some();
+        let mut meters = Vec::with_capacity(self.gpus.len());
+        for (gpu, end) in self.gpus.iter_mut().zip(ends) {
+            meters.push(gpu.meter.clone());
+            match end {
+                SpanEnd::Run(end) => gpu.meter.finish_at(end, &mut ()),
+                SpanEnd::Log(end) => gpu.meter.finish_unlisted_at(end, &mut ()),
+            }
+            gpu.part = is_in_parts.then(|| gpu.meter.part_so_far()).flatten();
+        }
+        let result = self.read(read);
+        for (gpu, (meter, presence)) in self.gpus.iter_mut().zip(meters.into_iter().zip(presence)) {
+            (gpu.meter, gpu.part) = (meter, None);
+            (gpu.absence, gpu.vanished, gpu.unlisted) = presence;
+        }
+        result
+    }
+
+    /// The part of the run in progress ends at `at`, a whole second that no GPU has reached.
+    pub fn end_part_at(&mut self, at: Timestamp) {
+        let before = self.part.take().map(|part| part.until.unwrap_or_else(|| self.work.clone()));
+        self.part = Some(RunPart { end: at, before: before.unwrap_or_default(), until: None });
+        self.gpus.iter_mut().for_each(|gpu| gpu.meter.end_part_at(at));
+    }
+
+    /// Work that is recorded from now on is that of the next part.
+    pub fn end_work_of_part(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.until.get_or_insert_with(|| self.work.clone());
+        }
+    }
+
+    /// Whether the part in progress has ended for all GPUs.
+    #[must_use]
+    pub fn has_ended_part(&self) -> bool {
+        self.gpus.iter().all(|gpu| gpu.meter.has_ended_part())
+    }
+
+    /// The latest instant up to which time of a GPU is charged.
+    #[must_use]
+    pub fn charged_until(&self) -> Option<Timestamp> {
+        self.gpus.iter().filter_map(|gpu| gpu.meter.charged_until()).max()
+    }
+
+    /// Ends the part in progress, for GPUs that have not reached its end with what is posted, and reads it. Another one
+    /// begins with [`Self::end_part_at`]. `None` if no experiment has begun.
+    pub fn take_part<T>(&mut self, read: impl FnOnce(&Finished) -> T) -> Option<T> {
+        self.end_work_of_part();
+        for gpu in &mut self.gpus {
+            gpu.part = gpu.meter.take_part();
+        }
+        let result = self.read(read);
+        self.gpus.iter_mut().for_each(|gpu| gpu.part = None);
+        result
+    }
+
+    /// Reads the run as it is.
+    fn read<T>(&mut self, read: impl FnOnce(&Finished) -> T) -> Option<T> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
-        let mut run = Finished {
+        let run = Finished {
             experiment: experiment.clone(),
             gpus: mem::take(&mut self.gpus),
             pricing: self.pricing.take(),
-            alerts: self.alerts.clone(),
+            // Those of a part are not told from those of the run.
+            alerts: if self.part.is_some() { AlertRules::default() } else { self.alerts.clone() },
             results: PolicyResults::default(),
             wall: self.wall.offset(),
             work: self.work.clone(),
             work_by_group: self.work_by_group.clone(),
+            part_work: self.part.as_ref().map(|part| part.work(&self.work)),
+            part: None,
             has_unit_costs: self.has_unit_costs,
             gaps: self.gaps.clone(),
             experiments: self.ended.clone(),
         };
-        let mut meters = Vec::with_capacity(run.gpus.len());
-        for gpu in &mut run.gpus {
-            meters.push(gpu.meter.clone());
-            gpu.meter.finish_at(at, &mut ());
-        }
         let result = read(&run);
         let Finished { gpus, pricing, .. } = run;
         (self.gpus, self.pricing) = (gpus, pricing);
-        for (gpu, meter) in self.gpus.iter_mut().zip(meters) {
-            gpu.meter = meter;
-        }
         Some(result)
     }
 }

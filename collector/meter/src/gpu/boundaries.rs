@@ -20,6 +20,7 @@ impl GpuMeter {
     /// The first boundary after `at`, or the next step of the wall clock or requested boundary if that is earlier.
     pub(super) fn plan_boundary(&mut self, at: Timestamp) {
         let boundary = self.config.boundary_after(at, self.wall);
+        let boundary = self.planned_end(at).map_or(boundary, |end| end.min(boundary));
         self.next_boundary = self.stop_until(boundary).map_or(boundary, |stop| stop.at);
     }
 
@@ -69,13 +70,12 @@ impl GpuMeter {
         is_step: bool,
         observer: &mut impl Observer,
     ) {
-        self.timeline.finalize(boundary, &mut post_to(&mut self.ledger, observer));
+        self.finalize_until(boundary, observer);
         let is_hour = self.config.ends_session(boundary, self.wall);
         let ends_session = is_step || is_hour;
         if ends_session {
             self.ledger.spans.finish(&mut |span| observer.span(span));
         }
-        self.watermark = boundary;
         self.requested.retain(|at| *at > boundary);
         // A clock that steps all the time must not fill the window.
         if is_hour {
@@ -85,6 +85,12 @@ impl GpuMeter {
         if ends_session {
             observer.session(boundary);
         }
+    }
+
+    /// Finalizes everything before `at`.
+    pub(super) fn finalize_until(&mut self, at: Timestamp, observer: &mut impl Observer) {
+        self.timeline.finalize(at, &mut post_to(&mut self.ledger, observer));
+        self.watermark = at;
     }
 
     /// Adds a snapshot at the end of a session to the recent window.

@@ -58,6 +58,9 @@ impl GpuMeter {
             let picojoules = self.energy.total().picojoules();
             let accounts = &self.ledger.accounts;
             self.ledger.holders.begin(self.config.ended_holders, accounts, picojoules);
+            if let Some(base) = self.parts.as_ref().map(|parts| &parts.base.totals) {
+                self.ledger.holders.began_before(base.accounts, base.energy.picojoules());
+            }
         }
         let read = self.last.map(|last| last.at);
         self.silent_until.max(read).or(self.start).unwrap_or_default()

@@ -74,15 +74,33 @@ impl GpuMeter {
         while next >= self.next_boundary {
             let stop = self.stop_until(next);
             let before = stop.as_ref().map_or(next, |stop| stop.at.saturating_sub(Nanos(1)));
-            for boundary in self.config.boundaries(from, before, self.wall) {
-                self.post_up_to(boundary, last, from, until, observer);
-                self.close_boundary(boundary, false, observer);
-                from = boundary;
+            let part_end = self.planned_end(from).filter(|end| *end <= before);
+            let boundaries = self.config.boundaries(from, before, self.wall);
+            let mut ends: Vec<_> = boundaries.map(|end| (end, true)).collect();
+            if let Some(end) = part_end.filter(|end| !ends.contains(&(*end, true))) {
+                ends.push((end, false));
+                ends.sort_unstable();
+            }
+            for (end, is_boundary) in ends {
+                self.post_up_to(end, last, from, until, observer);
+                if is_boundary {
+                    self.close_boundary(end, false, observer);
+                } else {
+                    self.finalize_until(end, observer);
+                }
+                if part_end == Some(end) {
+                    self.end_part(end);
+                }
+                from = end;
             }
             if let Some(Stop { at, step }) = stop {
                 let at = at.max(from);
                 self.post_up_to(at, last, from, until, observer);
+                let ends_part = self.planned_end(from) == Some(at);
                 self.close_boundary(at, step.is_some(), observer);
+                if ends_part {
+                    self.end_part(at);
+                }
                 from = at;
                 if let Some(wall) = step {
                     self.wall = wall;
@@ -134,6 +152,7 @@ impl GpuMeter {
         let observed = self.post_range(from, to, Some(reading), observer);
         if let Some(used) = reading.memory_used {
             self.memory.add(used, observed);
+            self.parts.iter_mut().for_each(|parts| parts.memory.add(used, observed));
         }
     }
 
@@ -269,6 +288,8 @@ impl GpuMeter {
             if let Some(change) = self.cycle_detector.observe(at, utilization) {
                 self.ledger.waste.apply(change, confirmed);
                 self.window.iter_mut().for_each(|window| window.apply(change, confirmed));
+                let parts = self.parts.iter_mut();
+                parts.for_each(|parts| parts.base.totals.waste.apply(change, confirmed));
             }
         }
     }

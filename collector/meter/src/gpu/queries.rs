@@ -248,7 +248,7 @@ impl GpuMeter {
         self.since(&Snapshot::default())
     }
 
-    fn since(&self, earlier: &Snapshot) -> WindowTotals {
+    pub(super) fn since(&self, earlier: &Snapshot) -> WindowTotals {
         let accounts = self.ledger.accounts.since(&earlier.accounts);
         let waste = &self.ledger.waste;
         let confirmed = self.cycle_detector.is_confirmed();
@@ -290,7 +290,7 @@ impl GpuMeter {
     }
 
     /// The feed that most of the observed time is billed by.
-    fn billed_feed(&self) -> &UtilizationFeed {
+    pub(super) fn billed_feed(&self) -> &UtilizationFeed {
         let observed = self.ledger.accounts.observed().time;
         let covers_most =
             |feed: &&UtilizationFeed| feed.distribution().time().saturating_mul(2) >= observed;

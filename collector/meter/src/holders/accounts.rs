@@ -75,6 +75,22 @@ impl HolderAccounts {
         self.picojoules += other.picojoules;
     }
 
+    /// The difference to an earlier state of these accounts.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        let balances = since.balances.iter_mut().zip(earlier.balances.iter());
+        balances.for_each(|(mine, before)| *mine = mine.since(before));
+        let methods = since.methods.iter_mut().zip(earlier.methods);
+        methods.for_each(|(mine, before)| *mine = *mine - before);
+        since.picojoules -= earlier.picojoules;
+        since
+    }
+
+    /// Whether there is neither time nor energy in them.
+    pub(super) fn is_empty(&self) -> bool {
+        self.picojoules == 0 && self.balances.iter().all(|balance| balance.time == Nanos::ZERO)
+    }
+
     /// Its balances in the time of one account of the GPU.
     pub(super) fn balances_mut(&mut self, account: Account) -> impl Iterator<Item = &mut Balance> {
         self.balances.iter_mut().skip(account as usize).step_by(Account::ALL.len())

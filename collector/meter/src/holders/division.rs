@@ -28,6 +28,8 @@ pub(super) struct Division {
     pub(super) nobody: Accounts,
     /// Nobody's energy.
     pub(super) picojoules: u128,
+    /// What nobody had where the part of the run in progress began, if that is not the start: accounts and energy.
+    before_part: Option<Box<(Accounts, u128)>>,
     pub(super) energy: EnergyOfHolders,
     assignments: Assignments,
     uses: Uses,
@@ -66,6 +68,7 @@ impl Division {
             rows: Rows::new(max_ended),
             nobody,
             picojoules,
+            before_part: None,
             energy: EnergyOfHolders::begin(picojoules),
             assignments: Assignments::default(),
             uses: Uses::default(),
@@ -80,6 +83,21 @@ impl Division {
 
     pub(super) const fn dropped(&self) -> u64 {
         self.dropped + self.rows.refused
+    }
+
+    /// Another part of the run begins, of which nobody has had this much less than all.
+    pub(super) fn begin_part(&mut self, nobody: Accounts, picojoules: u128) {
+        self.rows.begin_part();
+        self.before_part = Some(Box::new((nobody, picojoules)));
+    }
+
+    /// The same with the accounts of the part of the run in progress only.
+    pub(super) fn of_part(&self) -> Self {
+        let (nobody, picojoules) = match self.before_part.as_deref() {
+            None => (self.nobody, self.picojoules),
+            Some((nobody, picojoules)) => (self.nobody.since(nobody), self.picojoules - picojoules),
+        };
+        Self { rows: self.rows.of_part(), ..Self::new(0, nobody, picojoules) }
     }
 
     /// The part of the GPU that a holder is granted now, known or divided equally; `None` if it holds none.

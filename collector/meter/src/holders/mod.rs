@@ -105,6 +105,24 @@ impl Holders {
         self.0 = Some(Box::new(Division::new(max_ended, *so_far, picojoules)));
     }
 
+    /// Another part of the run begins.
+    pub(crate) fn begin_part(&mut self) {
+        if let Some(division) = &mut self.0 {
+            let (nobody, picojoules) = (division.nobody, division.picojoules);
+            division.begin_part(nobody, picojoules);
+        }
+    }
+
+    /// Of the time before the first holder was named, this much is before the part of the run in progress.
+    pub(crate) fn began_before(&mut self, nobody: Accounts, picojoules: u128) {
+        self.0.iter_mut().for_each(|division| division.begin_part(nobody, picojoules));
+    }
+
+    /// The accounts of the part of the run in progress.
+    pub(crate) fn of_part(&self) -> Self {
+        Self(self.0.as_ref().map(|division| Box::new(division.of_part())))
+    }
+
     /// From `at` on, which is not posted, exactly these hold the GPU.
     pub(crate) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
         if let Some(division) = &mut self.0 {

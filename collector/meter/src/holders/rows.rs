@@ -27,6 +27,19 @@ pub(super) struct Rows {
     pub(super) earlier: Option<(u64, HolderAccounts)>,
     /// How often a holder was refused.
     pub(super) refused: u64,
+    /// Where the part of the run in progress began, if that is not the start.
+    part: Option<Box<PartOfRows>>,
+}
+
+/// The state at the start of a part of the run.
+#[derive(Clone, Debug, Default)]
+struct PartOfRows {
+    /// Of those whose accounts have changed since then.
+    changed: BTreeMap<RowId, HolderAccounts>,
+    /// Of the earlier ones, with all that those had who have joined them since then.
+    earlier: Option<HolderAccounts>,
+    /// The number of earlier ones.
+    folded: u64,
 }
 
 /// A holder.
@@ -63,6 +76,7 @@ impl Rows {
             max_ended,
             earlier: None,
             refused: 0,
+            part: None,
         }
     }
 
@@ -127,8 +141,48 @@ impl Rows {
 
     /// The accounts of a holder, those of the earlier ones if it was folded.
     pub(super) fn accounts_of_mut(&mut self, id: RowId) -> Option<&mut HolderAccounts> {
-        let row = self.rows.get_mut(&id).and_then(|row| row.accounts.as_mut());
-        row.or(self.earlier.as_mut().map(|(_, accounts)| accounts))
+        let Some(accounts) = self.rows.get_mut(&id).and_then(|row| row.accounts.as_mut()) else {
+            return self.earlier.as_mut().map(|(_, accounts)| accounts);
+        };
+        if let Some(part) = &mut self.part {
+            part.changed.entry(id).or_insert_with(|| accounts.clone());
+        }
+        Some(accounts)
+    }
+
+    /// Another part of the run begins.
+    pub(super) fn begin_part(&mut self) {
+        let (folded, earlier) = self.earlier.clone().unzip();
+        let (changed, folded) = (BTreeMap::new(), folded.unwrap_or_default());
+        self.part = Some(Box::new(PartOfRows { changed, earlier, folded }));
+    }
+
+    /// The same with the accounts of the part of the run in progress only: of those that have any.
+    pub(super) fn of_part(&self) -> Self {
+        let mut of_part = Self::new(self.max_ended);
+        for (holder, id) in &self.ids {
+            let accounts = self.rows.get(id).and_then(|row| row.accounts.as_ref());
+            let accounts = accounts.and_then(|accounts| match &self.part {
+                None => Some(accounts.clone()),
+                Some(part) => Some(accounts.since(part.changed.get(id)?)),
+            });
+            let Some(accounts) = accounts.filter(|accounts| !accounts.is_empty()) else { continue };
+            of_part.ids.insert(Arc::clone(holder), *id);
+            let row = Row {
+                holder: Arc::clone(holder),
+                accounts: Some(accounts),
+                touched: None,
+                known_until: Timestamp::EPOCH,
+            };
+            of_part.rows.insert(*id, row);
+        }
+        of_part.earlier = self.earlier.clone().and_then(|(count, accounts)| {
+            let Some(part) = &self.part else { return Some((count, accounts)) };
+            let before = part.earlier.as_ref();
+            let accounts = before.map_or_else(|| accounts.clone(), |it| accounts.since(it));
+            Some(((count - part.folded).max(1), accounts)).filter(|(_, it)| !it.is_empty())
+        });
+        of_part
     }
 
     /// A holder is granted a part from `at` on.
@@ -165,6 +219,14 @@ impl Rows {
     fn fold(&mut self, id: RowId) {
         let Some(row) = self.rows.remove(&id) else { return };
         self.ids.remove(&row.holder);
+        if let (Some(part), Some(accounts)) = (&mut self.part, &row.accounts) {
+            // What it had before the part is not of the part.
+            let before = part.changed.remove(&id).unwrap_or_else(|| accounts.clone());
+            match &mut part.earlier {
+                Some(earlier) => earlier.absorb(&before),
+                earlier @ None => *earlier = Some(before),
+            }
+        }
         match (&mut self.earlier, row.accounts) {
             (Some((count, earlier)), Some(accounts)) => {
                 *count += 1;

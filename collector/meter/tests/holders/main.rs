@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod cases;
+mod parts;
 mod timeline;
 
 use phasemeter_meter::holder::HolderAccount;

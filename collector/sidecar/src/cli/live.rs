@@ -13,7 +13,7 @@ use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
-use super::value::{duration, seconds};
+use super::value::{duration, period, seconds};
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
@@ -128,12 +128,6 @@ pub struct MachineArgs {
     #[arg(long)]
     pub fail_on_undelivered: bool,
 
-    /// Also write the report of --report while the run goes on, this often: a number with s, m, h or d, like 1h. Each
-    /// has all of the run until then and replaces the one before, so that a run that is killed leaves it. The file has
-    /// the start of the run in its name: FILE-20261126T140000Z.json.
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "report_file")]
-    pub report_every: Option<Nanos>,
-
     #[command(flatten)]
     pub live: LiveArgs,
 }
@@ -155,6 +149,17 @@ pub struct LiveArgs {
     /// Also write the report to this file, as JSON. The text report goes to standard error.
     #[arg(long = "report", value_name = "FILE")]
     pub report_file: Option<PathBuf>,
+
+    /// Also write the report of --report while the run goes on, this often: a number with s, m, h or d, like 1h. Each
+    /// has all of the run until then, or of the period in progress, and replaces the one before, so that a run that is
+    /// killed leaves it. The file has the start of the run in its name: FILE-20261126T140000Z.json.
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "report_file")]
+    pub report_every: Option<Nanos>,
+
+    /// Begin a new file of --report for each period in UTC, like 1h or 24h, of any length that divides a day. Each has
+    /// the accounts of its period only, and its start in the name: FILE-20261126T134502Z-20261126T140000Z.json.
+    #[arg(long, value_name = "DURATION", value_parser = period, requires = "report_file")]
+    pub report_period: Option<Nanos>,
 
     #[command(flatten)]
     pub metering: MeteringArgs,
@@ -197,6 +202,12 @@ impl MachineArgs {
             },
             ..MeterConfig::default()
         }
+    }
+
+    /// How late what belongs to a period of the report may be known.
+    pub fn lateness(&self) -> Nanos {
+        let (allowed, interval) = (MeterConfig::LIVE_ALLOWED_LATENESS, self.interval);
+        allowed.saturating_mul(2) + interval.saturating_mul(3)
     }
 
     /// Whether sessions end every hour: they do unless a command ends them.

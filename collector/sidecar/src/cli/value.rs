@@ -13,6 +13,16 @@ pub(super) fn seconds(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| "expected seconds above 0, like 15 or 0.5".to_owned())
 }
 
+/// A length that divides a day.
+#[cfg(any(feature = "full", test))]
+pub(super) fn period(text: &str) -> Result<Nanos, String> {
+    const DAY: Nanos = Nanos::from_secs(86_400);
+    let is_period =
+        |length: &Nanos| DAY.0.is_multiple_of(length.0) && length.0.is_multiple_of(1_000_000_000);
+    let length = duration(text).ok().filter(is_period);
+    length.ok_or_else(|| "expected a length that divides a day, like 1h or 24h".to_owned())
+}
+
 /// A number with a unit, at least a second.
 #[cfg(any(feature = "full", test))]
 pub(super) fn duration(text: &str) -> Result<Nanos, String> {
@@ -91,6 +101,13 @@ mod tests {
         for text in ["", "1", "h", "0.5s", "-1h", "1w", "9999999999d"] {
             assert!(duration(text).is_err(), "{text:?} was accepted");
         }
+        assert_eq!(
+            ["1h", "24h", "1d"].map(period),
+            [1, 24, 24].map(|h| Ok(Nanos::from_secs(h * 3_600)))
+        );
+        for text in ["7h", "1.5s", "2d", "25h", "x"] {
+            assert!(period(text).is_err(), "{text:?} was accepted");
+        }
         assert_eq!(thresholds("10,70,90"), Ok(Thresholds::default()));
         for text in ["", "10", "10,70", "10,70,101", "70,10,90", "10,70,90,95"] {
             assert!(thresholds(text).is_err(), "{text:?} was accepted");
@@ -104,6 +121,7 @@ mod tests {
         let errors = [
             seconds("x").unwrap_err(),
             duration("x").unwrap_err(),
+            period("7h").unwrap_err(),
             thresholds("70,10,90").unwrap_err(),
             thresholds("x").unwrap_err(),
             plan("x").unwrap_err(),

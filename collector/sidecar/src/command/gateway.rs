@@ -10,7 +10,7 @@ use phasemeter_engine::gateway::{
 use phasemeter_engine::pipeline::{Pipeline, Settings};
 use phasemeter_engine::resource::{self, Role};
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::mapping::ReadingBuffer;
@@ -23,6 +23,7 @@ use super::delivery::Export;
 use super::error::CommandError;
 use super::gateway_identity::{identify, process};
 use super::gateway_meter::GatewayMeter;
+use super::interim::Lateness;
 use super::live_error::LiveError;
 use super::local_zone::LocalZone;
 use super::mappings;
@@ -35,6 +36,9 @@ use super::relay::{self, Relay};
 use super::signals::SignalListener;
 use super::window_scheduler::WindowScheduler;
 use crate::cli::GatewayArgs;
+
+/// How much later than `--hold` the readings of a period may be: several scrapes, and queues on their way.
+const SCRAPES: Nanos = Nanos::from_secs(180);
 
 /// Forwards and meters until a signal, and reports.
 pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
@@ -53,6 +57,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let replicas = args.replica.as_deref().map(|own| Replicas::new(&args.replicas, own));
     let replicas = replicas.transpose().map_err(LiveError::from)?.unwrap_or_default();
     let mut outputs = Outputs::open(&args.live, &environment, Export::Required, Optional(false))?;
+    let lateness = Lateness { work: args.hold, readings: args.hold + SCRAPES };
+    outputs.report_during(&args.live, lateness)?;
     let probes = Probes::bind(args.health_listen)?;
     let config = relay::config(&args.receive)?;
     let (relay, received) = Relay::start(config, &args.spans, replicas.clone(), Optional(false))?;
@@ -101,6 +107,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     if !replicas.is_single() {
         pipeline.leave_out_unit_costs();
     }
+    outputs.interim.iter_mut().for_each(|interim| interim.begin(&mut pipeline, clock.now()));
     let spans = costs.map(|costs| SpanPricing::start(costs, &mut pipeline));
     let mut buffer = ReadingBuffer::new(args.hold, args.basis, options.meter.stale_after)
         .with_max_gpus(args.max_gpus);
@@ -137,7 +144,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
 
     // Metering, until a signal.
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    gateway.run(&received, &signals, until, &health, &mut outputs)?;
+    gateway.run(&received, &signals, until, &health, &mut outputs, options)?;
     let is_cut = signals.cut();
     health.end();
     outputs.relay.iter_mut().for_each(Relay::stop);

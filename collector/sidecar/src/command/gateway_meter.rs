@@ -21,15 +21,20 @@ use phasemeter_work::ledger::WorkLedger;
 
 use super::error::CommandError;
 use super::gateway_notes::{self, Dropped};
+use super::interim::OpenRun;
 use super::local_zone::LocalZone;
 use super::mappings;
 use super::outputs::{FinishedRun, Outputs};
 use super::signals::{SignalEvent, SignalListener};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
+use crate::cli::MeteringArgs;
 
 /// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);
+
+/// The title of its reports.
+const TITLE: &str = "gateway";
 
 /// A running gateway.
 pub(super) struct GatewayMeter {
@@ -58,6 +63,7 @@ impl GatewayMeter {
         until: Option<Instant>,
         health: &Health,
         outputs: &mut Outputs,
+        args: &MeteringArgs,
     ) -> Result<(), CommandError> {
         while until.is_none_or(|until| Instant::now() < until) {
             if self.spans.as_ref().is_some_and(SpanPricing::is_full) {
@@ -85,6 +91,7 @@ impl GatewayMeter {
             self.price_spans()?;
             health.step();
             outputs.step(&mut self.pipeline, self.billing.gpus())?;
+            self.report(outputs, args);
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
             let results = self.scheduler.step(|| {
                 // Daylight saving time may have begun or ended.
@@ -99,6 +106,16 @@ impl GatewayMeter {
             }
         }
         Ok(())
+    }
+
+    /// Writes the reports that are due while the gateway goes on.
+    fn report(&mut self, outputs: &mut Outputs, args: &MeteringArgs) {
+        let now = self.clock.now();
+        let Self { pipeline, billing, zone, .. } = self;
+        if let Some(interim) = &mut outputs.interim {
+            let gpus = billing.gpus();
+            interim.step(args, TITLE, &mut OpenRun { pipeline, gpus, now, is_live: false, zone });
+        }
     }
 
     fn take(&mut self, metered: Metered) {
@@ -225,7 +242,7 @@ impl GatewayMeter {
         let mut sampling = gateway_notes::sentences(&billing.summary(), &dropped, max_age);
         sampling.extend(spans.iter().flat_map(span_notes::sentences));
         let provenance = Provenance {
-            title: "gateway".to_owned(),
+            title: TITLE.to_owned(),
             work_by_hour: work::by_hour(&ledger),
             assumptions,
             sampling,

@@ -19,7 +19,6 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost};
-use phasemeter_report::Provenance;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
@@ -27,6 +26,7 @@ use tracing::warn;
 
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::hand_over::HandOver;
+use super::interim::OpenRun;
 use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
 use super::outputs::Outputs;
@@ -234,17 +234,13 @@ impl Live {
         outputs.step(&mut self.pipeline, &self.gpus)
     }
 
-    /// Writes the report of the run so far, if it is due.
+    /// Writes the reports that are due while the run goes on.
     pub(super) fn report(&mut self, outputs: &mut Outputs, args: &MeteringArgs, title: &str) {
-        let Some(interim) = outputs.interim.as_mut().filter(|it| it.is_due()) else { return };
-        let provenance = Provenance {
-            title: title.to_owned(),
-            assumptions: vec![self.zone.describe()],
-            sampling: vec!["written during the run, which went on".to_owned()],
-            ..Provenance::default()
-        };
-        let gpus = &self.gpus;
-        self.pipeline.so_far(self.clock.now(), |run| interim.write(args, gpus, run, provenance));
+        let now = self.clock.now();
+        let Self { pipeline, gpus, zone, .. } = self;
+        if let Some(interim) = &mut outputs.interim {
+            interim.step(args, title, &mut OpenRun { pipeline, gpus, now, is_live: true, zone });
+        }
     }
 
     /// Evaluates policies if a window is due, and exports new results.

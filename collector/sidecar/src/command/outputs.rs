@@ -19,12 +19,13 @@ use super::delivery::{Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
+use super::interim::{Interim, Lateness};
 use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};
-use super::run_report::{self, GRACE, Interim};
+use super::run_report::{self, GRACE};
 use super::today;
 use crate::cli::{LiveArgs, MeteringArgs};
 
@@ -96,12 +97,18 @@ impl Outputs {
         })
     }
 
-    /// Writes the report also while the run goes on. Its file has the present in its name.
-    pub(super) fn write_report_every(&mut self, every: Nanos) -> Result<(), CommandError> {
-        if let Some(report) = &mut self.report {
-            *report = report.dated(today::now());
+    /// Writes the report also while the run goes on, if that is requested. Its file has the present in its name.
+    pub(super) fn report_during(
+        &mut self,
+        args: &LiveArgs,
+        lateness: Lateness,
+    ) -> Result<(), CommandError> {
+        let Some(report) = &mut self.report else { return Ok(()) };
+        let dated = report.dated(today::now());
+        self.interim = Interim::of(args, &dated, lateness);
+        if self.interim.is_some() {
+            *report = dated;
             self.optional.result(report.check())?;
-            self.interim = Some(Interim::new(report.clone(), Duration::from_nanos(every.0)));
         }
         Ok(())
     }
@@ -164,7 +171,7 @@ impl Outputs {
         is_cut: impl Fn() -> bool,
     ) -> Ended {
         let Self { report, interim, file, delivery, relay, mut claims, telemetry, optional } = self;
-        let FinishedRun { run, gpus, mut provenance } = metered;
+        let FinishedRun { mut run, gpus, mut provenance } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
         // The file has what the pipeline wrote, and the backend what was received.
@@ -187,8 +194,8 @@ impl Outputs {
             Err(why) => vec![why.to_string()],
         };
         provenance.delivery.extend(forwarded);
-        interim.into_iter().for_each(Interim::finish);
-        let reported = run_report::write(args, &gpus, &run, provenance, report);
+        let periods = interim.and_then(Interim::finish);
+        let reported = run_report::write(args, &gpus, &mut run, provenance, report, periods);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());
         }

@@ -35,6 +35,7 @@ use super::exit_status::EX_IOERR;
 use super::gpu_selection::GpuSelection;
 use super::gpus::{ArrivedGpu, GpuArrivals};
 use super::hand_over::HandOver;
+use super::interim::Lateness;
 use super::interruptions::Interruptions;
 use super::live::Live;
 use super::local_zone::LocalZone;
@@ -177,7 +178,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
     let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
-    machine.report_every.map_or(Ok(()), |every| outputs.write_report_every(every))?;
+    let lateness = Lateness { work: Nanos::ZERO, readings: machine.lateness() };
+    outputs.report_during(&machine.live, lateness)?;
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
     (outputs.relay, received) = relay::of_command(workload, optional)?.unzip();
@@ -246,6 +248,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
     pipeline.set_host(&own.hardware);
     outputs.claims.iter().for_each(|claims| claims.resume(&mut pipeline));
+    outputs.interim.iter_mut().for_each(|interim| interim.begin(&mut pipeline, clock.now()));
 
     // The live run: windows of policies, the sampler, reports of work, received telemetry, processes.
     let scheduler = WindowScheduler::start(manager.clone(), &machine.live, optional)?;

@@ -3,17 +3,16 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_report::Provenance;
-use phasemeter_report::{Input, Report, json};
-use tracing::warn;
+use phasemeter_report::{Input, Provenance};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
+use super::interim::{self, Periods};
 use super::metering;
 use crate::cli::MeteringArgs;
 use crate::standard_error;
@@ -24,15 +23,17 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Writes the report to the file if requested, and queues it for standard error.
+/// Writes the report to the file if requested, or those of the last `periods`, and queues that of the whole run for
+/// standard error.
 pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
-    run: &Finished,
+    run: &mut Finished,
     provenance: Provenance,
     file: Option<ReplacedFile>,
+    periods: Option<Periods>,
 ) -> Result<(), CommandError> {
-    let mut input = Input::of(run, gpus, args.meter.thresholds, provenance);
+    let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
     match standard_error::dropped() {
         0 => {}
         lines => input
@@ -40,71 +41,37 @@ pub(super) fn write(
             .sampling
             .push(format!("{lines} log lines were dropped: standard error was not read in time")),
     }
-    let written = file.map_or(Ok(()), |file| {
-        let mut report = Vec::new();
-        json::write(&Report::build(&input), &mut report).map_err(CommandError::Output)?;
-        write_file(file, report)
-    });
+    let whole = file.as_ref().filter(|_| periods.is_none());
+    let written = whole.map_or(Ok(()), |file| write_file(file.clone(), interim::encode(&input)?));
     // Separates the report from the output of the command.
     let mut text = b"\n".to_vec();
     let terminal = standard_error::stream().is_terminal();
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
+    let written = written.and_then(|()| match file.zip(periods) {
+        Some((file, periods)) => write_periods(args, gpus, run, &provenance, &file, periods),
+        None => Ok(()),
+    });
     written.and(printed.map_err(CommandError::Output))
 }
 
-/// The report of a run that goes on, which is written again and again.
-#[derive(Debug)]
-pub(super) struct Interim {
-    file: ReplacedFile,
-    every: Duration,
-    due: Instant,
-    /// The thread that writes the last one, since a disk may hang.
-    writing: Option<JoinHandle<()>>,
-}
-
-impl Interim {
-    pub(super) fn new(file: ReplacedFile, every: Duration) -> Self {
-        Self { file, every, due: Instant::now() + every, writing: None }
+/// Writes the reports of the periods that have none.
+fn write_periods(
+    args: &MeteringArgs,
+    gpus: &[GpuIdentity],
+    run: &mut Finished,
+    provenance: &Provenance,
+    file: &ReplacedFile,
+    mut periods: Periods,
+) -> Result<(), CommandError> {
+    let mut written = Ok(());
+    while run.next_part() {
+        let report = periods.report(args, gpus, run, provenance.clone());
+        let result = report.and_then(|report| write_file(periods.file(file), report));
+        written = written.and(result);
+        periods.advance();
     }
-
-    /// Whether the next one is due. Not while the last one is being written.
-    pub(super) fn is_due(&self) -> bool {
-        let is_writing = self.writing.as_ref().is_some_and(|thread| !thread.is_finished());
-        !is_writing && self.due <= Instant::now()
-    }
-
-    /// Writes what a run has metered so far.
-    pub(super) fn write(
-        &mut self,
-        args: &MeteringArgs,
-        gpus: &[GpuIdentity],
-        run: &Finished,
-        provenance: Provenance,
-    ) {
-        self.due = Instant::now() + self.every;
-        let input = Input::of(run, gpus, args.meter.thresholds, provenance);
-        let (file, mut report) = (self.file.clone(), Vec::new());
-        let built = json::write(&Report::build(&input), &mut report);
-        let write = move || {
-            let written = built.map_err(CommandError::Output).and_then(|()| file.write(&report));
-            written.unwrap_or_else(|error| warn!("report so far: {}", error.in_one_line()));
-        };
-        match thread::Builder::new().name("report".to_owned()).spawn(write) {
-            Ok(thread) => self.writing = Some(thread),
-            Err(error) => warn!("report so far: no thread can be started: {error}"),
-        }
-    }
-
-    /// Waits for the last one, at most as long as for the report itself, which has the same file.
-    pub(super) fn finish(self) {
-        let until = Instant::now() + GRACE;
-        while self.writing.as_ref().is_some_and(|thread| !thread.is_finished())
-            && Instant::now() < until
-        {
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
+    written
 }
 
 /// Waits until all is written to standard error, for a while; for a moment, once `is_cut`. A closed pipe

@@ -1,6 +1,8 @@
 //! Runs the gateway in an environment of its own.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
@@ -119,6 +121,25 @@ impl Gateway {
     pub(crate) fn stop_with_log(self) -> (ExitStatus, Value, String) {
         phasemeter_process::send(self.child.id(), TERM).unwrap();
         self.end()
+    }
+
+    /// The reports that it has written so far, by their names.
+    pub(crate) fn reports(&self) -> BTreeMap<String, Value> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let entries = entries.map(|entry| entry.unwrap().path());
+        let reports = entries.filter(|path| path.extension().is_some_and(|it| it == "json"));
+        let read = |path: PathBuf| {
+            let report = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            (path.display().to_string(), report)
+        };
+        reports.map(read).collect()
+    }
+
+    /// Stops it; returns the reports of its periods.
+    pub(crate) fn stop_with_periods(mut self) -> BTreeMap<String, Value> {
+        phasemeter_process::send(self.child.id(), TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        self.reports()
     }
 
     /// Waits until it has ended by itself; returns its log too.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use phasemeter_meter::instant as timestamp;
 use phasemeter_meter::units::Timestamp;
+
+use serde_json::Value;
 
 use crate::dcgm::{START, page};
 use crate::mock_backend::{MockBackend, ReceivedRequest};
@@ -121,6 +123,49 @@ fn restart_without_state_states_where_sums_begin() {
     let line = "1 GPU is billed from its first reading on; whether an earlier gateway left a gap before is \
                 unknown without its --state";
     assert!(notes.contains(line), "{notes}");
+}
+
+/// Scenario: a gateway that begins a report every two seconds receives a reading each second until it is killed, and
+/// so does another one until it ends.
+/// Guarantee: the periods of each follow one another, and cost what the time of its GPU does, to the nano-dollar.
+#[test]
+fn periods_of_gateways_that_are_killed_or_end_sum_to_their_bills() {
+    let options =
+        ["--hold", "0.1", "--stale-after", "45", "--report-every", "1s", "--report-period", "2s"];
+    for is_killed in [true, false] {
+        let gateway = Gateway::start(&MockBackend::start([]), &options);
+        let client = client(&gateway.endpoint());
+        let began = Instant::now();
+        while gateway.reports().len() < 3 {
+            assert!(began.elapsed() < SOON, "{:?}", gateway.reports());
+            client.enqueue(page(GPU, now(), 50.0));
+            thread::sleep(Duration::from_secs(1));
+        }
+        assert!(client.flush(SOON).all_sent());
+        let reports = if is_killed {
+            let reports = gateway.reports();
+            gateway.kill();
+            reports
+        } else {
+            gateway.stop_with_periods()
+        };
+        let at = |text: &Value| text.as_str().unwrap().parse::<timestamp::Instant>().unwrap().0;
+        let gpus: Vec<&Value> = reports.values().map(|report| &report["gpus"][0]).collect();
+        let spans: Vec<_> = gpus.iter().map(|gpu| (at(&gpu["start"]), at(&gpu["end"]))).collect();
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{spans:?}");
+        let length = spans[spans.len() - 1].1.since(spans[0].0);
+        let cost = |gpu: &&Value| nanos(&gpu["cost_usd"]);
+        assert_eq!(gpus.iter().map(cost).sum::<u64>(), length.0 / NANOS * NANO_USD, "{spans:?}");
+    }
+}
+
+fn nanos(usd: &Value) -> u64 {
+    usd.as_str().unwrap().replace('.', "").parse().unwrap()
+}
+
+/// The present, in whole seconds.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// Scenario: a state states that all time until 2099 is billed, or until an hour from now.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
+use phasemeter_meter::instant::Instant as At;
 use serde_json::Value;
 
 use crate::run::{phasemeter, stderr, with_command};
@@ -108,7 +109,6 @@ fn run_that_is_killed_leaves_the_report_so_far() {
     let reports = reports_in(dir.path());
     let [(name, report)] = &reports[..] else { panic!("{reports:?}") };
     assert!(name.starts_with("bill-20") && name.ends_with("Z.json"), "{name}");
-    let nanos = |usd: &Value| usd.as_str().unwrap().replace('.', "").parse::<i128>().unwrap();
     let cost = nanos(&report["cost"]["total_usd"]);
     assert!(cost > 500_000, "{cost}");
     assert!(
@@ -129,6 +129,59 @@ fn run_that_is_killed_leaves_the_report_so_far() {
     let bill = bill.arg("bill").arg(dir.path()).args(["--format", "json"]).output().unwrap();
     let json: Value = serde_json::from_slice(&bill.stdout).unwrap();
     assert_eq!(nanos(&json["total"]["metered_usd"]), costs, "{}", stderr(&bill));
+}
+
+/// Scenario: a run that begins a report every two seconds is killed, and another one ends.
+/// Guarantee: the periods of a run follow one another, and a bill of all files is what the time of both runs costs, to
+/// the nano-dollar.
+#[test]
+fn periods_of_runs_that_are_killed_or_end_sum_to_their_bills() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let arguments =
+        format!("--report {}/bill.json --report-every 1s --report-period 2s", dir.path().display());
+    let mut killed = phasemeter(&rig, &arguments).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + TIMEOUT;
+    while reports_in(dir.path()).len() < 4 {
+        assert!(Instant::now() < deadline, "{:?}", reports_in(dir.path()));
+        thread::sleep(Duration::from_millis(100));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let first = reports_in(dir.path());
+    let output = with_command(&rig, &arguments, "sleep 2.5").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut second = reports_in(dir.path());
+    second.retain(|report| !first.contains(report));
+    assert!(second.len() >= 2, "{second:?}");
+    let expected: i128 = [first, second].into_iter().map(bill_of_run).sum();
+    let mut bill = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    let bill = bill.arg("bill").arg(dir.path()).args(["--format", "json"]).output().unwrap();
+    let json: Value = serde_json::from_slice(&bill.stdout).unwrap();
+    assert_eq!(nanos(&json["total"]["metered_usd"]), expected, "{}", stderr(&bill));
+}
+
+/// What a run with one GPU costs, whose reports are those of periods: the cost of all its time.
+fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
+    reports.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let at = |text: &Value| i128::from(text.as_str().unwrap().parse::<At>().unwrap().0.as_nanos());
+    let spans: Vec<[i128; 2]> = reports
+        .iter()
+        .map(|(name, report)| {
+            let gpu = &report["gpus"][0];
+            let span = ["start", "end"].map(|end| at(&gpu[end]));
+            assert!(span[0] < span[1] && gpu["cost_usd"] == report["cost"]["total_usd"], "{name}");
+            span
+        })
+        .collect();
+    let tile = |pair: &[[i128; 2]]| pair[0][1] == pair[1][0] && pair[1][0] % 2_000_000_000 == 0;
+    assert!(spans.windows(2).all(tile), "{spans:?}");
+    let rate = nanos(&reports[0].1["gpus"][0]["rate_usd_per_gpu_hour"]);
+    rate * (spans[spans.len() - 1][1] - spans[0][0]) / 3_600_000_000_000
+}
+
+fn nanos(usd: &Value) -> i128 {
+    usd.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 
 /// A limit of the file's size fails writes as a full disk does.

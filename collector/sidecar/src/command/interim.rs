@@ -1,0 +1,208 @@
+//! The reports of a run that goes on: of all until now, or one for each period.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use phasemeter_engine::pipeline::{Finished, Pipeline};
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::wall_time::WallOffset;
+use phasemeter_report::{Input, Provenance, Report, json};
+use tracing::warn;
+
+use super::error::CommandError;
+use super::files::ReplacedFile;
+use super::local_zone::LocalZone;
+use super::run_report::GRACE;
+use crate::cli::{LiveArgs, MeteringArgs};
+
+/// Writes reports while a run goes on.
+#[derive(Debug)]
+pub(super) struct Interim {
+    file: ReplacedFile,
+    /// How often that of the run or period so far is written.
+    every: Option<Duration>,
+    due: Instant,
+    periods: Option<Periods>,
+    /// The thread that writes the last one, since a disk may hang.
+    writing: Option<JoinHandle<()>>,
+}
+
+/// The periods of a run. Each has a file of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Periods {
+    /// Whole multiples of it in UTC end a period.
+    length: Nanos,
+    lateness: Lateness,
+    /// The period in progress.
+    start: Timestamp,
+    end: Timestamp,
+    /// By which files are labeled: it never falls, so that no second has the label of another one.
+    wall: WallOffset,
+}
+
+/// How late what belongs to a period may be known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    /// Work.
+    pub(super) work: Nanos,
+    /// Readings. What is known later is of the next period.
+    pub(super) readings: Nanos,
+}
+
+/// A run that goes on.
+pub(super) struct OpenRun<'a> {
+    pub(super) pipeline: &'a mut Pipeline<'static>,
+    pub(super) gpus: &'a [GpuIdentity],
+    pub(super) now: Timestamp,
+    /// Whether its GPUs are billed until now; else until they were last seen.
+    pub(super) is_live: bool,
+    pub(super) zone: &'a LocalZone,
+}
+
+impl Interim {
+    /// Writes this file as the options say; `None` if they ask for no report of a run that goes on.
+    pub(super) fn of(args: &LiveArgs, file: &ReplacedFile, lateness: Lateness) -> Option<Self> {
+        let (every, length) = (args.report_every, args.report_period);
+        let every = every.map(|every| Duration::from_nanos(every.0));
+        let periods = length.map(|length| Periods {
+            length,
+            lateness,
+            start: Timestamp::EPOCH,
+            end: Timestamp::EPOCH,
+            wall: WallOffset::default(),
+        });
+        (every.is_some() || periods.is_some()).then(|| Self {
+            file: file.clone(),
+            every,
+            due: Instant::now() + every.unwrap_or_default(),
+            periods,
+            writing: None,
+        })
+    }
+
+    /// Begins the first period, before anything is metered.
+    pub(super) fn begin(&mut self, pipeline: &mut Pipeline<'_>, now: Timestamp) {
+        if let Some(periods) = &mut self.periods {
+            periods.wall = pipeline.wall();
+            periods.start = now;
+            periods.plan(pipeline, now);
+        }
+    }
+
+    /// Writes what is due, unless the last report is still being written.
+    pub(super) fn step(&mut self, args: &MeteringArgs, title: &str, run: &mut OpenRun<'_>) {
+        let OpenRun { ref mut pipeline, gpus, now, is_live, zone } = *run;
+        let wall = pipeline.wall();
+        if let Some(periods) = &mut self.periods {
+            periods.wall = periods.wall.max(wall);
+            if now >= periods.end + periods.lateness.work {
+                pipeline.end_work_of_part();
+            }
+        }
+        if self.writing.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        let provenance = || Provenance {
+            title: title.to_owned(),
+            assumptions: vec![zone.describe()],
+            sampling: vec!["written during the run, which went on".to_owned()],
+            ..Provenance::default()
+        };
+        if let Some(periods) = self.periods.as_mut().filter(|it| it.is_over(pipeline, now)) {
+            let before = periods.clone();
+            pipeline.take_part(|run| {
+                if run.gpus.iter().any(|gpu| gpu.part.is_some()) {
+                    let file = before.file(&self.file);
+                    let report = before.report(args, gpus, run, provenance());
+                    self.writing = write(file, report);
+                }
+            });
+            periods.start = periods.end;
+            periods.plan(pipeline, now);
+        } else if let Some(every) = self.every.filter(|_| self.due <= Instant::now()) {
+            self.due = Instant::now() + every;
+            let written =
+                pipeline.so_far(is_live.then_some(now), gpus, |run| match &self.periods {
+                    Some(periods) => {
+                        let report = periods.report(args, gpus, run, provenance());
+                        write(periods.file(&self.file), report)
+                    }
+                    None => {
+                        let input = Input::of(run, gpus, args.meter.thresholds, provenance());
+                        write(self.file.clone(), encode(&input))
+                    }
+                });
+            self.writing = written.flatten();
+        }
+    }
+
+    /// Waits for the last one, at most as long as for the report at the end, which may have the same file. Returns the
+    /// periods, if there are any.
+    pub(super) fn finish(self) -> Option<Periods> {
+        let until = Instant::now() + GRACE;
+        while self.writing.as_ref().is_some_and(|thread| !thread.is_finished())
+            && Instant::now() < until
+        {
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.periods
+    }
+}
+
+impl Periods {
+    /// The file of the period in progress, with its start in the name.
+    pub(super) fn file(&self, of_run: &ReplacedFile) -> ReplacedFile {
+        of_run.dated(self.wall.wall(self.start))
+    }
+
+    /// The report of the parts of GPUs, as JSON.
+    pub(super) fn report(
+        &self,
+        args: &MeteringArgs,
+        gpus: &[GpuIdentity],
+        run: &Finished,
+        mut provenance: Provenance,
+    ) -> Result<Vec<u8>, CommandError> {
+        let of_period = "a period of the run; the other periods have reports of their own";
+        provenance.sampling.push(of_period.to_owned());
+        let input = Input::of(run, gpus, args.meter.thresholds, provenance);
+        encode(&Input { wall: self.wall, ..input })
+    }
+
+    /// The next period is in progress.
+    pub(super) fn advance(&mut self) {
+        self.start = self.end;
+    }
+
+    /// Whether the period in progress is over, and no more of it is to come.
+    fn is_over(&self, pipeline: &Pipeline<'_>, now: Timestamp) -> bool {
+        let is_past = self.end <= now && pipeline.has_ended_part();
+        is_past || self.end + self.lateness.readings <= now
+    }
+
+    /// Ends the period in progress at the first multiple of the length that is neither metered nor too long ago.
+    fn plan(&mut self, pipeline: &mut Pipeline<'_>, now: Timestamp) {
+        let metered = pipeline.charged_until().unwrap_or_default();
+        let recent = now.saturating_sub(self.lateness.readings);
+        let reached = metered.max(recent).max(self.start);
+        self.end = pipeline.wall().floor(reached, self.length) + self.length;
+        pipeline.end_part_at(self.end);
+    }
+}
+
+pub(super) fn encode(input: &Input<'_>) -> Result<Vec<u8>, CommandError> {
+    let mut report = Vec::new();
+    json::write(&Report::build(input), &mut report).map_err(CommandError::Output)?;
+    Ok(report)
+}
+
+/// Writes a report on a thread.
+fn write(file: ReplacedFile, report: Result<Vec<u8>, CommandError>) -> Option<JoinHandle<()>> {
+    let write = move || {
+        let written = report.and_then(|report| file.write(&report));
+        written.unwrap_or_else(|error| warn!("report so far: {}", error.in_one_line()));
+    };
+    let started = thread::Builder::new().name("report".to_owned()).spawn(write);
+    started.inspect_err(|error| warn!("report so far: no thread can be started: {error}")).ok()
+}
