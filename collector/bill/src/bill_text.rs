@@ -118,7 +118,7 @@ fn rule(bill: &Bill, row: &Row) -> Option<&'static str> {
         ),
         (Payer::Nobody, NobodysShare::ByGrant) => Some(
             "what nobody had of GPUs with known holders (idle, unobserved, or used by unknown processes) is paid by \
-             the rows of holders, by their GPU-hours",
+             the rows of holders, by what they were granted",
         ),
         _ => None,
     }

@@ -20,6 +20,8 @@ pub(crate) struct Part<'a> {
     pub(crate) to: Timestamp,
     /// GPU time.
     pub(crate) time: Nanos,
+    /// The part of the GPU that was granted, over time.
+    pub(crate) granted: Nanos,
     /// Σ utilization × time.
     pub(crate) effective: Nanos,
     pub(crate) cost: NanoUsd,
@@ -46,6 +48,7 @@ pub(crate) fn parts_of(gpu: &Gpu) -> Vec<Part<'_>> {
                 from,
                 to,
                 time: holder.time(),
+                granted: holder.granted(),
                 effective: holder.used_seconds.0,
                 cost: holder.cost(),
                 utilized,
@@ -66,6 +69,7 @@ pub(crate) fn parts_of(gpu: &Gpu) -> Vec<Part<'_>> {
         from: span.0,
         to: span.1,
         time: nobody.seconds.0,
+        granted: Nanos::ZERO,
         effective: Nanos(effective.0.saturating_sub(used.0)),
         cost: nobody.cost(),
         utilized: nobody.not_wasted() - unobserved,
@@ -90,6 +94,7 @@ impl Part<'_> {
             from,
             to,
             time: time(self.time),
+            granted: time(self.granted),
             effective: time(self.effective),
             cost: money(self.cost),
             utilized: money(self.utilized),

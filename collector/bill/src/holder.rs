@@ -48,6 +48,8 @@ pub struct Holder {
     pub granted_unused_usd: Option<Usd>,
     /// What it was granted before it touched the GPU.
     pub never_touched_usd: Option<Usd>,
+    /// What it was granted of the GPU over time; `None` in reports of before.
+    pub granted_seconds: Option<Seconds>,
     /// Time of the first of these accounts.
     pub used_seconds: Seconds,
     /// Time of the second.
@@ -99,6 +101,12 @@ impl Holder {
             .iter()
             .map(|Seconds(time)| *time)
             .sum()
+    }
+
+    /// What it was granted of the GPU over time; what it had, if a report does not state it.
+    #[must_use]
+    pub fn granted(&self) -> Nanos {
+        self.granted_seconds.map_or_else(|| self.time(), |Seconds(granted)| granted)
     }
 
     /// Its cost; zero without a price.

@@ -13,7 +13,7 @@ pub enum NobodysShare {
     None,
     /// Each row of holders pays the same.
     Even,
-    /// Each row of holders pays in proportion to its GPU-hours.
+    /// Each row of holders pays in proportion to what they were granted over time.
     ByGrant,
 }
 
@@ -29,10 +29,18 @@ pub(crate) fn share_nobodys(rows: &mut [Row], share: NobodysShare) -> Option<Str
     let weight = |row: &Row| match share {
         NobodysShare::None => 0,
         NobodysShare::Even => u128::from(row.metered.held > 0),
-        NobodysShare::ByGrant => row.metered.held,
+        NobodysShare::ByGrant => row.metered.granted,
     };
     let is_shared = share == NobodysShare::None || spread(rows, &Payer::Nobody, weight);
-    (!is_shared).then(|| "no holder has GPU time, so what nobody had is an account".to_owned())
+    (!is_shared).then(|| {
+        match share {
+            NobodysShare::ByGrant => {
+                "nothing was granted to any holder, so what nobody had is an account"
+            }
+            _ => "no holder has GPU time, so what nobody had is an account",
+        }
+        .to_owned()
+    })
 }
 
 /// Spreads the cost of an account over groups in proportion to their weights. Returns false if it has a cost and none

@@ -37,6 +37,8 @@ pub struct Totals {
     pub unobserved: NanoUsd,
     /// Part of the GPU time that holders had, of GPUs that were divided among them.
     pub held: u128,
+    /// What holders were granted of them over time.
+    pub granted: u128,
     /// Part of the cost that holders were granted and did not use, and part that they never touched.
     pub unused: [NanoUsd; 2],
     /// Part of the GPU time that nobody had, of the same GPUs.
@@ -82,6 +84,7 @@ impl Totals {
             utilized: part.utilized,
             unobserved: part.unobserved,
             held,
+            granted: u128::from(part.granted.0),
             unused: part.unused,
             nobodys,
             ..Self::default()
@@ -173,6 +176,7 @@ impl AddAssign<&Self> for Totals {
         self.idle += other.idle;
         self.unobserved += other.unobserved;
         self.held += other.held;
+        self.granted += other.granted;
         self.nobodys += other.nobodys;
         for (sum, unused) in self.unused.iter_mut().zip(other.unused) {
             *sum += unused;

@@ -175,6 +175,54 @@ fn nobodys_part_is_shared_by_rows_of_holders_only() {
     }
 }
 
+/// Scenario: of two pods with a quarter each, one also uses another quarter that nobody was granted.
+/// Guarantee: what nobody had is shared equally by grant, and by nothing else.
+#[test]
+fn nobodys_part_by_grant_follows_what_was_granted() {
+    let granted = |pod, seconds: f64, mut holder: Value| {
+        holder["granted_seconds"] = seconds.into();
+        assert_eq!(holder["name"], pod);
+        holder
+    };
+    let used = [7_200.0, 0.0, 0.0];
+    let idle = [0.0, 3_600.0, 0.0];
+    let hours = [working(0.5), working(0.5), working(0.5), working(0.5)];
+    let of = |seconds: [f64; 3]| {
+        let holders = vec![
+            granted(
+                "a/busy",
+                seconds[0],
+                holder("a/busy", &[], (0, 4), used, [4_000_000_000, 0, 0]),
+            ),
+            granted(
+                "b/idle",
+                seconds[1],
+                holder("b/idle", &[], (0, 4), idle, [0, 2_000_000_000, 0]),
+            ),
+            granted("c/late", seconds[2], holder("c/late", &[], (3, 4), [0.0; 3], [0; 3])),
+        ];
+        report(&[], vec![divided(gpu("a", 0, &hours), holders)])
+    };
+    let by_grant = |seconds| bill(&[of(seconds)], "namespace", NobodysShare::ByGrant);
+    let nobody = ("(nobody)", 0);
+    // Of $2: by GPU-hours it would be two to one.
+    let even = [("a", 5_000_000_000), ("b", 3_000_000_000), nobody];
+    expect(&by_grant([3_600.0, 3_600.0, 0.0]), &even);
+    expect(&bill(&[of([3_600.0, 7_200.0, 0.0])], "namespace", NobodysShare::Even), &even);
+    let other = [("a", 4_500_000_000), ("b", 3_500_000_000), nobody];
+    expect(&by_grant([3_600.0, 10_800.0, 0.0]), &other);
+    // Use without a grant has no part.
+    expect(&by_grant([0.0, 3_600.0, 0.0]), &[("a", 4_000_000_000), ("b", 4_000_000_000), nobody]);
+    let none = bill(&[of([0.0; 3])], "namespace", NobodysShare::ByGrant);
+    let left = [("a", 4_000_000_000), ("b", 2_000_000_000), ("(nobody)", 2_000_000_000)];
+    expect(&none, &left);
+    assert!(
+        none.notes.iter().any(|note| note.starts_with("nothing was granted")),
+        "{:?}",
+        none.notes
+    );
+}
+
 #[test]
 fn json_of_divided_gpus_follows_the_schema() {
     let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();

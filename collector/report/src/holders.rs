@@ -35,6 +35,8 @@ pub struct Holder {
     pub first_touch: Option<Utc>,
     /// How the GPU was divided among its holders for most of its time: `exclusive`, `by_use`, `by_grant` or `equal`.
     pub method: &'static str,
+    /// What it was granted: its part of the GPU over time, used by it or not.
+    pub granted_seconds: Seconds,
     /// Time that it used.
     pub used_seconds: Seconds,
     /// Time of its grant that it did not use, from its first touch on.
@@ -134,6 +136,7 @@ impl Holder {
             end: accounts.to().map(utc),
             first_touch: accounts.first_touch().map(utc),
             method: accounts.method().name(),
+            granted_seconds: Seconds(accounts.granted()),
             used_seconds: Seconds(used.time),
             granted_unused_seconds: Seconds(unused.time),
             used_usd: usd(used.cost),

@@ -20,6 +20,7 @@ pub struct HolderAccounts {
     pub(super) first_touch: Option<Timestamp>,
     balances: Box<[Balance; BALANCES]>,
     methods: [Nanos; AllocationMethod::ALL.len()],
+    granted: Nanos,
     pub(super) picojoules: u128,
 }
 
@@ -32,6 +33,7 @@ impl HolderAccounts {
             first_touch: None,
             balances: Box::default(),
             methods: [Nanos::ZERO; AllocationMethod::ALL.len()],
+            granted: Nanos::ZERO,
             picojoules: 0,
         }
     }
@@ -56,6 +58,11 @@ impl HolderAccounts {
         self.balances[index(of, account)] += amount;
     }
 
+    /// Adds to what it was granted.
+    pub(super) fn add_granted(&mut self, time: Nanos) {
+        self.granted += time;
+    }
+
     /// Adds time that was divided by a method.
     pub(super) fn add_method(&mut self, method: AllocationMethod, time: Nanos) {
         self.methods[method as usize] += time;
@@ -72,6 +79,7 @@ impl HolderAccounts {
             .zip(other.balances.iter())
             .for_each(|(mine, other)| *mine += *other);
         self.methods.iter_mut().zip(other.methods).for_each(|(mine, other)| *mine += other);
+        self.granted += other.granted;
         self.picojoules += other.picojoules;
     }
 
@@ -82,6 +90,7 @@ impl HolderAccounts {
         balances.for_each(|(mine, before)| *mine = mine.since(before));
         let methods = since.methods.iter_mut().zip(earlier.methods);
         methods.for_each(|(mine, before)| *mine = *mine - before);
+        since.granted = since.granted - earlier.granted;
         since.picojoules -= earlier.picojoules;
         since
     }
@@ -102,6 +111,13 @@ impl HolderAccounts {
         let mut all = Balance::default();
         HolderAccount::ALL.into_iter().for_each(|of| all += self.total(of));
         all
+    }
+
+    /// What it was granted: its part of the GPU over time, used by it, by others or not at all. Each time slice is rounded
+    /// down to a nanosecond.
+    #[must_use]
+    pub const fn granted(&self) -> Nanos {
+        self.granted
     }
 
     /// Its part of the energy of the GPU in joules, which follows its part of the time.

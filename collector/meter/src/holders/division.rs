@@ -182,10 +182,16 @@ impl Division {
         let time = slice.to.since(slice.from);
         let shares = Shares::of(time, slice.weighted, &self.grants, usage);
         self.post_shares(charge, &shares);
-        for holding in &self.holdings {
+        for (holding, part) in self.holdings.iter().zip(&self.grants.parts) {
             let method = uses.as_ref().map_or(holding.granted, |_| Some(AllocationMethod::ByUse));
-            if let (Some(method), Some(row)) = (method, self.rows.get_mut(holding.row)) {
+            let Some(row) = self.rows.get_mut(holding.row) else { continue };
+            if let Some(method) = method {
                 row.begin(slice.from).add_method(method, time);
+            }
+            if let Some(accounts) = row.accounts.as_mut().filter(|_| *part > 0) {
+                let granted = u128::from(time.0) * u128::from(*part);
+                let granted = granted / u128::from(self.grants.denominator.max(1));
+                accounts.add_granted(Nanos(u64::try_from(granted).unwrap_or(time.0)));
             }
         }
         self.posted = slice.to;

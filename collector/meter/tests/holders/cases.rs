@@ -127,6 +127,19 @@ proptest! {
 }
 
 /// A pod has the GPU to itself for ten seconds, never touches it for ten, and its successor uses half of it.
+/// What was granted follows from grants alone, whoever used it.
+#[test]
+fn granted_is_the_part_of_each_over_time() {
+    let mut meter = priced();
+    meter.change_holders(assigned(SECOND, &[(0, Some((1, 4))), (1, Some((1, 2)))]));
+    meter.change_holders(assigned(21 * SECOND, &[(1, None)]));
+    meter.change_holders(used(0, SECOND, 40 * SECOND, 900_000));
+    push(&mut meter, 0, 41, 900_000);
+    meter.finish_at(at(41 * SECOND), &mut ());
+    let granted = |number| meter.holders().get(&holder(number)).unwrap().granted();
+    assert_eq!([granted(0), granted(1)], [5, 10 + 20].map(Nanos::from_secs));
+}
+
 #[test]
 fn pod_pays_for_its_time_to_the_nano_dollar() {
     let mut meter = priced();

@@ -128,7 +128,7 @@ fn share_idle() -> impl TypedValueParser<Value = NobodysShare> {
         ("even", "Each row of holders pays the same", NobodysShare::Even),
         (
             "by_grant",
-            "Each row of holders pays in proportion to its GPU-hours",
+            "Each row of holders pays in proportion to what they were granted over time",
             NobodysShare::ByGrant,
         ),
     ])
