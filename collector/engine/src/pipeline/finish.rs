@@ -13,7 +13,7 @@ use super::export::send;
 use super::gpu::MeteredGpu;
 use super::resumption::RunGap;
 #[cfg(feature = "full")]
-use super::so_far::RunPart;
+use super::run_part::RunPart;
 use super::work::WorkByGroup;
 use super::{Pipeline, PipelineError};
 use crate::alert_rules::AlertRules;

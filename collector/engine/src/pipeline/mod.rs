@@ -24,6 +24,8 @@ mod opening;
 mod presence;
 mod prices;
 mod resumption;
+#[cfg(feature = "full")]
+mod run_part;
 mod serving;
 #[cfg(feature = "full")]
 mod so_far;
@@ -140,7 +142,7 @@ pub struct Pipeline<'a> {
     ended: Option<ExperimentLog>,
     /// The part of the run in progress, if it is reported in parts.
     #[cfg(feature = "full")]
-    part: Option<so_far::RunPart>,
+    part: Option<run_part::RunPart>,
 }
 
 impl<'a> Pipeline<'a> {

@@ -1,6 +1,5 @@
 //! What a run has metered so far, as if it ended now, and the parts of a run that goes on.
 
-use std::collections::BTreeMap;
 use std::mem;
 
 use phasemeter_meter::reading::GpuIdentity;
@@ -10,32 +9,9 @@ use super::Pipeline;
 use super::finish::Finished;
 use super::gpu::SpanEnd;
 use super::opening::ExperimentState;
+use super::run_part::RunPart;
 use crate::alert_rules::AlertRules;
 use crate::policies::PolicyResults;
-
-/// Work done, by unit.
-type Work = BTreeMap<String, u64>;
-
-/// The part of the run in progress, and the one before it until that is taken.
-#[derive(Debug)]
-pub(super) struct RunPart {
-    /// Where it is to end.
-    pub(super) end: Timestamp,
-    /// All work that was done before it.
-    before: Work,
-    /// All work that was done before its end, once that is known.
-    until: Option<Work>,
-}
-
-impl RunPart {
-    /// Its work, of `all` that was done so far.
-    fn work(&self, all: &Work) -> Work {
-        let until = self.until.as_ref().unwrap_or(all).iter();
-        let before = |unit: &String| self.before.get(unit).copied().unwrap_or_default();
-        let done = until.map(|(unit, count)| (unit.clone(), count.saturating_sub(before(unit))));
-        done.filter(|(_, count)| *count > 0).collect()
-    }
-}
 
 impl Finished {
     /// At the end of a run in parts: the next part that was not taken, in place of the run. Returns whether there is

@@ -1,5 +1,7 @@
 //! The reports of a run that goes on: of all until now, or one for each period.
 
+use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,13 @@ use tracing::warn;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::local_zone::LocalZone;
-use super::run_report::GRACE;
 use crate::cli::{LiveArgs, MeteringArgs};
+
+/// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// When the last report of a period is tried again that could not be written. Until then no other period ends.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Writes reports while a run goes on.
 #[derive(Debug)]
@@ -24,8 +31,19 @@ pub(super) struct Interim {
     every: Option<Duration>,
     due: Instant,
     periods: Option<Periods>,
-    /// The thread that writes the last one, since a disk may hang.
-    writing: Option<JoinHandle<()>>,
+    writing: Option<Writing>,
+}
+
+/// A report that is being written, on a thread, since a disk may hang.
+#[derive(Debug)]
+struct Writing {
+    whole: Arc<(ReplacedFile, Vec<u8>)>,
+    /// Whether no later report has the same time.
+    is_last: bool,
+    /// Returns whether it was written.
+    thread: Option<JoinHandle<bool>>,
+    /// When it is tried again.
+    due: Instant,
 }
 
 /// The periods of a run. Each has a file of its own.
@@ -37,6 +55,8 @@ pub(super) struct Periods {
     /// The period in progress.
     start: Timestamp,
     end: Timestamp,
+    /// The wall time at its start, which is in the name of its file.
+    named: Timestamp,
     /// By which files are labeled: it never falls, so that no second has the label of another one.
     wall: WallOffset,
 }
@@ -70,6 +90,7 @@ impl Interim {
             lateness,
             start: Timestamp::EPOCH,
             end: Timestamp::EPOCH,
+            named: Timestamp::EPOCH,
             wall: WallOffset::default(),
         });
         (every.is_some() || periods.is_some()).then(|| Self {
@@ -85,7 +106,7 @@ impl Interim {
     pub(super) fn begin(&mut self, pipeline: &mut Pipeline<'_>, now: Timestamp) {
         if let Some(periods) = &mut self.periods {
             periods.wall = pipeline.wall();
-            periods.start = now;
+            (periods.start, periods.named) = (now, periods.wall.wall(now));
             periods.plan(pipeline, now);
         }
     }
@@ -100,7 +121,7 @@ impl Interim {
                 pipeline.end_work_of_part();
             }
         }
-        if self.writing.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if self.is_writing() {
             return;
         }
         let provenance = || Provenance {
@@ -113,12 +134,11 @@ impl Interim {
             let before = periods.clone();
             pipeline.take_part(|run| {
                 if run.gpus.iter().any(|gpu| gpu.part.is_some()) {
-                    let file = before.file(&self.file);
                     let report = before.report(args, gpus, run, provenance());
-                    self.writing = write(file, report);
+                    self.writing = Writing::start(before.file(&self.file), report, true);
                 }
             });
-            periods.start = periods.end;
+            periods.advance();
             periods.plan(pipeline, now);
         } else if let Some(every) = self.every.filter(|_| self.due <= Instant::now()) {
             self.due = Instant::now() + every;
@@ -126,34 +146,75 @@ impl Interim {
                 pipeline.so_far(is_live.then_some(now), gpus, |run| match &self.periods {
                     Some(periods) => {
                         let report = periods.report(args, gpus, run, provenance());
-                        write(periods.file(&self.file), report)
+                        Writing::start(periods.file(&self.file), report, false)
                     }
                     None => {
                         let input = Input::of(run, gpus, args.meter.thresholds, provenance());
-                        write(self.file.clone(), encode(&input))
+                        Writing::start(self.file.clone(), encode(&input), false)
                     }
                 });
             self.writing = written.flatten();
         }
     }
 
+    /// Whether a report is being written, or is to be written again.
+    fn is_writing(&mut self) -> bool {
+        let Some(writing) = &mut self.writing else { return false };
+        if let Some(thread) = writing.thread.take_if(|thread| thread.is_finished()) {
+            if thread.join().unwrap_or(false) || !writing.is_last {
+                self.writing = None;
+                return false;
+            }
+        } else if writing.thread.is_none() && writing.due <= Instant::now() {
+            writing.write();
+        }
+        true
+    }
+
     /// Waits for the last one, at most as long as for the report at the end, which may have the same file. Returns the
     /// periods, if there are any.
-    pub(super) fn finish(self) -> Option<Periods> {
+    pub(super) fn finish(mut self) -> Option<Periods> {
         let until = Instant::now() + GRACE;
-        while self.writing.as_ref().is_some_and(|thread| !thread.is_finished())
-            && Instant::now() < until
-        {
+        self.writing.iter_mut().for_each(|writing| writing.due = Instant::now());
+        while self.is_writing() && Instant::now() < until {
             thread::sleep(Duration::from_millis(10));
         }
         self.periods
     }
 }
 
+impl Writing {
+    /// Starts to write a report.
+    fn start(
+        file: ReplacedFile,
+        report: Result<Vec<u8>, CommandError>,
+        is_last: bool,
+    ) -> Option<Self> {
+        let report = report.inspect_err(|error| warn!("report so far: {}", error.in_one_line()));
+        let whole = Arc::new((file, report.ok()?));
+        let mut writing = Self { whole, is_last, thread: None, due: Instant::now() };
+        writing.write();
+        (writing.thread.is_some() || is_last).then_some(writing)
+    }
+
+    fn write(&mut self) {
+        self.due = Instant::now() + AGAIN;
+        let whole = Arc::clone(&self.whole);
+        let write = move || {
+            let (file, report) = &*whole;
+            let written = file.write(report);
+            written.inspect_err(|error| warn!("report so far: {}", error.in_one_line())).is_ok()
+        };
+        let started = thread::Builder::new().name("report".to_owned()).spawn(write);
+        let failed = |error: &io::Error| warn!("report so far: no thread can be started: {error}");
+        self.thread = started.inspect_err(failed).ok();
+    }
+}
+
 impl Periods {
     /// The file of the period in progress, with its start in the name.
     pub(super) fn file(&self, of_run: &ReplacedFile) -> ReplacedFile {
-        of_run.dated(self.wall.wall(self.start))
+        of_run.dated(self.named)
     }
 
     /// The report of the parts of GPUs, as JSON.
@@ -173,6 +234,7 @@ impl Periods {
     /// The next period is in progress.
     pub(super) fn advance(&mut self) {
         self.start = self.end;
+        self.named = self.wall.wall(self.start);
     }
 
     /// Whether the period in progress is over, and no more of it is to come.
@@ -195,14 +257,4 @@ pub(super) fn encode(input: &Input<'_>) -> Result<Vec<u8>, CommandError> {
     let mut report = Vec::new();
     json::write(&Report::build(input), &mut report).map_err(CommandError::Output)?;
     Ok(report)
-}
-
-/// Writes a report on a thread.
-fn write(file: ReplacedFile, report: Result<Vec<u8>, CommandError>) -> Option<JoinHandle<()>> {
-    let write = move || {
-        let written = report.and_then(|report| file.write(&report));
-        written.unwrap_or_else(|error| warn!("report so far: {}", error.in_one_line()));
-    };
-    let started = thread::Builder::new().name("report".to_owned()).spawn(write);
-    started.inspect_err(|error| warn!("report so far: no thread can be started: {error}")).ok()
 }

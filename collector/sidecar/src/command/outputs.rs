@@ -19,13 +19,13 @@ use super::delivery::{Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
-use super::interim::{Interim, Lateness};
+use super::interim::{GRACE, Interim, Lateness};
 use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};
-use super::run_report::{self, GRACE};
+use super::run_report;
 use super::today;
 use crate::cli::{LiveArgs, MeteringArgs};
 
@@ -195,7 +195,7 @@ impl Outputs {
         };
         provenance.delivery.extend(forwarded);
         let periods = interim.and_then(Interim::finish);
-        let reported = run_report::write(args, &gpus, &mut run, provenance, report, periods);
+        let reported = run_report::write(args, &gpus, &mut run, &provenance, report, periods);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());
         }

@@ -12,13 +12,10 @@ use phasemeter_report::{Input, Provenance};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
-use super::interim::{self, Periods};
+use super::interim::{self, GRACE, Periods};
 use super::metering;
 use crate::cli::MeteringArgs;
 use crate::standard_error;
-
-/// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -29,7 +26,7 @@ pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
-    provenance: Provenance,
+    provenance: &Provenance,
     file: Option<ReplacedFile>,
     periods: Option<Periods>,
 ) -> Result<(), CommandError> {
@@ -49,7 +46,7 @@ pub(super) fn write(
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
     let written = written.and_then(|()| match file.zip(periods) {
-        Some((file, periods)) => write_periods(args, gpus, run, &provenance, &file, periods),
+        Some((file, periods)) => write_periods(args, gpus, run, provenance, &file, periods),
         None => Ok(()),
     });
     written.and(printed.map_err(CommandError::Output))
