@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use phasemeter_meter::date::Date;
+use phasemeter_meter::holder_details::WORKLOAD_ATTRIBUTES;
 use phasemeter_meter::units::Timestamp;
 
 use crate::holder::{Holder, present};
@@ -18,16 +19,6 @@ const LABEL: &str = "label:";
 
 /// Begins the name of an attribute that is a label of the pod.
 const POD_LABEL: &str = "k8s.pod.label.";
-
-/// Attributes that name what runs the pods, the most specific last: a deployment has replica sets.
-const WORKLOADS: [&str; 6] = [
-    "k8s.cronjob.name",
-    "k8s.job.name",
-    "k8s.statefulset.name",
-    "k8s.daemonset.name",
-    "k8s.deployment.name",
-    "k8s.replicaset.name",
-];
 
 /// The kind of a holder that is a command, whose attributes are those of the report.
 const PROCESS_GROUP: &str = "process_group";
@@ -110,6 +101,7 @@ impl Dimension {
             Self::Queue => &[
                 "slurm.job.partition",
                 "k8s.pod.label.kai.scheduler/queue",
+                "k8s.pod.label.runai/queue",
                 "k8s.pod.label.kueue.x-k8s.io/queue-name",
                 "k8s.pod.label.volcano.sh/queue-name",
             ],
@@ -168,9 +160,9 @@ impl Dimension {
                 let (pod, namespace) = (of("k8s.pod.name")?, of("k8s.namespace.name"));
                 Some(namespace.map_or(pod.clone(), |namespace| format!("{namespace}/{pod}")))
             }
-            Self::Workload => WORKLOADS
+            Self::Workload => WORKLOAD_ATTRIBUTES
                 .iter()
-                .find_map(|name| of(name))
+                .find_map(|(_, name)| of(name))
                 .or_else(|| Some(workload::of_pod(&of("k8s.pod.name")?).to_owned())),
             Self::Node => of("k8s.node.name").or_else(|| of("host.name")),
             Self::Label(key) => of(&format!("{POD_LABEL}{key}"))
@@ -187,10 +179,19 @@ impl Dimension {
         match self {
             Self::Namespace => owned(present(holder.namespace.as_deref())),
             Self::Pod => holder.pod_name(),
-            Self::Workload => owned(present(holder.pod.as_deref()).map(workload::of_pod)),
+            Self::Workload => {
+                let by_name = || present(holder.pod.as_deref()).map(workload::of_pod);
+                owned(present(holder.workload.as_deref()).or_else(by_name))
+            }
             Self::Label(key) => owned(label(key)),
             Self::Job => owned(present(holder.job.as_deref())),
             _ => {
+                let known = match self {
+                    Self::Queue => &holder.queue,
+                    Self::User => &holder.user,
+                    Self::Project => &holder.project,
+                    _ => &None,
+                };
                 let names = || self.attributes().iter();
                 let labels = || names().filter_map(|name| name.strip_prefix(POD_LABEL));
                 let of_report = || {
@@ -198,7 +199,8 @@ impl Dimension {
                         .filter(|name| !name.starts_with("k8s.") && !self.is_of_holder())
                         .find_map(|name| attribute(&report.experiment, name).cloned())
                 };
-                owned(labels().find_map(label)).or_else(of_report)
+                owned(present(known.as_deref()).or_else(|| labels().find_map(label)))
+                    .or_else(of_report)
             }
         }
     }

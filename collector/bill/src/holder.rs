@@ -32,6 +32,16 @@ pub struct Holder {
     pub uid: Option<String>,
     /// Its job.
     pub job: Option<String>,
+    /// The workload that runs its pod.
+    pub workload: Option<String>,
+    /// The kind of the workload.
+    pub workload_kind: Option<String>,
+    /// The queue of its batch scheduler.
+    pub queue: Option<String>,
+    /// The user of its job.
+    pub user: Option<String>,
+    /// The project that pays for its job.
+    pub project: Option<String>,
     /// Labels of its pod.
     pub labels: BTreeMap<String, String>,
     /// When it first had the GPU.

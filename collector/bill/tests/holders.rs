@@ -117,6 +117,32 @@ fn bill_by_namespace_comes_from_holders_and_nobody_has_a_row() {
     expect(&by("month"), &[("2026-07", 10_000_000_000)]);
 }
 
+/// What a source states of a holder counts before what follows from its name.
+#[test]
+fn workload_queue_user_and_project_come_from_the_holder() {
+    let mut node = node();
+    let holders = node["gpus"][0]["holders"].as_array_mut().unwrap();
+    for (key, value) in [("workload", "train-0"), ("workload_kind", "Pod"), ("queue", "research")] {
+        holders[2][key] = value.into();
+    }
+    for (key, value) in [("user", "ana"), ("project", "vision"), ("queue", "batch")] {
+        holders[1][key] = value.into();
+    }
+    let by = |by| totals(&bill(&[node.clone()], by, NobodysShare::None));
+    let expect = |found: BTreeMap<String, i128>, expected: &[(&str, i128)]| {
+        assert_eq!(found.values().sum::<i128>(), 10_000_000_000, "{found:?}");
+        for (name, nanos) in expected {
+            assert_eq!(found[*name], *nanos, "{found:?}");
+        }
+    };
+    expect(by("workload"), &[("train-0", 1_500_000_000), ("chat", 5_000_000_000)]);
+    let queues = [("prod", 3_000_000_000), ("batch", 2_000_000_000), ("research", 1_500_000_000)];
+    expect(by("queue"), &queues);
+    expect(by("user"), &[("ana", 2_000_000_000)]);
+    expect(by("project"), &[("vision", 2_000_000_000)]);
+    expect(by("label:team"), &[("a", 3_000_000_000), ("b", 1_500_000_000)]);
+}
+
 /// A label of a pod is its team, and that of the report the team of all others.
 #[test]
 fn team_is_that_of_the_holder_else_of_the_report() {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::StatusCode;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
-use crate::api::{ApiError, get};
+use crate::access::Access;
+use crate::api::{ApiError, get, is_name};
 use crate::assignments::Problem;
 use crate::claims::{Catalog, DeviceKey, MAX_CLAIMS};
 use crate::options::ApiServer;
@@ -13,7 +14,8 @@ use crate::options::ApiServer;
 /// How often slices are read while nothing is missing.
 const REFRESH_EVERY: Nanos = Nanos::from_secs(300);
 
-/// How soon slices are read again if a device is missing: a driver publishes it before it is allocated.
+/// How soon slices are read again if a device is missing: a driver publishes it before it is allocated. As long as no other
+/// device is missing, each time is twice as late as the one before, up to [`REFRESH_EVERY`].
 const MISSING_AGAIN: Nanos = Nanos::from_secs(5);
 
 /// How soon a failed request is repeated.
@@ -33,10 +35,15 @@ pub(crate) struct ApiSource {
     version: &'static str,
     read: Option<Timestamp>,
     slices_from: Timestamp,
+    /// The devices that were missing, when slices are read for them, and how long after that again.
+    missing: BTreeSet<DeviceKey>,
+    missing_from: Timestamp,
+    missing_again: Nanos,
     claims_from: Timestamp,
     /// When each claim was last asked for.
     asked: BTreeMap<(String, String), Timestamp>,
     failure: Option<Problem>,
+    claims_failure: Option<Problem>,
 }
 
 impl ApiSource {
@@ -48,9 +55,13 @@ impl ApiSource {
             version: VERSIONS[0],
             read: None,
             slices_from: Timestamp::EPOCH,
+            missing: BTreeSet::new(),
+            missing_from: Timestamp::EPOCH,
+            missing_again: MISSING_AGAIN,
             claims_from: Timestamp::EPOCH,
             asked: BTreeMap::new(),
             failure: None,
+            claims_failure: None,
         }
     }
 
@@ -63,15 +74,26 @@ impl ApiSource {
         catalog: &mut Catalog,
         problems: &mut BTreeSet<Problem>,
     ) {
-        let is_missing = devices.iter().any(|device| !catalog.knows(device));
+        let missing = devices.iter().filter(|device| !catalog.knows(device));
+        let missing: BTreeSet<DeviceKey> = missing.map(|device| (*device).clone()).collect();
+        if !missing.is_subset(&self.missing) {
+            (self.missing_from, self.missing_again) = (now, MISSING_AGAIN);
+        }
+        let is_missing = !missing.is_empty() && now >= self.missing_from;
+        self.missing = missing;
         let is_old = self.read.is_none_or(|read| now.since(read) >= REFRESH_EVERY);
         if (is_missing || (is_old && !devices.is_empty())) && now >= self.slices_from {
+            self.missing_from = now + self.missing_again;
+            self.missing_again = self.missing_again.saturating_mul(2).min(REFRESH_EVERY);
             self.read_slices(now, catalog).await;
         }
         if self.failure.is_none() && now >= self.claims_from {
             self.read_claims(now, claims, catalog).await;
         }
-        problems.extend(self.failure.clone());
+        if claims.is_empty() {
+            self.claims_failure = None;
+        }
+        problems.extend(self.failure.iter().chain(&self.claims_failure).cloned());
     }
 
     async fn read_slices(&mut self, now: Timestamp, catalog: &mut Catalog) {
@@ -92,16 +114,17 @@ impl ApiSource {
                 },
                 // An older server.
                 Err(error @ ApiError::Status { status: StatusCode::NOT_FOUND }) => {
-                    failed = Some((path, error.to_string()));
+                    failed = Some(error.to_string());
                     continue;
                 }
                 Err(error) => error.to_string(),
             };
-            failed = Some((path, reason));
+            failed = Some(reason);
             break;
         }
         self.slices_from = now + RETRY;
-        self.failure = failed.map(|(path, reason)| Problem::Api { path, reason });
+        let access = Access::ListSlices;
+        self.failure = failed.map(|reason| Problem::Api { access, reason });
     }
 
     /// Reads the status of claims: administrative access and shares. Without it, access is inferred and shares are
@@ -128,11 +151,14 @@ impl ApiSource {
             match get(&self.server, &path).await {
                 Ok(body) => catalog.take_claim((**claim).clone(), &body),
                 Err(ApiError::Status { status: StatusCode::NOT_FOUND }) => {}
-                Err(_) => {
+                Err(error) => {
+                    let (access, reason) = (Access::GetClaims, error.to_string());
+                    self.claims_failure = Some(Problem::Api { access, reason });
                     self.claims_from = now + RETRY;
                     return;
                 }
             }
+            self.claims_failure = None;
         }
     }
 }
@@ -140,10 +166,4 @@ impl ApiSource {
 /// Whether the names of a claim are those of an object: they become a path.
 fn is_path((namespace, name): &(String, String)) -> bool {
     is_name(namespace) && is_name(name)
-}
-
-/// Whether a text is the name of an object, which can be a part of a path or a selector.
-fn is_name(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_part)
 }

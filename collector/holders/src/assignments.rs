@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use phasemeter_meter::holder::{Grant, Holder};
+use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::units::Timestamp;
 use thiserror::Error;
 
+use crate::access::Access;
 use crate::claims::Unresolved;
-use crate::jobs::Job;
 
 /// Who holds the GPUs of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +25,8 @@ pub struct Assignments {
     /// The holders of processes on the GPUs, by process ID. Processes of no known holder are missing: what they use is
     /// nobody's.
     pub processes: BTreeMap<u32, Holder>,
-    /// What Slurm says about jobs, by ID.
-    pub jobs: BTreeMap<String, Job>,
+    /// What is known of the holders of GPUs besides: of pods by the API server, of jobs by Slurm.
+    pub details: BTreeMap<Holder, Arc<HolderDetails>>,
     /// Evidence that is missing or in doubt, for logs.
     pub problems: Vec<Problem>,
 }
@@ -139,10 +141,10 @@ pub enum Problem {
         reason: String,
     },
     /// The API server does not answer.
-    #[error("API server, {path}: {reason}")]
+    #[error("API server: cannot {access}: {reason}; until then {}", .access.missing())]
     Api {
         /// What was requested.
-        path: String,
+        access: Access,
         /// Why, and what to do.
         reason: String,
     },

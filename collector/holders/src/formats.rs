@@ -9,6 +9,7 @@ use crate::jobs::{MAX_GPUS, jobs_of, parse_prolog};
 use crate::kubelet::messages::{AllocatableResourcesResponse, ListPodResourcesResponse};
 use crate::kubelet::{Listing, replicas};
 use crate::pod_logs;
+use crate::pods::{pods_of_events, pods_of_list};
 
 /// A format of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Format {
     Allocatable,
     ResourceSlices,
     ResourceClaim,
+    PodList,
+    PodEvents,
     ControlGroups,
     Prolog,
     JobMapping,
@@ -27,11 +30,13 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::List,
         Self::Allocatable,
         Self::ResourceSlices,
         Self::ResourceClaim,
+        Self::PodList,
+        Self::PodEvents,
         Self::ControlGroups,
         Self::Prolog,
         Self::JobMapping,
@@ -74,6 +79,8 @@ impl Format {
                         .collect(),
                 )
             }
+            Self::PodList => Some(pods_of_list(bytes)?.collect()),
+            Self::PodEvents => pods_of_events(bytes),
             Self::ControlGroups => {
                 let groups = Groups::parse(text()?);
                 Some(groups.pod.into_iter().chain(groups.job).collect())
@@ -114,6 +121,8 @@ mod tests {
             ("slices", Format::ResourceSlices, 4),
             ("slices-v1beta1", Format::ResourceSlices, 2),
             ("claim", Format::ResourceClaim, 2),
+            ("pod-list", Format::PodList, 3),
+            ("pod-events", Format::PodEvents, 4),
             ("cgroup", Format::ControlGroups, 2),
             ("prolog", Format::Prolog, 3),
             ("prolog-range", Format::Prolog, 65),

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod access;
 mod administration;
 mod api;
 mod api_source;
@@ -29,6 +30,7 @@ mod node;
 mod node_labels;
 mod options;
 mod pod_logs;
+mod pods;
 mod processes;
 #[cfg(test)]
 mod properties;
@@ -36,13 +38,13 @@ mod settled;
 mod uids;
 mod unlisted;
 
+pub use access::Access;
 pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Source};
 pub use claims::Unresolved;
 #[doc(hidden)]
 pub use formats::Format;
 pub use gpus::{NodeGpu, NodeInstance};
-pub use jobs::Job;
 pub use kubelet::messages;
 pub use node::{NodeHolders, StartError};
 pub use node_labels::{Node, NodeError};
-pub use options::{ApiServer, Options, PodName};
+pub use options::{ApiServer, Options, PodName, PodSource};

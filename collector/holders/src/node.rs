@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use phasemeter_meter::holder::{Holder, Share};
+use phasemeter_meter::holder::{Container, Holder, Share};
+use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::units::Timestamp;
 use thiserror::Error;
 use tokio::runtime::{self, Runtime};
@@ -16,10 +18,11 @@ use crate::candidate::{self, Candidate};
 use crate::claims::Catalog;
 use crate::decision::{Decision, Evidence};
 use crate::gpus::NodeGpu;
-use crate::jobs::{Job, job_mapping, prolog_files};
+use crate::jobs::{job_mapping, prolog_files};
 use crate::kubelet::{KubeletSource, Listing};
 use crate::options::{Options, PodName};
 use crate::pod_logs::PodLogs;
+use crate::pods::PodFollower;
 use crate::processes::{Processes, UNREADABLE_FOR};
 use crate::settled::Settled;
 use crate::uids::Uids;
@@ -33,6 +36,7 @@ pub struct NodeHolders {
     kubelet: Option<KubeletSource>,
     api: Option<ApiSource>,
     catalog: Catalog,
+    pods: Option<PodFollower>,
     uids: Uids,
     /// Since when no process on a GPU could be read.
     unreadable_since: Option<Timestamp>,
@@ -52,14 +56,14 @@ struct Changes {
 
 /// Polling cannot be set up.
 #[derive(Debug, Error)]
-#[error("{0}; raise the limit on open files")]
+#[error("{0}; raise the limits on open files and threads")]
 pub struct StartError(#[from] io::Error);
 
 impl NodeHolders {
-    /// Prepares to poll; connects to nothing yet.
+    /// Prepares to poll. Only pods are followed from now on, if that is asked for; nothing else is connected to yet.
     ///
     /// # Errors
-    /// Returns an error if the operating system refuses a file descriptor.
+    /// Returns an error if the operating system refuses a file descriptor or a thread.
     pub fn new(options: Options) -> Result<Self, StartError> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let api = options.api.clone().map(|server| ApiSource::new(server, options.node.clone()));
@@ -68,6 +72,7 @@ impl NodeHolders {
             kubelet: options.kubelet.clone().map(KubeletSource::new),
             api,
             catalog: Catalog::default(),
+            pods: options.pods.clone().map(PodFollower::start).transpose()?,
             uids: Uids::default(),
             unreadable_since: None,
             unlisted: Unlisted::default(),
@@ -93,7 +98,8 @@ impl NodeHolders {
         } else {
             self.uids.update(now, &BTreeSet::new(), |_| None);
         }
-        let jobs = self.job_files(gpus, &mut candidates, &mut problems);
+        let mut details = self.job_files(gpus, &mut candidates, &mut problems);
+        problems.extend(self.pods.iter().flat_map(PodFollower::problems));
         let is_awaited = self.unlisted.update(now, &mut problems);
         let evidence = Evidence {
             candidates,
@@ -106,7 +112,7 @@ impl NodeHolders {
             gpus: BTreeMap::new(),
             instances: BTreeMap::new(),
             processes: BTreeMap::new(),
-            jobs,
+            details: BTreeMap::new(),
             problems: problems.into_iter().collect(),
         };
         self.decide(
@@ -115,6 +121,14 @@ impl NodeHolders {
             &evidence,
             &mut assignments,
         );
+        for held in assignments.gpus.values().flat_map(|it| &it.held) {
+            let holder = &held.grant.holder;
+            let known = match holder {
+                Holder::Container(pod) => self.pods.as_ref().and_then(|pods| pods.details(pod)),
+                other => details.remove(other).map(Arc::new),
+            };
+            assignments.details.extend(known.map(|known| (holder.clone(), known)));
+        }
         assignments
     }
 
@@ -235,13 +249,14 @@ impl NodeHolders {
         gpus: &[NodeGpu],
         candidates: &mut Vec<Candidate>,
         problems: &mut BTreeSet<Problem>,
-    ) -> BTreeMap<String, Job> {
-        let mut jobs = BTreeMap::new();
+    ) -> BTreeMap<Holder, HolderDetails> {
+        let mut details = BTreeMap::new();
         if let Some(dir) = &self.options.jobs {
             match prolog_files(dir) {
                 Ok(files) => {
                     candidates.extend(candidate::of_prolog(&files.jobs, gpus, problems));
-                    jobs.extend(files.jobs.into_iter().map(|(job, _)| (job.id.clone(), job)));
+                    let jobs = files.jobs.into_iter();
+                    details.extend(jobs.map(|(job, _)| (Holder::Job(job.id.clone()), job.into())));
                     let path = |name: String| dir.join(name).display().to_string();
                     let malformed =
                         files.malformed.into_iter().map(|it| Problem::JobFile { path: path(it) });
@@ -260,7 +275,7 @@ impl NodeHolders {
                 }
             }
         }
-        jobs
+        details
     }
 
     fn decide(
@@ -296,15 +311,9 @@ impl NodeHolders {
 
     fn settle(&mut self, changes: Changes, device: &str, decision: Decision) -> Assignment {
         let Decision { held, processes, disagreements } = decision;
-        let awaits_uid = |holder: &Holder| match holder {
-            Holder::Container(container) if container.uid.is_none() => {
-                self.uids.is_awaited(changes.now, &container.namespace, &container.pod)
-            }
-            _ => false,
-        };
-        let awaits_uids = self.options.pod_logs.is_some();
+        let holders = held.iter().filter_map(|held| held.grant.holder.container());
         let is_awaited = changes.are_awaited
-            || (awaits_uids && held.iter().any(|held| awaits_uid(&held.grant.holder)));
+            || holders.into_iter().any(|container| self.awaits(changes.now, container));
         let (since, held) = self.settled.update(device, changes.from, held, is_awaited);
         let touched: BTreeSet<Holder> = processes.into_values().collect();
         Assignment {
@@ -313,6 +322,19 @@ impl NodeHolders {
             touched: touched.into_iter().collect(),
             disagreements: disagreements.into_iter().collect(),
         }
+    }
+}
+
+impl NodeHolders {
+    /// Whether a pod is so new that its UID, or what the API server has of it, may soon be known.
+    fn awaits(&self, now: Timestamp, container: &Container) -> bool {
+        let lacks_uid = self.options.pod_logs.is_some() && container.uid.is_none();
+        let lacks_details = || {
+            let pods = self.pods.as_ref().filter(|pods| pods.is_healthy());
+            pods.is_some_and(|pods| pods.details(container).is_none())
+        };
+        let pod = PodName { namespace: container.namespace.clone(), name: container.pod.clone() };
+        self.uids.is_new(now, &pod) && (lacks_uid || lacks_details())
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Node {
 
 /// The node cannot be read.
 #[derive(Debug, Error)]
-#[error("node {node}: {reason}")]
+#[error("cannot get node {node}: {reason}")]
 pub struct NodeError {
     node: String,
     reason: String,
@@ -34,8 +34,7 @@ impl Node {
     /// Returns an error if the API server does not answer, or the account must not get nodes.
     pub fn read(server: &ApiServer, node: &str) -> Result<Self, NodeError> {
         let failed = |reason: String| NodeError { node: node.to_owned(), reason };
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-        if node.is_empty() || !node.bytes().all(is_name) {
+        if !api::is_name(node) {
             return Err(failed("invalid name".to_owned()));
         }
         let runtime = runtime::Builder::new_current_thread().enable_all().build();

@@ -12,6 +12,8 @@ pub struct Options {
     pub api: Option<ApiServer>,
     /// The name of the node in Kubernetes: its slices only are requested.
     pub node: Option<String>,
+    /// The pods of the node at the API server, for what is known of them besides their GPUs.
+    pub pods: Option<PodSource>,
     /// The process file system of the host's PID namespace.
     pub proc: Option<PathBuf>,
     /// The directory of the logs of pods, whose names contain the UIDs of pods.
@@ -40,6 +42,7 @@ impl Default for Options {
             kubelet: Some(Self::KUBELET.into()),
             api: None,
             node: None,
+            pods: None,
             proc: Some(Self::PROC.into()),
             pod_logs: Some(Self::POD_LOGS.into()),
             job_mapping: None,
@@ -56,6 +59,17 @@ pub struct PodName {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+/// The pods of a node at an API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodSource {
+    /// The API server.
+    pub server: ApiServer,
+    /// The name of the node: its pods only are requested.
+    pub node: String,
+    /// Keys of the labels of pods that are read.
+    pub labels: Vec<String>,
 }
 
 /// An API server, and the files of the account that reads from it. Files are read for each request: tokens rotate.

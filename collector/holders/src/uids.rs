@@ -45,10 +45,8 @@ impl Uids {
         self.0.get(pod)?.uid.as_ref()
     }
 
-    /// Whether the UID of a pod is unknown, and so new that it may soon be known.
-    pub(crate) fn is_awaited(&self, now: Timestamp, namespace: &str, name: &str) -> bool {
-        let pod = PodName { namespace: namespace.to_owned(), name: name.to_owned() };
-        let is_new = |pod: &Pod| pod.uid.is_none() && now.since(pod.listed_since) < AWAITED_FOR;
-        self.0.get(&pod).is_some_and(is_new)
+    /// Whether a pod is so new that what is missing of it may soon be known.
+    pub(crate) fn is_new(&self, now: Timestamp, pod: &PodName) -> bool {
+        self.0.get(pod).is_some_and(|pod| now.since(pod.listed_since) < AWAITED_FOR)
     }
 }

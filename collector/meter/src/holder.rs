@@ -1,7 +1,9 @@
 //! Who holds a GPU or a part of it, what each holder was granted, and what it uses.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::holder_details::HolderDetails;
 pub use crate::share::Share;
 use crate::units::{Timestamp, Utilization};
 
@@ -188,6 +190,13 @@ pub enum HolderChange {
         /// Its holder.
         holder: Holder,
     },
+    /// What is known now of a holder that was assigned or seen before.
+    Described {
+        /// The holder.
+        holder: Holder,
+        /// What replaces what was known before.
+        details: Arc<HolderDetails>,
+    },
 }
 
 impl HolderChange {
@@ -200,6 +209,7 @@ impl HolderChange {
                 Self::Used(HolderUse { from: map(used.from), to: map(used.to), ..used })
             }
             Self::Touched { at, holder } => Self::Touched { at: map(at), holder },
+            Self::Described { .. } => self,
         }
     }
 }

@@ -21,6 +21,7 @@ pub mod device_totals;
 mod device_tracker;
 pub mod energy_source;
 pub mod holder;
+pub mod holder_details;
 pub mod instant;
 pub mod instrument;
 pub mod label_filter;

@@ -25,6 +25,9 @@ pub mod attribute {
     pub const ALLOCATION_JOB: &str = "phasemeter.allocation.job";
     /// How the GPU was divided among its holders.
     pub const ALLOCATION_METHOD: &str = "phasemeter.allocation.method";
+    /// The queue of the batch scheduler that admitted the holder, if known: of Kueue, KAI, Volcano,
+    /// or a partition of Slurm.
+    pub const ALLOCATION_QUEUE: &str = "phasemeter.allocation.queue";
     /// Whether spans of the workload have a part of the cost of GPU time.
     pub const ATTRIBUTION_STATE: &str = "phasemeter.attribution.state";
     /// Seconds by which the wall clock was set forward; negative if it was set back.

@@ -1,6 +1,10 @@
 //! Holders in text and JSON: those of a GPU and nobody sum to its bill.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use phasemeter_meter::holder::HolderChange;
+use phasemeter_meter::holder_details::{HolderDetails, Workload};
+use serde_json::{Value, json};
 
 use super::Input;
 use super::test_fleet::*;
@@ -88,6 +92,29 @@ fn shared_gpu_is_divided_by_use_and_who_never_touched_it_is_first() {
         "Divided      GPU 0 by what each was granted and used",
     ];
     assert_eq!(table(&input), expected);
+}
+
+/// What is known of a holder is in JSON, and what is not known is absent.
+#[test]
+fn workload_queue_and_labels_of_a_holder_are_reported() {
+    let details = HolderDetails {
+        workload: Some(Workload { kind: "Deployment".to_owned(), name: "chat".to_owned() }),
+        queue: Some("research".to_owned()),
+        labels: [("team".to_owned(), "vision".to_owned())].into(),
+        ..HolderDetails::default()
+    };
+    let (chat, other) = (pod("ml/chat-7c9d8f6b5-x2k4z"), pod("ml/other"));
+    let described = HolderChange::Described { holder: chat.clone(), details: Arc::new(details) };
+    let changes = [assigned(0, &[chat, other], 2), described];
+    let gpus = [TestGpu::held(0, user_price("3"), &every_second(60, |_| 80), memory(), &changes)];
+    let report = json_of(&input("shared.csv", &gpus));
+    let [chat, other] = [0, 1].map(|place| &report["gpus"][0]["holders"][place]);
+    assert_eq!((&chat["workload"], &chat["workload_kind"]), (&json!("chat"), &json!("Deployment")));
+    assert_eq!((&chat["queue"], &chat["labels"]), (&json!("research"), &json!({"team": "vision"})));
+    for key in ["workload", "workload_kind", "queue", "user", "project", "labels"] {
+        assert!(other.get(key).is_none(), "{other:#}");
+    }
+    assert!(chat.get("user").is_none(), "{chat:#}");
 }
 
 #[test]

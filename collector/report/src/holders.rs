@@ -2,8 +2,11 @@
 //!
 //! With what is nobody's, they sum to the bill of the GPU.
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::holder::{Container, Holder as MeterHolder, HolderAccount};
+use phasemeter_meter::holder_details::HolderDetails as MeterDetails;
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
@@ -27,6 +30,9 @@ pub struct Holder {
     /// What it is.
     #[serde(flatten)]
     pub identity: HolderIdentity,
+    /// What is known of it besides.
+    #[serde(flatten)]
+    pub details: HolderDetails,
     /// Since when it held the GPU.
     pub start: Utc,
     /// The end of its last grant; `None` if it still has one.
@@ -73,6 +79,29 @@ pub struct HolderIdentity {
     pub job: Option<String>,
 }
 
+/// What is known of a holder besides. What is unknown is absent: only an agent that reads pods or jobs knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HolderDetails {
+    /// The name of the workload that runs its pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// Its kind in Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload_kind: Option<String>,
+    /// The queue of its batch scheduler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The user of its job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The project that pays for its job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Labels of its pod.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
 /// What no holder was granted or used of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Nobody {
@@ -105,23 +134,25 @@ impl Holder {
     /// The holders of a GPU, in order.
     pub(super) fn all_of(gpu: &GpuInput<'_>, wall: WallOffset) -> Vec<Self> {
         let holders = gpu.holders();
-        let kept = holders
-            .iter()
-            .map(|(holder, accounts)| (holder.to_string(), HolderIdentity::from(holder), accounts));
+        let kept = holders.iter().map(|(holder, accounts)| {
+            let details = holders.details(holder).map(HolderDetails::from).unwrap_or_default();
+            (holder.to_string(), HolderIdentity::from(holder), details, accounts)
+        });
         let earlier = holders.earlier().map(|(count, accounts)| {
             let identity = HolderIdentity { kind: "earlier", ..HolderIdentity::default() };
-            (counted(count, "earlier holder"), identity, accounts)
+            (counted(count, "earlier holder"), identity, HolderDetails::default(), accounts)
         });
         let all = kept.chain(earlier);
-        all.map(|(name, identity, accounts)| Self::build(gpu, wall, name, identity, accounts))
-            .collect()
+        all.map(|(name, identity, details, accounts)| {
+            Self::build((gpu, wall), name, (identity, details), accounts)
+        })
+        .collect()
     }
 
     fn build(
-        gpu: &GpuInput<'_>,
-        wall: WallOffset,
+        (gpu, wall): (&GpuInput<'_>, WallOffset),
         name: String,
-        identity: HolderIdentity,
+        (identity, details): (HolderIdentity, HolderDetails),
         accounts: &HolderAccounts,
     ) -> Self {
         let of = |of| Total::of(|account| accounts.balance(of, account));
@@ -132,6 +163,7 @@ impl Holder {
             name,
             never_touched_seconds: Seconds(never_touched.time),
             identity,
+            details,
             start: utc(accounts.from()),
             end: accounts.to().map(utc),
             first_touch: accounts.first_touch().map(utc),
@@ -161,6 +193,14 @@ impl From<&MeterHolder> for HolderIdentity {
             uid: container.and_then(|container| container.uid.clone()),
             job: owned(holder.job()),
         }
+    }
+}
+
+impl From<&MeterDetails> for HolderDetails {
+    fn from(details: &MeterDetails) -> Self {
+        let MeterDetails { workload, queue, user, project, labels } = details.clone();
+        let (workload, workload_kind) = workload.map(|it| (it.name, it.kind)).unzip();
+        Self { workload, workload_kind, queue, user, project, labels }
     }
 }
 

@@ -34,7 +34,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 #[cfg(feature = "full")]
-pub use agent::{AgentArgs, NodeArgs, PriceLabel};
+pub use agent::{AgentArgs, MAX_LABELS, NodeArgs, PriceLabel};
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::apportion::apportion;
+use phasemeter_meter::holder_details::workload_attribute;
 use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -111,8 +112,13 @@ impl Allocation<'_> {
             ("k8s.pod.uid", &holder.uid),
             ("k8s.container.name", &holder.container),
             ("slurm.job.id", &holder.job),
+            ("slurm.job.user", &holder.user),
+            ("slurm.job.account", &holder.project),
+            ("queue", &holder.queue),
         ];
-        let known = known.into_iter().filter_map(|(name, value)| {
+        let workload = holder.workload_kind.as_deref().and_then(workload_attribute);
+        let workload = workload.map(|name| (name, &holder.workload));
+        let known = known.into_iter().chain(workload).filter_map(|(name, value)| {
             Some((name.to_owned(), present(value.as_deref())?.to_owned()))
         });
         let labels = holder.labels.iter();

@@ -33,7 +33,7 @@ fn all_violations(rows: &[Row]) -> Vec<String> {
 /// Four hours: two pods of a namespace and one of another, one of which never touched the GPU and left after two hours.
 fn shared() -> Value {
     let hours = [working(0.5), working(0.5), working(0.5), working(0.5)];
-    let holders = vec![
+    let mut holders = vec![
         holder(
             "ml/train-0",
             &[("team", "a")],
@@ -44,6 +44,12 @@ fn shared() -> Value {
         holder("ml/idle-0", &[], (0, 2), [0.0, 0.0, 1_800.0], [0, 0, 1_000_000_000]),
         holder("web/chat", &[], (0, 4), [1_800.0, 900.0, 0.0], [1_000_000_001, 499_999_999, 0]),
     ];
+    for (key, value) in [("workload", "train"), ("workload_kind", "StatefulSet"), ("queue", "prod")]
+    {
+        holders[0][key] = value.into();
+    }
+    holders[2]["workload"] = "chat".into();
+    holders[2]["workload_kind"] = "InferenceService".into();
     let attributes = [("team", "platform"), ("cloud.account.id", "123"), ("host.name", "node-1")];
     report(&attributes, vec![divided(gpu("a", 0, &hours), holders), gpu("b", 0, &hours[..1])])
 }
@@ -119,6 +125,8 @@ fn divided_gpu_has_a_row_per_holder_that_sum_to_it() {
         (&tags["k8s.pod.name"], &tags["k8s.pod.label.team"]),
         (&"train-0".into(), &"a".into())
     );
+    assert_eq!((&tags["k8s.statefulset.name"], &tags["queue"]), (&"train".into(), &"prod".into()));
+    assert!(!of_gpu[2]["AllocatedTags"].contains("InferenceService"));
     assert_eq!(of_gpu[3]["AllocatedTags"], "");
     assert_eq!(of_gpu[1]["ChargePeriodEnd"], "2026-07-27T02:00:00Z");
     assert_eq!(of_gpu[1]["x_NeverTouchedCost"], usd(1_000_000_000));

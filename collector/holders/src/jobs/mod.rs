@@ -4,5 +4,4 @@ mod directory;
 mod prolog;
 
 pub(crate) use directory::{job_mapping, jobs_of, prolog_files};
-pub use prolog::Job;
-pub(crate) use prolog::{MAX_GPUS, SlurmGpu, parse as parse_prolog};
+pub(crate) use prolog::{Job, MAX_GPUS, SlurmGpu, parse as parse_prolog};

@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use phasemeter_meter::holder_details::HolderDetails;
+
 use crate::cgroup::is_job_id;
 use crate::device_id::{is_uuid, number};
 
@@ -21,7 +23,7 @@ const MAX_VALUE: usize = 256;
 
 /// What a scheduler says about a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Job {
+pub(crate) struct Job {
     /// Its ID.
     pub id: String,
     /// Who submitted it: `SLURM_JOB_USER`.
@@ -30,6 +32,12 @@ pub struct Job {
     pub account: Option<String>,
     /// Its queue: `SLURM_JOB_PARTITION`.
     pub partition: Option<String>,
+}
+
+impl From<Job> for HolderDetails {
+    fn from(Job { user, account, partition, .. }: Job) -> Self {
+        Self { user, project: account, queue: partition, ..Self::default() }
+    }
 }
 
 /// A GPU as Slurm names it.

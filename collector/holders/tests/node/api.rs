@@ -20,7 +20,7 @@ const CLAIM: &str = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims/a-gpu
 struct Node {
     api: FakeApi,
     holders: NodeHolders,
-    _kubelet: FakeKubelet,
+    kubelet: FakeKubelet,
     _dir: tempfile::TempDir,
 }
 
@@ -29,8 +29,7 @@ impl Node {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("kubelet.sock");
         let kubelet = FakeKubelet::start(&socket);
-        let list: ListPodResourcesResponse = serde_json::from_slice(&file("list.json")).unwrap();
-        kubelet.lists(list);
+        kubelet.lists(list());
         let api = FakeApi::start(dir.path());
         let options = Options {
             kubelet: Some(socket),
@@ -41,7 +40,7 @@ impl Node {
             ..Options::default()
         };
         let holders = NodeHolders::new(options).unwrap();
-        Self { api, holders, _kubelet: kubelet, _dir: dir }
+        Self { api, holders, kubelet, _dir: dir }
     }
 
     fn poll(&mut self, second: u64) -> Assignments {
@@ -52,6 +51,10 @@ impl Node {
     fn problems(&mut self, second: u64) -> Vec<String> {
         self.poll(second).problems.iter().map(ToString::to_string).collect()
     }
+}
+
+fn list() -> ListPodResourcesResponse {
+    serde_json::from_slice(&file("list.json")).unwrap()
 }
 
 fn file(name: &str) -> Vec<u8> {
@@ -73,6 +76,46 @@ fn slices_are_read_again_only_if_needed() {
     assert!(node.api.requests().contains(&SLICES.to_owned()));
 }
 
+/// A device that no driver publishes is not asked for every five seconds for ever; another one is asked for at once.
+#[test]
+fn unpublished_device_is_asked_for_less_and_less() {
+    let mut node = Node::start();
+    let none = br#"{"kind": "ResourceSliceList", "items": []}"#;
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), none.to_vec())]));
+    let mut asked = Vec::new();
+    for second in 0..1_000 {
+        node.poll(second);
+        if node.api.requests().contains(&SLICES.to_owned()) {
+            asked.push(second);
+        }
+    }
+    assert_eq!(asked, [0, 5, 15, 35, 75, 155, 315, 615, 915]);
+    let mut other = list();
+    let claim = &mut other.pod_resources[0].containers[0].dynamic_resources[0];
+    claim.claim_resources[0].device_name = "gpu-7".to_owned();
+    node.kubelet.lists(other);
+    node.poll(1_000);
+    assert_eq!(node.api.requests(), [SLICES]);
+}
+
+/// What is missing without the status of claims is said once, with the right that is missing.
+#[test]
+fn forbidden_claims_are_a_problem_until_they_are_allowed() {
+    let mut node = Node::start();
+    node.api.has(BTreeMap::from([(SLICES.to_owned(), file("slices.json"))]));
+    node.api.rejects(Some((CLAIM, StatusCode::FORBIDDEN)));
+    let expected = "API server: cannot get resourceclaims: 403 Forbidden; allow the service account this verb \
+                    and resource in a ClusterRole; until then parts of shared devices are unknown, and \
+                    administrative access is inferred";
+    for second in 0..60 {
+        assert_eq!(node.problems(second), [expected]);
+    }
+    let requests = node.api.requests();
+    assert_eq!(requests.iter().filter(|path| *path == CLAIM).count(), 2, "{requests:?}");
+    node.api.rejects(None);
+    assert_eq!(node.problems(60), [""; 0]);
+}
+
 #[test]
 fn rotated_token_is_read_again() {
     let mut node = Node::start();
@@ -83,7 +126,7 @@ fn rotated_token_is_read_again() {
     fs::write(&node.api.server.token, "forged").unwrap();
     let problems = node.problems(600);
     assert!(
-        problems[0].ends_with("401 Unauthorized; mount a valid service account token"),
+        problems[0].contains(": 401 Unauthorized; mount a valid service account token; "),
         "{problems:?}"
     );
 }

@@ -126,6 +126,7 @@ impl Node {
             kubelet: Some(at("kubelet.sock")),
             api: Some(api.server.clone()),
             node: Some(NODE.to_owned()),
+            pods: None,
             proc: Some(dir.join("proc")),
             pod_logs: Some(pods),
             job_mapping: is_there("job-mapping"),
@@ -205,9 +206,9 @@ fn print(text: &mut String, assignments: &Assignments) {
     for (id, holder) in &assignments.processes {
         writeln!(text, "process {id}: {}", full(holder)).unwrap();
     }
-    for (id, job) in &assignments.jobs {
-        let of = [&job.user, &job.account, &job.partition].map(|it| it.as_deref().unwrap_or("-"));
-        writeln!(text, "job {id}: {}", of.join(" ")).unwrap();
+    for (holder, known) in &assignments.details {
+        let of = [&known.user, &known.project, &known.queue].map(|it| it.as_deref().unwrap_or("-"));
+        writeln!(text, "{holder}: {}", of.join(" ")).unwrap();
     }
     for problem in &assignments.problems {
         let problem = problem.to_string();

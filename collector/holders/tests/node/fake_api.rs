@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::thread;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use phasemeter_holders::ApiServer;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -30,7 +31,35 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     /// What is answered instead.
     error: Option<StatusCode>,
+    /// What is answered instead to requests whose path has this text.
+    rejected: Option<(&'static str, StatusCode)>,
+    /// Ends of watches that go on.
+    watches: Vec<mpsc::UnboundedSender<Bytes>>,
     requests: Vec<String>,
+    /// The forms that the last request accepts.
+    accepted: String,
+}
+
+/// A body of a response.
+enum Answer {
+    Whole(Option<Bytes>),
+    Watch(mpsc::UnboundedReceiver<Bytes>),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take()),
+            Self::Watch(events) => events.poll_recv(context),
+        };
+        data.map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
 }
 
 /// An API server that runs until it is dropped.
@@ -101,6 +130,28 @@ impl FakeApi {
         self.state.lock().unwrap().error = error;
     }
 
+    /// Answers requests whose path has this text with this error from now on.
+    pub(crate) fn rejects(&self, error: Option<(&'static str, StatusCode)>) {
+        self.state.lock().unwrap().rejected = error;
+    }
+
+    /// Sends text to all that watch. Returns how many do.
+    pub(crate) fn emits(&self, text: &[u8]) -> usize {
+        let mut state = self.state.lock().unwrap();
+        state.watches.retain(|watch| watch.send(Bytes::copy_from_slice(text)).is_ok());
+        state.watches.len()
+    }
+
+    /// Ends all watches, as a server does after some minutes.
+    pub(crate) fn ends_watches(&self) {
+        self.state.lock().unwrap().watches.clear();
+    }
+
+    /// The forms that the last request accepts.
+    pub(crate) fn accepted(&self) -> String {
+        self.state.lock().unwrap().accepted.clone()
+    }
+
     /// The paths of the requests since the last call.
     pub(crate) fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
@@ -123,18 +174,28 @@ async fn accept(listener: &TcpListener, tls: &TlsAcceptor, state: &Arc<Mutex<Sta
     }
 }
 
-fn respond(request: &Request<Incoming>, state: &mut State) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, state: &mut State) -> Response<Answer> {
     let path = request.uri().path_and_query().unwrap().to_string();
     state.requests.push(path.clone());
     let expected = format!("Bearer {}", state.token);
-    let is_known = request.headers().get(header::AUTHORIZATION).is_some_and(|it| *it == *expected);
-    let (status, body) = match (state.error, state.objects.get(&path)) {
-        _ if !is_known => (StatusCode::UNAUTHORIZED, Vec::new()),
-        (Some(error), _) => (error, Vec::new()),
-        (None, Some(body)) => (StatusCode::OK, body.clone()),
-        (None, None) => (StatusCode::NOT_FOUND, Vec::new()),
+    let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap());
+    header(header::ACCEPT).unwrap().clone_into(&mut state.accepted);
+    let is_known = header(header::AUTHORIZATION) == Some(&expected);
+    let is_watch = path.contains("&watch=1");
+    let rejected = state.rejected.filter(|(part, _)| path.contains(part));
+    let error = state.error.or(rejected.map(|(_, error)| error));
+    let (status, body) = match (error, state.objects.get(&path)) {
+        _ if !is_known => (StatusCode::UNAUTHORIZED, Answer::Whole(None)),
+        (Some(error), _) => (error, Answer::Whole(None)),
+        (None, _) if is_watch => {
+            let (watch, events) = mpsc::unbounded_channel();
+            state.watches.push(watch);
+            (StatusCode::OK, Answer::Watch(events))
+        }
+        (None, Some(body)) => (StatusCode::OK, Answer::Whole(Some(Bytes::from(body.clone())))),
+        (None, None) => (StatusCode::NOT_FOUND, Answer::Whole(None)),
     };
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response
 }

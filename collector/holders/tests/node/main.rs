@@ -7,3 +7,4 @@ mod cases;
 mod fake_api;
 mod fake_kubelet;
 mod kubelet;
+mod pods;

@@ -43,6 +43,9 @@ impl GpuMeter {
             HolderChange::Assigned { at, grants } => self.assign(at, grants),
             HolderChange::Used(used) => self.push_use(used),
             HolderChange::Touched { at, holder } => self.touch(at, &holder),
+            HolderChange::Described { holder, details } => {
+                self.ledger.holders.describe(&holder, details);
+            }
         }
     }
 

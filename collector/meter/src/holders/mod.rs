@@ -14,11 +14,14 @@ mod rows;
 mod shares;
 mod uses;
 
+use std::sync::Arc;
+
 pub use self::accounts::HolderAccounts;
 use self::division::Division;
 use crate::accounts::{Accounts, Balance, Charge};
 use crate::energy::joules;
 use crate::holder::{Grant, Holder, HolderAccount, HolderUse};
+use crate::holder_details::HolderDetails;
 use crate::money::Rate;
 use crate::phase::Account;
 use crate::units::{Timestamp, Utilization};
@@ -48,6 +51,12 @@ impl Holders {
     #[must_use]
     pub fn get(&self, holder: &Holder) -> Option<&HolderAccounts> {
         self.0.as_ref()?.rows.accounts(holder)
+    }
+
+    /// What is known of a holder besides; `None` if that is nothing.
+    #[must_use]
+    pub fn details(&self, holder: &Holder) -> Option<&HolderDetails> {
+        self.0.as_ref()?.rows.details(holder)
     }
 
     /// The part of the GPU that a holder is granted at the end of what is posted, 0–1: as a source states it, else its
@@ -138,6 +147,13 @@ impl Holders {
     /// A holder touched the GPU at `at`, which is not posted.
     pub(crate) fn touch(&mut self, at: Timestamp, holder: &Holder) {
         self.0.iter_mut().for_each(|division| division.touch(at, holder));
+    }
+
+    /// Notes what is known of a holder besides. One of which nothing else is known is ignored.
+    pub(crate) fn describe(&mut self, holder: &Holder, details: Arc<HolderDetails>) {
+        if let Some(division) = &mut self.0 {
+            division.rows.describe(holder, details);
+        }
     }
 
     /// The GPU was touched at `at`, which is not posted: by any of those that hold it, unless uses are known.

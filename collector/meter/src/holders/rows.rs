@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::accounts::HolderAccounts;
 use crate::holder::Holder;
+use crate::holder_details::HolderDetails;
 use crate::units::Timestamp;
 
 /// Maximum number of holders that have not ended. More are refused.
@@ -48,6 +49,8 @@ pub(super) struct Row {
     pub(super) holder: Arc<Holder>,
     /// Its accounts, once it has held or used the GPU.
     pub(super) accounts: Option<HolderAccounts>,
+    /// What is known of it besides.
+    details: Option<Arc<HolderDetails>>,
     /// When it was or will first be touched.
     pub(super) touched: Option<Timestamp>,
     /// The latest instant that anything is known of.
@@ -103,8 +106,8 @@ impl Rows {
         let (id, holder) = (self.next, Arc::new(holder.clone()));
         self.next += 1;
         self.ids.insert(Arc::clone(&holder), id);
-        let (accounts, touched) = (None, None);
-        self.rows.insert(id, Row { holder, accounts, touched, known_until: until });
+        let (accounts, details, touched) = (None, None, None);
+        self.rows.insert(id, Row { holder, accounts, details, touched, known_until: until });
         Some(id)
     }
 
@@ -119,6 +122,19 @@ impl Rows {
     /// The accounts of a holder.
     pub(super) fn accounts(&self, holder: &Holder) -> Option<&HolderAccounts> {
         self.rows.get(self.ids.get(holder)?)?.accounts.as_ref()
+    }
+
+    /// What is known of a holder besides.
+    pub(super) fn details(&self, holder: &Holder) -> Option<&HolderDetails> {
+        self.rows.get(self.ids.get(holder)?)?.details.as_deref()
+    }
+
+    /// Replaces what is known of a holder besides, if it has a row.
+    pub(super) fn describe(&mut self, holder: &Holder, details: Arc<HolderDetails>) {
+        let row = self.ids.get(holder).and_then(|id| self.rows.get_mut(id));
+        if let Some(row) = row {
+            row.details = Some(details);
+        }
     }
 
     /// The holders that have accounts, in their order.
@@ -161,7 +177,8 @@ impl Rows {
     pub(super) fn of_part(&self) -> Self {
         let mut of_part = Self::new(self.max_ended);
         for (holder, id) in &self.ids {
-            let accounts = self.rows.get(id).and_then(|row| row.accounts.as_ref());
+            let Some(row) = self.rows.get(id) else { continue };
+            let accounts = row.accounts.as_ref();
             let accounts = accounts.and_then(|accounts| match &self.part {
                 None => Some(accounts.clone()),
                 Some(part) => Some(accounts.since(part.changed.get(id)?)),
@@ -171,6 +188,7 @@ impl Rows {
             let row = Row {
                 holder: Arc::clone(holder),
                 accounts: Some(accounts),
+                details: row.details.clone(),
                 touched: None,
                 known_until: Timestamp::EPOCH,
             };

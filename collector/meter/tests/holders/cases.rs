@@ -1,8 +1,11 @@
 //! Single properties of accounts by holder: what is hidden, a late price, energy, silence, many holders.
 
+use std::sync::Arc;
+
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::holder::{AllocationMethod, HolderAccount};
+use phasemeter_meter::holder::{AllocationMethod, HolderAccount, HolderChange};
+use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
@@ -247,4 +250,38 @@ fn holders_that_end_at_once_are_folded_with_what_they_paid() {
     let paid = |number| cost(&meter, number).into_iter().sum::<NanoUsd>();
     assert!(paid(3) > NanoUsd(500_000), "it used a fifth for three seconds");
     assert!(paid(30) < NanoUsd(5_000_001));
+}
+
+/// What is known of a holder besides changes no account; the last that is said of it counts, also after its end.
+#[test]
+fn details_change_no_account() {
+    let describe = |queue: &str| {
+        let details = HolderDetails { queue: Some(queue.to_owned()), ..HolderDetails::default() };
+        HolderChange::Described { holder: holder(0), details: Arc::new(details) }
+    };
+    let metered = |is_described: bool| {
+        let mut meter = priced();
+        if is_described {
+            meter.change_holders(describe("too early"));
+        }
+        meter.change_holders(assigned(0, &[(0, Some((1, 2)))]));
+        if is_described {
+            assert_eq!(meter.holders().details(&holder(0)), None);
+            meter.change_holders(describe("first"));
+        }
+        push(&mut meter, 0, 10, 300_000);
+        meter.change_holders(assigned(10 * SECOND, &[]));
+        push(&mut meter, 10, 20, 300_000);
+        if is_described {
+            meter.change_holders(describe("last"));
+        }
+        meter.finish_at(at(20 * SECOND), &mut ());
+        assert_tiles(&meter);
+        meter
+    };
+    let (plain, described) = (metered(false), metered(true));
+    assert_eq!(plain.holders().get(&holder(0)), described.holders().get(&holder(0)));
+    assert_eq!(plain.holders().details(&holder(0)), None);
+    let queue = described.holders().details(&holder(0)).and_then(|it| it.queue.as_deref());
+    assert_eq!(queue, Some("last"));
 }

@@ -2,7 +2,8 @@
 //! the bill.
 //!
 //! How a GPU is divided can change while a holder has it. What it was charged by each method is a series of its own,
-//! so no series changes its attributes.
+//! so no series changes its attributes. For the same reason, a holder has the workload and queue that are known at its
+//! first export.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::holder::{AllocationMethod, Container, Holder, HolderAccount};
+use phasemeter_meter::holder_details::{HolderDetails, Workload, workload_attribute};
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
@@ -51,6 +53,8 @@ struct Series {
     methods: BTreeMap<AllocationMethod, Nanos>,
     /// Exports since it ended.
     final_exports: u8,
+    /// Attributes of its workload and queue.
+    details: Vec<(&'static str, String)>,
 }
 
 /// State between two exports.
@@ -84,7 +88,11 @@ impl HolderPoints {
         for (holder, accounts) in holders.iter() {
             let series = match self.holders.get_mut(holder) {
                 Some(series) => series,
-                None => self.holders.entry(holder.clone()).or_default(),
+                None => {
+                    let details = holders.details(holder).map(attributes_of).unwrap_or_default();
+                    let series = Series { details, ..Series::default() };
+                    self.holders.entry(holder.clone()).or_insert(series)
+                }
             };
             series.update(accounts);
             let has_ended = accounts.to().is_some_and(|end| end <= until);
@@ -149,7 +157,7 @@ impl Series {
         from: Timestamp,
         batch: &mut Batch,
     ) {
-        let labels = Labels::of(holder);
+        let labels = Labels { details: &self.details, ..Labels::of(holder) };
         let start = Start::at(from.max(export.first));
         for (place, division) in self.divisions.iter().enumerate() {
             for of in HolderAccount::ALL {
@@ -221,6 +229,8 @@ struct Labels<'a> {
     job: &'a str,
     /// A holder that is neither a container nor a job.
     other: Option<String>,
+    /// Its workload and queue, if they are known: other points lack these attributes.
+    details: &'a [(&'static str, String)],
 }
 
 impl<'a> Labels<'a> {
@@ -244,6 +254,17 @@ impl<'a> Labels<'a> {
     }
 }
 
+/// Its workload, if OpenTelemetry has an attribute for it, and its queue. Each is the same for all series of a holder,
+/// so they add none. Labels can change, so they are not attributes.
+fn attributes_of(details: &HolderDetails) -> Vec<(&'static str, String)> {
+    let HolderDetails { workload, queue, .. } = details;
+    let workload = workload
+        .as_ref()
+        .and_then(|Workload { kind, name }| Some((workload_attribute(kind)?, name.clone())));
+    let queue = queue.as_ref().map(|queue| (attribute::ALLOCATION_QUEUE, queue.clone()));
+    workload.into_iter().chain(queue).collect()
+}
+
 fn attributes(
     export: &GpuSnapshot,
     labels: &Labels<'_>,
@@ -251,8 +272,8 @@ fn attributes(
     method: &str,
     phase: Account,
 ) -> Vec<KeyValue> {
-    let Labels { namespace, pod, uid, container, job, other } = labels;
-    vec![
+    let Labels { namespace, pod, uid, container, job, other, details } = labels;
+    let mut attributes = vec![
         export.attributes.id(),
         text("k8s.namespace.name", *namespace),
         text("k8s.pod.name", *pod),
@@ -263,7 +284,9 @@ fn attributes(
         text(attribute::ALLOCATION_ACCOUNT, account),
         text(attribute::ALLOCATION_METHOD, method),
         text(attribute::PHASE, phase.name()),
-    ]
+    ];
+    attributes.extend(details.iter().map(|(name, value)| text(name, value.as_str())));
+    attributes
 }
 
 fn add(

@@ -1,10 +1,12 @@
 //! Points by holder: they are those of the GPU, divided, and end with their holder.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use phasemeter_meter::accounts::Accounts;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::holder::{Container, Grant, Holder, Share};
+use phasemeter_meter::holder::{Container, Grant, Holder, HolderChange, Share};
+use phasemeter_meter::holder_details::{HolderDetails, Workload};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{
@@ -40,6 +42,23 @@ fn pod(name: &str, uid: &str) -> Holder {
     })
 }
 
+/// What becomes known at a second besides: of `b` when it gets the GPU, of the first `a` long after its first export.
+fn described(second: u64) -> Option<HolderChange> {
+    let holder = match second {
+        47 => pod("b", "2"),
+        118 => pod("a", "1"),
+        _ => return None,
+    };
+    let workload = Workload { kind: "Deployment".to_owned(), name: "chat".to_owned() };
+    let details = HolderDetails {
+        workload: Some(workload),
+        queue: Some("research".to_owned()),
+        labels: [("team".to_owned(), "vision".to_owned())].into(),
+        ..HolderDetails::default()
+    };
+    Some(HolderChange::Described { holder, details: Arc::new(details) })
+}
+
 fn grants(holders: &[Holder]) -> Vec<Grant> {
     let of = u32::try_from(holders.len()).unwrap();
     let grant = |holder: &Holder| Grant { holder: holder.clone(), share: Share::new(1, of.max(1)) };
@@ -71,6 +90,7 @@ fn run(
         if let Some(holders) = holders(second) {
             meter.assign(at(second * 1_000), grants(&holders));
         }
+        described(second).into_iter().for_each(|change| meter.change_holders(change));
         let reading = reading(second * 1_000, percent(second));
         meter.push(reading, &mut exporter.observe(&mut export)).unwrap();
         requests.extend(exporter.outgoing().flat_map(|it| it.requests));
@@ -139,7 +159,8 @@ fn points_of_holders_sum_to_those_of_the_gpu() {
     }
 }
 
-/// No point is of the GPU as a whole, and all have the same attributes.
+/// No point is of the GPU as a whole, and all have the same attributes; those of a holder whose workload and queue are
+/// known at its first export have these too. A holder of which they are known later has no second series.
 #[test]
 fn all_points_have_the_attributes_of_holders() {
     let (run, _) = shared(TemporalityPreference::Cumulative);
@@ -151,6 +172,9 @@ fn all_points_have_the_attributes_of_holders() {
             let keys: Vec<_> = streams[place].attributes.keys().map(String::as_str).collect();
             let mut expected = ATTRIBUTES.to_vec();
             expected.extend(["hw.id", "phasemeter.phase"]);
+            if streams[place].attributes["k8s.pod.name"] == "b" {
+                expected.extend(["k8s.deployment.name", "phasemeter.allocation.queue"]);
+            }
             expected.sort_unstable();
             assert_eq!(keys, expected, "{name}");
         }
@@ -160,6 +184,10 @@ fn all_points_have_the_attributes_of_holders() {
         .map(|it| it.attributes["k8s.pod.name"].clone())
         .collect();
     assert_eq!(pods, ["", "a", "b", "c"].map(str::to_owned).into());
+    let own = of(&streams, "phasemeter.gpu.cost");
+    let b = own.iter().find(|it| it.attributes["k8s.pod.name"] == "b").unwrap();
+    assert_eq!(b.attributes["k8s.deployment.name"], "chat");
+    assert_eq!(b.attributes["phasemeter.allocation.queue"], "research");
 }
 
 /// A pod of the same name with another UID is another series, and those of the first one have ended.

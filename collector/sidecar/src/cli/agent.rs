@@ -32,6 +32,16 @@ pub struct NodeArgs {
     #[arg(long)]
     pub resource_slices: bool,
 
+    /// Follow the pods of this node at the API server: what runs them and their queues are in the report, in bills and
+    /// on the wire. Needs list and watch of pods, and NODE_NAME.
+    #[arg(long)]
+    pub pods: bool,
+
+    /// A label of pods that the report has, like `team`, for `bill --by label:team`. Labels that are not named are not
+    /// kept. Implies --pods. Repeatable, at most 16 times.
+    #[arg(long, value_name = "KEY", value_parser = label_key)]
+    pub label: Vec<String>,
+
     /// The directory in which a prolog writes the job of each GPU, one file per index, as for dcgm-exporter.
     #[arg(long, value_name = "DIR")]
     pub job_mapping: Option<PathBuf>,
@@ -59,6 +69,29 @@ pub struct NodeArgs {
     pub socket: PathBuf,
 }
 
+impl NodeArgs {
+    /// Whether pods are followed.
+    pub fn follows_pods(&self) -> bool {
+        self.pods || !self.label.is_empty()
+    }
+}
+
+/// Maximum number of labels of a pod that are kept.
+pub const MAX_LABELS: usize = 16;
+
+/// A key of a label in Kubernetes: a name of 63 characters at most, perhaps after a domain and a slash.
+fn label_key(text: &str) -> Result<String, String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_part =
+        |part: &str, most: usize| (1..=most).contains(&part.len()) && part.chars().all(is_part);
+    let is_key = match text.split_once('/') {
+        Some((domain, name)) => is_part(domain, 253) && is_part(name, 63),
+        None => is_part(text, 63),
+    };
+    let expected = "expected the key of a label, like team or app.kubernetes.io/part-of";
+    is_key.then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
+}
+
 /// A price for nodes with a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceLabel {
@@ -79,4 +112,20 @@ fn price_label(text: &str) -> Result<PriceLabel, String> {
         return Err(expected());
     }
     Ok(PriceLabel { label: label.to_owned(), value: value.to_owned(), price })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_keys_are_those_of_kubernetes() {
+        let long = "x".repeat(64);
+        for key in ["team", "app.kubernetes.io/part-of", "A_b.c-1"] {
+            assert_eq!(label_key(key).as_deref(), Ok(key));
+        }
+        for key in ["", "/", "a/", "/a", "a/b/c", "team=vision", "team ", &long] {
+            assert!(label_key(key).is_err(), "{key}");
+        }
+    }
 }

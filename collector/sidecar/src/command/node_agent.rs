@@ -9,9 +9,12 @@ use std::{io, thread};
 
 use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
 use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_holders::{ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName};
+use phasemeter_holders::{
+    ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName, PodSource,
+};
 use phasemeter_meter::device_metric::MigId;
-use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderUse};
+use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderChange, HolderUse};
+use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
@@ -21,7 +24,7 @@ use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::node_instances;
-use crate::cli::NodeArgs;
+use crate::cli::{MAX_LABELS, NodeArgs};
 
 /// How often it is asked who holds the GPUs: no source announces changes.
 const POLL: Duration = Duration::from_secs(1);
@@ -60,6 +63,8 @@ struct HeldGpu {
     model: Option<String>,
     /// Who holds it; `None` until the first poll.
     grants: Option<Vec<Grant>>,
+    /// What was known last of those that hold it.
+    details: BTreeMap<Holder, Arc<HolderDetails>>,
     /// The processes on it, and when each was seen last.
     processes: BTreeMap<u32, Timestamp>,
     /// What processes used since the last step.
@@ -81,6 +86,12 @@ impl NodeAgent {
         }
         if args.resource_slices && (options.api.is_none() || options.node.is_none()) {
             warn!("--resource-slices: no API server, or no NODE_NAME; set both as in a pod");
+        }
+        if args.follows_pods() && options.pods.is_none() {
+            warn!("--pods: no API server, or no NODE_NAME; set both as in a pod");
+        }
+        if args.label.len() > MAX_LABELS {
+            warn!("--label: the first {MAX_LABELS} labels are read; name fewer");
         }
         let holders = NodeHolders::new(options);
         let holders = holders.map_err(|error| {
@@ -178,6 +189,9 @@ impl NodeAgent {
             if gpu.assign(&grants) {
                 pipeline.assign(place, assignment.since, grants);
             }
+            for change in gpu.describe(&assignments.details) {
+                pipeline.change_holders(place, change);
+            }
             for holder in &assignment.touched {
                 pipeline.touch(place, assignments.at, holder);
             }
@@ -243,6 +257,22 @@ impl HeldGpu {
             self.grants = Some(grants.to_vec());
         }
         has_changed
+    }
+
+    /// What has become known of its holders since the last call, or has changed.
+    fn describe(&mut self, all: &BTreeMap<Holder, Arc<HolderDetails>>) -> Vec<HolderChange> {
+        let holders = self.grants.iter().flatten().map(|grant| &grant.holder);
+        let known = holders.filter_map(|it| Some((it.clone(), Arc::clone(all.get(it)?)))).collect();
+        let before = std::mem::replace(&mut self.details, known);
+        let is_new = |(holder, details): &(&Holder, &Arc<HolderDetails>)| {
+            before.get(*holder).is_none_or(|known| known != *details)
+        };
+        let new = self.details.iter().filter(is_new);
+        let change = |(holder, details): (&Holder, &Arc<HolderDetails>)| HolderChange::Described {
+            holder: holder.clone(),
+            details: Arc::clone(details),
+        };
+        new.map(change).collect()
     }
 
     /// What each of its holders has used since the last call. What processes of others have used is missing: it is
@@ -318,10 +348,14 @@ fn listen(args: &NodeArgs, clock: Clock) -> Option<AgentSocket> {
 fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Options {
     let NodeArgs { kubelet_socket, resource_slices, job_mapping, slurm_jobs, pod_logs, .. } = args;
     let own_pod = variable("POD_NAMESPACE").zip(variable("POD_NAME"));
+    let server = || ApiServer::of_pod(&variable);
+    let labels = || args.label.iter().take(MAX_LABELS).cloned().collect();
+    let followed = args.follows_pods().then(|| server().zip(variable("NODE_NAME"))).flatten();
     Options {
         kubelet: Some(kubelet_socket.clone()),
-        api: resource_slices.then(|| ApiServer::of_pod(&variable)).flatten(),
+        api: resource_slices.then(server).flatten(),
         node: variable("NODE_NAME"),
+        pods: followed.map(|(server, node)| PodSource { server, node, labels: labels() }),
         pod_logs: Some(pod_logs.clone()),
         job_mapping: job_mapping.clone(),
         jobs: slurm_jobs.clone(),

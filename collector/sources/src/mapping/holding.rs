@@ -162,6 +162,7 @@ mod tests {
                 format!("{}-{}: {holder} {utilization}", second(from), second(to))
             }
             HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
+            HolderChange::Described { holder, .. } => format!("{holder} described"),
         };
         changes.iter().map(word).collect()
     }

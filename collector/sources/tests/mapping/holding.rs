@@ -58,6 +58,7 @@ fn word(change: &HolderChange) -> String {
             format!("{}-{}: {holder} uses {utilization}", second(from), second(to))
         }
         HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
+        HolderChange::Described { holder, .. } => format!("{holder} described"),
     }
 }
 
