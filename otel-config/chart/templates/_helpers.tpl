@@ -31,7 +31,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Whether the agent needs the API server. */}}
 {{- define "phasemeter.agent.usesApi" -}}
 {{- with .Values -}}
-{{- if or .agent.claims .price.fromNodeLabels .price.byNodeLabel .agent.extraRules }}true{{ end }}
+{{- if or .agent.claims .agent.pods .agent.labels .price.fromNodeLabels .price.byNodeLabel .agent.extraRules }}true{{ end }}
 {{- end }}
 {{- end }}
 
