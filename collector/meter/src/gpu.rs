@@ -32,7 +32,7 @@ use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
-use crate::reading::{Interval, Reading};
+use crate::reading::{Basis, Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::sensors::Sensors;
 use crate::series::Series;
@@ -68,6 +68,18 @@ pub trait Observer {
 
 impl Observer for () {}
 
+/// What is billed by the parts of a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct ByParts {
+    /// The source, once there was an interval.
+    basis: Option<Basis>,
+    /// Σ utilization × time, in ppm·ns.
+    weighted: u128,
+    time: Nanos,
+    /// Whether holders have parts of their own.
+    are_apart: bool,
+}
+
 /// Meters one GPU.
 #[derive(Clone, Debug)]
 pub struct GpuMeter {
@@ -98,6 +110,7 @@ pub struct GpuMeter {
     /// Σ utilization × time of the polled utilization where another feed was billed, in ppm·ns.
     polled_beside: u128,
     feeds: Vec<UtilizationFeed>,
+    by_parts: ByParts,
     memory: MemoryDistribution,
     memory_total: Option<Bytes>,
     energy: EnergyMeter,
@@ -141,6 +154,7 @@ impl GpuMeter {
             polled: UtilizationFeed::new(config.polled_basis),
             polled_beside: 0,
             feeds: Vec::new(),
+            by_parts: ByParts::default(),
             memory: MemoryDistribution::default(),
             memory_total,
             energy: EnergyMeter::default(),
@@ -197,6 +211,19 @@ impl GpuMeter {
             self.feeds.len() - 1
         });
         self.feeds[index].push(interval, self.watermark)
+    }
+
+    /// Adds an interval of what the parts of the GPU sum to, such as MIG instances. It is billed where the source supports
+    /// no utilization of the GPU itself. Returns whether any part of it was accepted.
+    pub fn push_interval_of_parts(&mut self, interval: Interval) -> bool {
+        self.by_parts.basis = Some(interval.basis);
+        self.push_interval(interval)
+    }
+
+    /// Whether holders have parts of the GPU of their own, such as MIG instances: what the GPU as a whole shows touches none
+    /// of several.
+    pub const fn divide_into_parts(&mut self, are_apart: bool) {
+        self.by_parts.are_apart = are_apart;
     }
 
     /// The first boundary after the oldest reading that waits; `None` if none waits.
@@ -349,6 +376,11 @@ impl GpuMeter {
         self.feeds.iter().find(|feed| feed.basis() == self.config.basis)
     }
 
+    /// The feed of what the parts of the GPU sum to, if there is one.
+    fn feed_of_parts(&self) -> Option<&UtilizationFeed> {
+        self.feeds.iter().find(|feed| Some(feed.basis()) == self.by_parts.basis)
+    }
+
     #[inline(always)]
     fn record(&mut self, reading: &Reading) {
         self.record_holding(reading);
@@ -375,7 +407,7 @@ impl GpuMeter {
         }
         let [idle, ..] = self.config.thresholds.bounds();
         if !self.ledger.holders.is_empty() && reading.is_touched(self.memory_total, idle) {
-            self.ledger.holders.touch_any(reading.at);
+            self.ledger.holders.touch_any(reading.at, self.by_parts.are_apart);
         }
     }
 }

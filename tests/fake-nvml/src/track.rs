@@ -93,6 +93,8 @@ pub struct Process {
     pub kind: ProcessKind,
     /// Its share of the GPU's busy time.
     pub share: Utilization,
+    /// The ID of the GPU instance that it is on, in MIG mode.
+    pub gpu_instance: Option<u32>,
 }
 
 /// The error counters of an NVLink link.

@@ -32,8 +32,8 @@ pub fn log_mig_mode(gpu: &GpuIdentity, enabled: bool) {
     if enabled {
         warn!(
             gpu = index,
-            "{name}: MIG mode is enabled; the driver reports no utilization of the GPU in it, so it is \
-             unobserved"
+            "{name}: MIG mode is enabled; the driver reports no utilization of the GPU in it, so it is observed \
+             only as far as counters of its instances (GPM) are"
         );
     } else {
         info!(gpu = index, "{name}: MIG mode is disabled; the GPU is observed");

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue};
+use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, MigId};
 use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse, Share};
 use phasemeter_meter::mig::MigLayout;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval};
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
-use phasemeter_sources::live::{MigInstance, Observed};
+use phasemeter_sources::live::{ComputeProcess, MigInstance, Observed};
 
 use crate::pipeline::Pipeline;
 
@@ -33,6 +33,9 @@ struct Parts {
     grants: Vec<Grant>,
     /// When counters of the GPU itself were read last.
     own: Option<Timestamp>,
+    /// Rounds with instances, and those of them with the activity of each.
+    rounds: u64,
+    metered: u64,
 }
 
 /// What a round shows.
@@ -41,18 +44,42 @@ struct Round {
     /// The utilization of the GPU; `None` if it has its own, or if that of an instance is unknown.
     interval: Option<Interval>,
     changes: Vec<HolderChange>,
+    /// What each instance used; empty if that of one is unknown.
+    uses: Vec<InstanceUse>,
+}
+
+/// What a MIG instance used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InstanceUse {
+    /// The instance.
+    pub id: MigId,
+    /// Start of the range, that of all instances of the GPU.
+    pub from: Timestamp,
+    /// End of the range.
+    pub to: Timestamp,
+    /// The part of the GPU that it used.
+    pub utilization: Utilization,
+}
+
+/// How GPUs in MIG mode were metered, by their places.
+#[derive(Debug, Default)]
+pub struct MigCoverage {
+    /// By their instances.
+    pub metered: Vec<usize>,
+    /// Not at all: the driver has no counters of their instances.
+    pub without_counters: Vec<usize>,
 }
 
 impl MigParts {
     /// Takes what was observed of a GPU of this model. `are_holders`: whether instances are holders, since no others
-    /// are known.
+    /// are known. Returns what instances have used.
     pub fn observe(
         &mut self,
         (gpu, model): (usize, Option<&str>),
         (observed, now): (&Observed, Timestamp),
         are_holders: bool,
         pipeline: &mut Pipeline<'_>,
-    ) {
+    ) -> Vec<InstanceUse> {
         match observed {
             Observed::Activity(activity) => {
                 if let Some(parts) = self.0.get_mut(&gpu) {
@@ -68,23 +95,52 @@ impl MigParts {
             Observed::DeviceMetric(metric) => {
                 self.0.get_mut(&gpu).into_iter().for_each(|parts| parts.measure(metric));
             }
+            Observed::Process(ComputeProcess { gpu_instance: Some(number), .. }) if are_holders => {
+                let touched = self.0.get(&gpu).and_then(|parts| parts.holder_on(*number));
+                touched.into_iter().for_each(|holder| pipeline.touch(gpu, now, holder));
+            }
             // The last one of a round.
-            Observed::MigMode(_) => {
-                let Some(parts) = self.0.get_mut(&gpu) else { return };
-                let Round { interval, changes } = parts.end_round(model, now);
+            Observed::MigMode(is_enabled) => {
+                pipeline.divide_into_parts(gpu, *is_enabled);
+                let Some(parts) = self.0.get_mut(&gpu) else { return Vec::new() };
+                let Round { interval, changes, uses } = parts.end_round(model, now);
                 if let Some(interval) = interval {
-                    pipeline.ingest_interval(gpu, interval);
+                    pipeline.ingest_interval_of_parts(gpu, interval);
                 }
                 if are_holders {
                     changes.into_iter().for_each(|change| pipeline.change_holders(gpu, change));
                 }
+                return uses;
             }
             _ => {}
+        }
+        Vec::new()
+    }
+
+    /// How the GPUs that were in MIG mode were metered. One round without activity shows nothing: counters are compared
+    /// with those of the round before.
+    #[must_use]
+    pub fn coverage(&self) -> MigCoverage {
+        let places = |is: fn(&Parts) -> bool| {
+            let gpus = self.0.iter().filter(|(_, parts)| is(parts));
+            gpus.map(|(gpu, _)| *gpu).collect()
+        };
+        MigCoverage {
+            metered: places(|parts| parts.metered > 0),
+            without_counters: places(|parts| parts.metered == 0 && parts.rounds > 1),
         }
     }
 }
 
 impl Parts {
+    /// The holder that is the only instance of a GPU instance.
+    fn holder_on(&self, gpu_instance: u32) -> Option<&Holder> {
+        let number = format!(" {gpu_instance}");
+        let is_it = |grant: &&Grant| matches!(&grant.holder, Holder::Named(name) if name.ends_with(&number));
+        let mut own = self.grants.iter().filter(is_it);
+        own.next().map(|grant| &grant.holder).filter(|_| own.next().is_none())
+    }
+
     /// Takes the activity of an instance of the round.
     fn measure(&mut self, metric: &DeviceMetric) {
         if let (Component::Mig(id), Quantity::SmActivity) = (metric.component, metric.quantity)
@@ -125,7 +181,14 @@ impl Parts {
                 round.changes.push(HolderChange::Touched { at: from, holder: holder.clone() });
             }
             round.changes.push(HolderChange::Used(HolderUse { holder, from, to: at, utilization }));
+            round.uses.push(InstanceUse { id: instance.id, from, to: at, utilization });
         }
+        self.rounds += u64::from(!instances.is_empty());
+        self.metered += u64::from(sum.is_some() && !instances.is_empty());
+        if sum.is_none() {
+            round.uses.clear();
+        }
+        round.uses.iter_mut().for_each(|used| used.from = begin);
         let has_own = self.own.is_some_and(|own| at.since(own) < OWN_LIFETIME);
         let sum = sum.filter(|_| !has_own && !instances.is_empty());
         round.interval = sum.and_then(Utilization::from_ppm).map(|utilization| Interval {
@@ -156,8 +219,6 @@ fn name(MigInstance { id, gpu_instance, profile, .. }: &MigInstance) -> String {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_meter::device_metric::MigId;
-
     use super::*;
 
     fn at(seconds: u64) -> Timestamp {
@@ -184,7 +245,8 @@ mod tests {
     fn instance_of_unknown_size_has_an_unknown_part() {
         let mut parts = Parts { round: vec![(instance(1), None)], ..Parts::default() };
         parts.measure(&activity(1, 0, 50));
-        let Round { interval, changes } = parts.end_round(None, at(10));
+        let Round { interval, changes, uses } = parts.end_round(None, at(10));
+        assert_eq!(uses, []);
         let holder = Holder::Named("MIG 1".to_owned());
         let grants = vec![Grant { holder, share: None }];
         assert_eq!(

@@ -12,4 +12,4 @@ pub use self::clock_notes::ClockNotes;
 pub use self::event_log::EventLog;
 pub use self::hardware_export::HardwareExport;
 pub use self::long_trace::LongTrace;
-pub use self::mig_parts::MigParts;
+pub use self::mig_parts::{InstanceUse, MigCoverage, MigParts};

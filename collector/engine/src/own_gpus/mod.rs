@@ -6,7 +6,8 @@
 
 mod container;
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -58,6 +59,9 @@ struct Found {
     are_of_host: bool,
 }
 
+/// The GPUs of the machine by their minor numbers, once they were read in a collection.
+type AllGpus = OnceCell<BTreeMap<u32, String>>;
+
 /// Where evidence is collected.
 struct Place {
     own: ContainerFiles,
@@ -87,7 +91,7 @@ impl OwnGpus {
             return watched;
         }
         if !watched.in_pod {
-            watched.found.devices = place.devices();
+            watched.found.devices = place.devices(&OnceCell::new());
             return watched;
         }
         let (running, ended) = channel();
@@ -187,22 +191,23 @@ impl Place {
     }
 
     fn collect(&self) -> Found {
+        let all = OnceCell::new();
         let processes = self.processes.others_in_pod();
         let named = match self.own.claimed() {
             none if none.is_empty() => {
-                self.others(&processes).map(|it| (SelectedBy::Containers, it))
+                self.others(&processes, &all).map(|it| (SelectedBy::Containers, it))
             }
             claimed => Some((SelectedBy::Metadata, claimed)),
         };
         let are_of_host = self.processes.is_of_host();
-        Found { named, devices: self.devices(), processes, are_of_host }
+        Found { named, devices: self.devices(&all), processes, are_of_host }
     }
 
     /// The GPUs that other containers of the pod were given, by all that can be read of them.
-    fn others(&self, processes: &BTreeSet<u32>) -> Option<Vec<GpuName>> {
+    fn others(&self, processes: &BTreeSet<u32>, all: &AllGpus) -> Option<Vec<GpuName>> {
         let mut named = Vec::new();
         for pid in processes {
-            for gpu in self.given_to(*pid) {
+            for gpu in self.given_to(*pid, all) {
                 if named.len() < MAX_NAMED && !named.contains(&gpu) {
                     named.push(gpu);
                 }
@@ -212,14 +217,14 @@ impl Place {
     }
 
     /// The GPUs that the container of a process was given.
-    fn given_to(&self, pid: u32) -> Vec<GpuName> {
+    fn given_to(&self, pid: u32, all: &AllGpus) -> Vec<GpuName> {
         let container = ContainerFiles::at(&self.processes.root_of(pid));
         let value = self.processes.variable(pid, NVIDIA);
         match value.and_then(|value| Visible::parse(&value, || container.mounted())) {
             Some(Visible::Listed(names)) => names,
             _ => match container.claimed() {
                 none if none.is_empty() => {
-                    self.some_of_all(&container.minors()).unwrap_or_default()
+                    self.some_of_all(&container.minors(), all).unwrap_or_default()
                 }
                 claimed => claimed,
             },
@@ -227,12 +232,12 @@ impl Place {
     }
 
     /// What the devices of this container show: some of the machine's GPUs, or all, if it was given them as its own.
-    fn devices(&self) -> Option<Devices> {
+    fn devices(&self, all: &AllGpus) -> Option<Devices> {
         let minors = self.own.minors();
         if minors.is_empty() || !self.has_own_devices {
             return None;
         }
-        if let Some(some) = self.some_of_all(&minors) {
+        if let Some(some) = self.some_of_all(&minors, all) {
             return Some(Devices::Named(some));
         }
         // A claim adds its devices beside `void`. A sidecar with `all`, or with nothing, may have been given those of
@@ -242,11 +247,11 @@ impl Place {
     }
 
     /// The GPUs with these minor numbers, if they are known and the machine has others, too.
-    fn some_of_all(&self, minors: &BTreeSet<u32>) -> Option<Vec<GpuName>> {
+    fn some_of_all(&self, minors: &BTreeSet<u32>, all: &AllGpus) -> Option<Vec<GpuName>> {
         if minors.is_empty() {
             return None;
         }
-        let all = self.own.gpus();
+        let all = all.get_or_init(|| self.own.gpus());
         let named: Option<Vec<_>> =
             minors.iter().map(|minor| Some(GpuName::Uuid(all.get(minor)?.clone()))).collect();
         named.filter(|some| some.len() < all.len())

@@ -113,7 +113,7 @@ fn metadata_of_own_claims_counts_first() {
 fn devices_are_own_if_they_were_given_as_such() {
     let pod = Pod::new();
     let devices = |nvidia, is_workload, has_own_devices| {
-        Place { is_workload, has_own_devices, ..pod.place(nvidia) }.devices()
+        Place { is_workload, has_own_devices, ..pod.place(nvidia) }.devices(&OnceCell::new())
     };
     assert_eq!(devices(Some("void"), true, true), None, "none");
     pod.devices("own", &[1, 2]);

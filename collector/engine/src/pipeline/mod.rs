@@ -284,6 +284,20 @@ impl<'a> Pipeline<'a> {
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
+    /// Meters an interval of what the parts of a GPU sum to, like [`Self::ingest_interval`].
+    pub fn ingest_interval_of_parts(&mut self, gpu: usize, interval: Interval) -> bool {
+        self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval_of_parts(interval))
+    }
+
+    /// Whether holders of a GPU have parts of it of their own, such as MIG instances.
+    pub fn divide_into_parts(&mut self, gpu: usize, are_apart: bool) {
+        self.gpus
+            .iter_mut()
+            .skip(gpu)
+            .take(1)
+            .for_each(|gpu| gpu.meter.divide_into_parts(are_apart));
+    }
+
     /// The wall time now.
     #[must_use]
     pub fn wall(&self) -> WallOffset {

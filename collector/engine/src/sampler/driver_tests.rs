@@ -6,8 +6,8 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::Utilization;
 use phasemeter_meter::vendor::Vendor;
 use phasemeter_sources::live::{
-    CallError, Device, DiscoveredGpu, DriverError, DriverNames, LossReason, Metric, QueryError,
-    UnsupportedReason, discover,
+    CallError, ComputeProcess, Device, DiscoveredGpu, DriverError, DriverNames, LossReason, Metric,
+    QueryError, UnsupportedReason, discover,
 };
 
 use super::*;
@@ -102,7 +102,9 @@ impl Device for Gpu {
         }
         match metric {
             Metric::Utilization => values.utilization = Ok(Utilization::from_percent(42).unwrap()),
-            Metric::Processes => emit(Observed::Process(7)),
+            Metric::Processes => {
+                emit(Observed::Process(ComputeProcess { pid: 7, gpu_instance: None }));
+            }
             _ => return Err(QueryError::Unsupported(UnsupportedReason::Driver)),
         }
         Ok(())
@@ -124,7 +126,7 @@ fn driver_of_another_vendor_is_discovered_and_sampled_again_after_a_loss() {
         assert!(began.elapsed() < TIMEOUT, "{events:?}");
         sampler.drain(|observation| match observation.observed {
             Observed::Reading(reading) => readings += u32::from(reading.utilization.is_ok()),
-            Observed::Process(pid) => pids += u32::from(pid == 7),
+            Observed::Process(process) => pids += u32::from(process.pid == 7),
             Observed::Event(event) => events.push(event),
             _ => {}
         });

@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn observations_leave_in_order_and_none_beyond_the_capacity() {
         let queue = Queue::new(100);
-        let observation = |gpu| Observation { gpu, observed: Observed::Process(1) };
+        let observation = |gpu| Observation { gpu, observed: Observed::MigMode(true) };
         let mut buffer = Vec::new();
         for _ in 0..2 {
             assert_eq!((0..120).filter(|gpu| queue.push(observation(*gpu))).count(), 100);

@@ -81,7 +81,7 @@ impl GpuMeter {
     pub(super) fn touch_holders(&mut self, at: Timestamp, utilization: Utilization) {
         let [idle, ..] = self.config.thresholds.bounds();
         if !self.ledger.holders.is_empty() && utilization >= idle {
-            self.ledger.holders.touch_any(at);
+            self.ledger.holders.touch_any(at, self.by_parts.are_apart);
         }
     }
 

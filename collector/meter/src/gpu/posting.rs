@@ -157,8 +157,8 @@ impl GpuMeter {
     }
 
     /// Posts the time from `from` to `to`, which `reading` covers, unless there is none. At each instant
-    /// the billed feed counts, else the polled utilization, else the reason why it is missing. Returns
-    /// the observed time.
+    /// the billed feed counts, else the polled utilization, else what the parts of the GPU sum to, else the reason why it
+    /// is missing. Returns the observed time.
     #[inline(always)]
     fn post_range(
         &mut self,
@@ -190,6 +190,10 @@ impl GpuMeter {
             if let (Some(_), Ok(beside)) = (value, polled) {
                 self.polled_beside += u128::from(beside.ppm()) * u128::from(until.since(at).0);
             }
+            let (value, until) = match (value, polled) {
+                (None, Err(Some(MissingReason::NotSupported))) => self.take_parts(at, until),
+                other => (other.0, until),
+            };
             let utilization = value.map_or(polled, Ok);
             observed += self.post_part(at, until, utilization, reading, observer);
             at = until;
@@ -198,6 +202,17 @@ impl GpuMeter {
             feed.finalize(from, to);
         }
         observed
+    }
+
+    /// What the parts of the GPU sum to at `at`, and until when, at most `to`: it is billed.
+    fn take_parts(&mut self, at: Timestamp, to: Timestamp) -> (Option<Utilization>, Timestamp) {
+        let (value, until) = self.feed_of_parts().map_or((None, to), |feed| feed.at(at, to));
+        if let Some(utilization) = value {
+            let time = until.since(at);
+            self.by_parts.weighted += u128::from(utilization.ppm()) * u128::from(time.0);
+            self.by_parts.time += time;
+        }
+        (value, until)
     }
 
     /// Posts time of one utilization, or without one. Returns the observed time.
@@ -246,7 +261,8 @@ impl GpuMeter {
     ) {
         let at = |feed: &UtilizationFeed| feed.at(from, to).0;
         let feed = self.configured_feed().filter(|feed| at(feed).is_some());
-        let basis = feed.map_or(self.polled.basis(), UtilizationFeed::basis);
+        let of_parts = || self.feed_of_parts().filter(|_| reading.utilization.is_err());
+        let basis = feed.or_else(of_parts).unwrap_or(&self.polled).basis();
         let (sm, gr_engine) = (Quantity::SmActivity, Quantity::GraphicsActivity);
         let of_sm = if self.polled.basis().is_dcgm() { Basis::DcgmSm } else { Basis::GpmSm };
         let measured = || self.feeds.iter().find(|feed| feed.basis() == of_sm).and_then(at);

@@ -163,10 +163,19 @@ impl GpuMeter {
             *weighted > 0 || *is_billed == billed.is_none()
         };
         let polled = polled.into_iter().filter(applies).map(|it| (&self.polled, it));
-        let others = self
-            .feeds
-            .iter()
-            .map(move |feed| (feed, (Some(feed.basis()) == billed, feed.weighted())));
+        let parts = self.by_parts;
+        let others = self.feeds.iter().flat_map(move |feed| {
+            let is_billed = Some(feed.basis()) == billed;
+            let by_parts = parts.basis.filter(|basis| *basis == feed.basis() && !is_billed);
+            let by_parts = by_parts.map_or(0, |_| parts.weighted);
+            let rest = feed.weighted().saturating_sub(by_parts);
+            let all = [(true, by_parts), (is_billed, rest)];
+            // One of them is there from the first export on.
+            let applies = move |(place, (_, weighted)): &(usize, (bool, u128))| {
+                *weighted > 0 || (*place == 1 && by_parts == 0)
+            };
+            all.into_iter().enumerate().filter(applies).map(move |(_, it)| (feed, it))
+        });
         let measured = polled.chain(others).filter(|(feed, _)| feed.is_measured());
         measured.map(|(feed, (is_billed, weighted))| EffectivePart {
             basis: feed.basis(),
@@ -175,10 +184,11 @@ impl GpuMeter {
         })
     }
 
-    /// The basis that is billed wherever it has a value: the configured one, else the polled one.
+    /// The basis that is billed wherever it has a value: the configured one, else that of the parts of the GPU if most of
+    /// the time is billed by it, else the polled one.
     #[must_use]
     pub fn billed_basis(&self) -> Basis {
-        self.configured_feed().unwrap_or(&self.polled).basis()
+        self.configured_feed().or_else(|| self.main_parts()).unwrap_or(&self.polled).basis()
     }
 
     /// Utilization, power and memory over time.
@@ -294,7 +304,16 @@ impl GpuMeter {
         let observed = self.ledger.accounts.observed().time;
         let covers_most =
             |feed: &&UtilizationFeed| feed.distribution().time().saturating_mul(2) >= observed;
-        self.configured_feed().filter(covers_most).unwrap_or(&self.polled)
+        let configured = self.configured_feed().filter(covers_most);
+        configured.or_else(|| self.main_parts()).unwrap_or(&self.polled)
+    }
+
+    /// The feed of the parts of the GPU, if most of the observed time is billed by it.
+    fn main_parts(&self) -> Option<&UtilizationFeed> {
+        let observed = self.ledger.accounts.observed().time;
+        let is_main =
+            self.by_parts.time > Nanos::ZERO && self.by_parts.time.saturating_mul(2) >= observed;
+        self.feed_of_parts().filter(|_| is_main)
     }
 
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {

@@ -142,12 +142,13 @@ impl Division {
         row.into_iter().for_each(|row| row.touch(at));
     }
 
-    /// If uses have been known since those hold it, only they touch, also while uses are missing: a neighbor may have caused what the
-    /// GPU did then. A holder of the whole GPU uses all that the GPU does.
-    pub(super) fn touch_any(&mut self, at: Timestamp) {
+    /// If holders have parts of their own, or if uses have been known since those hold it, only they touch, also while uses
+    /// are missing: a neighbor may have caused what the GPU did then. A holder of the whole GPU uses all that the GPU does.
+    pub(super) fn touch_any(&mut self, at: Timestamp, are_parts: bool) {
         let Self { assignments, rows, uses, touched, .. } = self;
         let Some(assignment) = assignments.at(at) else { return };
-        let by_use = uses.were_known(assignment.from, at) && !assignment.is_exclusive();
+        let by_use = are_parts || uses.were_known(assignment.from, at);
+        let by_use = by_use && !assignment.is_exclusive();
         if *touched == Some(assignment.from) || by_use {
             return;
         }

@@ -156,9 +156,10 @@ impl Holders {
         }
     }
 
-    /// The GPU was touched at `at`, which is not posted: by any of those that hold it, unless uses are known.
-    pub(crate) fn touch_any(&mut self, at: Timestamp) {
-        self.0.iter_mut().for_each(|division| division.touch_any(at));
+    /// The GPU was touched at `at`, which is not posted: by any of those that hold it, unless uses are known,
+    /// or they have parts of their own, such as MIG instances.
+    pub(crate) fn touch_any(&mut self, at: Timestamp, are_parts: bool) {
+        self.0.iter_mut().for_each(|division| division.touch_any(at, are_parts));
     }
 
     /// Records the energy of the GPU at a reading, in picojoules.

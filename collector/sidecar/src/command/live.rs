@@ -15,12 +15,12 @@ use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
-use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
-use phasemeter_sources::live::{Observation, Observed};
+use phasemeter_sources::live::{ComputeProcess, Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
 use tracing::warn;
 
@@ -126,6 +126,7 @@ impl Live {
         let uuid = identity.uuid.clone().unwrap_or_default();
         if identity.is_in_mig_mode() {
             live_event::log_mig_mode(&identity, true);
+            self.pipeline.divide_into_parts(self.gpus.len(), true);
         }
         let grants = driver.grants(&uuid);
         if !grants.is_empty() {
@@ -282,7 +283,10 @@ impl Live {
         }
         let of = (gpu, self.gpus.get(gpu).and_then(|it| it.model.as_deref()));
         let seen = (&observed, self.clock.now());
-        self.mig.observe(of, seen, self.agent.is_none(), &mut self.pipeline);
+        let uses = self.mig.observe(of, seen, self.agent.is_none(), &mut self.pipeline);
+        if let Some(agent) = &mut self.agent {
+            agent.observe_instances(gpu, uses);
+        }
         match observed {
             Observed::Reading(reading) => {
                 let accepted = self.pipeline.ingest(gpu, &reading, &self.gpus)?;
@@ -294,15 +298,21 @@ impl Live {
                 self.pipeline.ingest_interval(gpu, interval);
             }
             Observed::Activity(activity) => {
+                let is_mig = self.gpus.get(gpu).is_some_and(GpuIdentity::is_in_mig_mode);
                 for interval in activity.intervals() {
-                    self.pipeline.ingest_interval(gpu, interval);
+                    // The driver reports no other utilization in MIG mode.
+                    if is_mig && interval.basis == Basis::GpmSm {
+                        self.pipeline.ingest_interval_of_parts(gpu, interval);
+                    } else {
+                        self.pipeline.ingest_interval(gpu, interval);
+                    }
                 }
                 for metric in activity.device_metrics() {
                     self.pipeline.export_metric(gpu, metric);
                 }
             }
             Observed::DeviceMetric(metric) => self.pipeline.export_metric(gpu, metric),
-            Observed::Process(pid) => {
+            Observed::Process(ComputeProcess { pid, .. }) => {
                 self.kinds.note(gpu, pid);
                 if let Some(telemetry) = &mut self.telemetry {
                     telemetry.note_process(gpu, pid, &self.gpus);

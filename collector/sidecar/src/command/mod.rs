@@ -43,6 +43,8 @@ mod group_probe;
 #[cfg(feature = "full")]
 mod hand_over;
 #[cfg(feature = "full")]
+mod held_instances;
+#[cfg(feature = "full")]
 mod interim;
 #[cfg(feature = "full")]
 mod interruption_log;

@@ -8,22 +8,22 @@ use std::time::Duration;
 use std::{io, thread};
 
 use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
+use phasemeter_engine::live::InstanceUse;
 use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_holders::{
     ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName, PodSource,
 };
-use phasemeter_meter::device_metric::MigId;
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderChange, HolderUse};
 use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::live::{MigInstance, Observed, ProcessUse};
+use phasemeter_sources::live::{Observed, ProcessUse};
 use tracing::{info, warn};
 
 use super::error::CommandError;
-use super::node_instances;
+use super::held_instances::HeldInstances;
 use crate::cli::{MAX_LABELS, NodeArgs};
 
 /// How often it is asked who holds the GPUs: no source announces changes.
@@ -69,8 +69,7 @@ struct HeldGpu {
     processes: BTreeMap<u32, Timestamp>,
     /// What processes used since the last step.
     used: Vec<ProcessUse>,
-    /// Its MIG instances, and when each was seen last.
-    instances: BTreeMap<MigId, (MigInstance, Timestamp)>,
+    instances: HeldInstances,
 }
 
 impl NodeAgent {
@@ -131,20 +130,26 @@ impl NodeAgent {
     pub(super) fn observe(&mut self, gpu: usize, observed: &Observed, now: Timestamp) {
         let Some(held) = self.gpus.get_mut(gpu) else { return };
         match observed {
-            Observed::Process(pid) => {
-                held.processes.insert(*pid, now);
+            Observed::Process(process) => {
+                held.processes.insert(process.pid, now);
+                held.instances.see_process(*process, now);
             }
             Observed::ProcessUse(used) => {
                 held.processes.insert(used.pid, now);
                 held.used.push(*used);
             }
-            Observed::MigInstance(instance) => {
-                held.instances.insert(instance.id, (*instance, now));
-            }
+            Observed::MigInstance(instance) => held.instances.see(*instance, now),
             _ => {}
         }
         if let Some(socket) = &mut self.socket {
             socket.observe(&held.uuid, observed);
+        }
+    }
+
+    /// Notes what the MIG instances of a GPU have used.
+    pub(super) fn observe_instances(&mut self, gpu: usize, used: Vec<InstanceUse>) {
+        if let Some(held) = self.gpus.get_mut(gpu) {
+            held.instances.add_used(used);
         }
     }
 
@@ -164,6 +169,14 @@ impl NodeAgent {
             let used = gpu.take_used(&self.processes);
             if self.knows_processes {
                 used.into_iter().for_each(|used| pipeline.push_use(place, used));
+            }
+            // Until the first poll it is not known whose they are.
+            let Some(grants) = gpu.grants.as_deref() else { continue };
+            for (used, is_active) in gpu.instances.take_used(grants) {
+                if is_active {
+                    pipeline.touch(place, used.from, &used.holder);
+                }
+                pipeline.push_use(place, used);
             }
         }
         self.list(now);
@@ -192,9 +205,9 @@ impl NodeAgent {
             for change in gpu.describe(&assignments.details) {
                 pipeline.change_holders(place, change);
             }
-            for holder in &assignment.touched {
-                pipeline.touch(place, assignments.at, holder);
-            }
+            gpu.instances.assign(&assignments.instances);
+            let touched = assignment.touched.iter().chain(gpu.instances.touched());
+            touched.for_each(|holder| pipeline.touch(place, assignments.at, holder));
         }
         let disagreements = assignments.gpus.values().chain(assignments.instances.values());
         let disagreements = disagreements.flat_map(|it| &it.disagreements).map(ToString::to_string);
@@ -213,9 +226,8 @@ impl NodeAgent {
             gpu.processes.retain(|_, seen| now.since(*seen) < LIFETIME);
             listed.processes.clear();
             listed.processes.extend(gpu.processes.keys());
-            gpu.instances.retain(|_, (_, seen)| now.since(*seen) < LIFETIME);
-            let instances = gpu.instances.values().map(|(instance, _)| instance);
-            listed.instances = node_instances::listed(instances, gpu.model.as_deref());
+            gpu.instances.retain(|seen| now.since(seen) < LIFETIME);
+            listed.instances = gpu.instances.listed(gpu.model.as_deref());
         }
     }
 

@@ -4,7 +4,7 @@ use phasemeter_holders::NodeInstance;
 use phasemeter_meter::mig::MigLayout;
 use phasemeter_sources::live::MigInstance;
 
-/// The instances of one GPU, and the part of it that each is by its slices.
+/// The instances of one GPU without the processes on them, and the part of it that each is by its slices.
 pub(super) fn listed<'i>(
     instances: impl Iterator<Item = &'i MigInstance>,
     model: Option<&str>,
@@ -14,7 +14,6 @@ pub(super) fn listed<'i>(
         gpu_instance: instance.gpu_instance,
         profile: instance.profile.map(|profile| profile.to_string()),
         start: instance.start,
-        // The driver lists the processes of all instances with the GPU.
         ..NodeInstance::default()
     };
     let mut listed: Vec<NodeInstance> = instances.map(listed).collect();

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::fake_kubelet::FakeKubelet;
 use crate::mock_backend::MockBackend;
 use crate::own_gpus::{in_pod, uuid};
-use crate::run::{INHERITED, NO_POLICIES, Running, phasemeter, started_at};
+use crate::run::{NO_POLICIES, Running, command_of, phasemeter, started_at};
 use crate::{Rig, TIMEOUT};
 
 /// Between two exports, in milliseconds and nanoseconds.
@@ -79,6 +79,16 @@ fn add(body: &[u8], exported: &mut Exported) {
     }
 }
 
+/// A pod with a device, as the kubelet lists it.
+pub(crate) fn pod(name: &str, resource: &str, device: String) -> PodResources {
+    let resource_name = resource.to_owned();
+    let devices = vec![ContainerDevices { resource_name, device_ids: vec![device] }];
+    let container =
+        ContainerResources { name: "server".to_owned(), devices, dynamic_resources: vec![] };
+    let namespace = "ml".to_owned();
+    PodResources { name: name.to_owned(), namespace, containers: vec![container] }
+}
+
 struct Node {
     _kubelet: FakeKubelet,
     backend: MockBackend,
@@ -92,14 +102,7 @@ impl Node {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubelet = FakeKubelet::start(&dir.path().join("kubelet.sock"));
-        let devices = vec![ContainerDevices {
-            resource_name: "nvidia.com/gpu".to_owned(),
-            device_ids: vec![uuid(0)],
-        }];
-        let name = "server".to_owned();
-        let containers = vec![ContainerResources { name, devices, dynamic_resources: vec![] }];
-        let (name, namespace) = ("server".to_owned(), "ml".to_owned());
-        let pod_resources = vec![PodResources { name, namespace, containers }];
+        let pod_resources = vec![pod("server", "nvidia.com/gpu", uuid(0))];
         kubelet.lists(ListPodResourcesResponse { pod_resources });
         let rig = Rig::new("[[device]]\n[[device.phase]]\nfor_ms = 600000\nutilization = 95\n");
         let backend = MockBackend::start([]);
@@ -119,9 +122,7 @@ impl Node {
     }
 
     fn agent(&self) -> Running {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-        INHERITED.iter().for_each(|name| _ = command.env_remove(name));
-        command.args(["agent", "--price=3.6", NO_POLICIES]).envs(self.rig.fake.environment());
+        let mut command = command_of(&self.rig, "agent", NO_POLICIES);
         command.args(["--kubelet-socket", &self.path("kubelet.sock")]);
         command.args(["--pod-logs", &self.path("logs"), "--socket", &self.path("agent.sock")]);
         self.exports(&mut command);

@@ -45,6 +45,7 @@ mod lost;
 mod mig;
 #[path = "../../../otlp/tests/mock_backend/mod.rs"]
 mod mock_backend;
+mod mps;
 #[path = "../../../../tests/otlp/mod.rs"]
 mod otlp;
 mod own_gpus;

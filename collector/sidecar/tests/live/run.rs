@@ -16,7 +16,7 @@ use crate::mock_backend::Unreachable;
 use crate::{Rig, TIMEOUT, unless_stalled};
 
 /// Variables of the environment that would affect the binary.
-pub(crate) const INHERITED: [&str; 12] = [
+const INHERITED: [&str; 12] = [
     "TRACEPARENT",
     "TRACESTATE",
     "BAGGAGE",
@@ -42,8 +42,13 @@ const EXTRA_ENVIRONMENT: &str = "PHASEMETER_TEST_ENV";
 
 /// `phasemeter run` with the rig's driver. `arguments` are split at blanks.
 pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
+    command_of(rig, "run", arguments)
+}
+
+/// The same of another command.
+pub(crate) fn command_of(rig: &Rig, name: &str, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    command.arg("run").arg(PRICE).args(arguments.split_whitespace());
+    command.arg(name).arg(PRICE).args(arguments.split_whitespace());
     for variable in INHERITED {
         command.env_remove(variable);
     }

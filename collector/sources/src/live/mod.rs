@@ -21,6 +21,8 @@ pub use driver::{Device, Driver, OpenDriver};
 pub use error::{DriverError, DriverNames};
 pub use metric::Metric;
 pub use mig_instance::{MigInstance, MigProfile};
-pub use observation::{Activity, DriverCall, Event, Observation, Observed, ProcessUse};
+pub use observation::{
+    Activity, ComputeProcess, DriverCall, Event, Observation, Observed, ProcessUse,
+};
 pub use query_error::{CallError, LossReason, QueryError, UnsupportedReason};
 pub use search::{GpuAnswer, InitializedDriver, Search};

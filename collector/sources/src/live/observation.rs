@@ -31,9 +31,8 @@ pub enum Observed {
     Activity(Activity),
     /// A device metric.
     DeviceMetric(DeviceMetric),
-    /// The ID of a process that computes on the GPU, in the host's PID namespace. Observed again as long
-    /// as it does.
-    Process(u32),
+    /// A process that computes on the GPU. Observed again as long as it does.
+    Process(ComputeProcess),
     /// What a process used of the GPU.
     ProcessUse(ProcessUse),
     /// Whether the GPU is in MIG mode, in which the driver reports no utilization of it. Observed again as
@@ -43,6 +42,15 @@ pub enum Observed {
     MigInstance(MigInstance),
     /// An event.
     Event(Event),
+}
+
+/// A process that computes on a GPU, by itself or through the multi-process service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ComputeProcess {
+    /// Its ID, in the host's PID namespace.
+    pub pid: u32,
+    /// The ID of the GPU instance that it is on, in MIG mode; `None` if the driver does not report it.
+    pub gpu_instance: Option<u32>,
 }
 
 /// What a process used of the GPU over a half-open time range.

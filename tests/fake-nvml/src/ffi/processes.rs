@@ -5,7 +5,7 @@ use nvml_wrapper_sys::bindings::{
 };
 use phasemeter_meter::units::Bytes;
 
-use super::call::{Call, device_functions};
+use super::call::{Call, device_functions, instance_functions};
 use super::raw::{Array, InOut, NvmlResult};
 use super::readings::reject_mig;
 use crate::error_code::ErrorCode;
@@ -17,7 +17,7 @@ const MEMORY_UNKNOWN: u64 = u64::MAX;
 /// The driver's value for a process outside any MIG instance.
 const NO_INSTANCE: u32 = u32::MAX;
 
-device_functions! {
+instance_functions! {
     fn nvmlDeviceGetComputeRunningProcesses(
         call, count: InOut<'_, u32>, infos: Array<nvmlProcessInfo_v1_t>
     ) list(call, ProcessKind::Compute, count, infos, info_v1);
@@ -47,7 +47,9 @@ device_functions! {
     fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
         call, count: InOut<'_, u32>, infos: Array<nvmlProcessInfo_t>
     ) list(call, ProcessKind::Mps, count, infos, info);
+}
 
+device_functions! {
     fn nvmlDeviceGetProcessUtilization(
         call, samples: Array<nvmlProcessUtilizationSample_t>, count: InOut<'_, u32>, last_seen: u64
     ) {
@@ -74,8 +76,12 @@ fn list<T>(
     infos: Array<T>,
     info: impl Fn(&Process) -> T,
 ) -> NvmlResult {
-    let processes = call.device.processes(call.now).iter();
-    let listed: Vec<T> = processes.filter(|process| process.kind == kind).map(info).collect();
+    let is_listed = |process: &&Process| {
+        let is_on_it = call.instance.is_none_or(|it| process.gpu_instance == Some(it.gpu_instance));
+        process.kind == kind && is_on_it
+    };
+    let listed: Vec<T> =
+        call.device.processes(call.now).iter().filter(is_listed).map(info).collect();
     infos.fill(count, listed.into_iter())
 }
 
@@ -87,8 +93,8 @@ fn info(process: &Process) -> nvmlProcessInfo_t {
     nvmlProcessInfo_t {
         pid: process.pid,
         usedGpuMemory: memory(process),
-        gpuInstanceId: NO_INSTANCE,
-        computeInstanceId: NO_INSTANCE,
+        gpuInstanceId: process.gpu_instance.unwrap_or(NO_INSTANCE),
+        computeInstanceId: process.gpu_instance.map_or(NO_INSTANCE, |_| 0),
     }
 }
 

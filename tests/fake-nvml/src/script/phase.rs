@@ -156,6 +156,7 @@ struct ProcessText {
     kind: ProcessKind,
     #[serde(default = "Percent::full")]
     share: Percent,
+    gpu_instance: Option<u32>,
 }
 
 impl ProcessText {
@@ -166,6 +167,7 @@ impl ProcessText {
             memory: self.memory_mib.map(|mib| mib.0),
             kind: self.kind,
             share: self.share.0,
+            gpu_instance: self.gpu_instance,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use phasemeter_engine::live::MigCoverage;
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_meter::reading::GpuIdentity;
@@ -48,6 +49,20 @@ impl Live {
         if late > 0 {
             sampling.push(format!("{late} readings arrived too late and were dropped"));
         }
+        let MigCoverage { metered, without_counters } = self.mig.coverage();
+        sampling.extend(metered.into_iter().map(|gpu| {
+            format!(
+                "{} was metered by its MIG instances while in MIG mode (gpm.sm)",
+                self.name(gpu)
+            )
+        }));
+        sampling.extend(without_counters.into_iter().map(|gpu| {
+            format!(
+                "{} is unobserved in MIG mode: the driver has no GPM counters of its instances; phasemeter gateway meters \
+                 it by DCGM's",
+                self.name(gpu)
+            )
+        }));
         sampling.extend(self.clock_notes.take());
         sampling.append(&mut self.notes);
         sampling.extend(self.work.note());

@@ -163,7 +163,7 @@ impl LiveDevice for Gpu<'_> {
                 return result.map(drop);
             }
             Metric::Processes => {
-                let emit = |pid| emit(Observed::Process(pid));
+                let emit = |process| emit(Observed::Process(process));
                 values.compute_processes = Some(self.processes.query(device, at, emit)?);
             }
             Metric::Events => {
@@ -197,6 +197,7 @@ impl LiveDevice for Gpu<'_> {
             Metric::Mig => {
                 self.mig.query(self.nvml, device, at, |emitted| match emitted {
                     Emitted::Instance(instance) => emit(Observed::MigInstance(instance)),
+                    Emitted::Process(process) => emit(Observed::Process(process)),
                     Emitted::Value(component, quantity, value) => {
                         emit(Observed::DeviceMetric(DeviceMetric {
                             at,

@@ -13,7 +13,8 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_nvml_calls::{gpu_instance_id, gpu_instance_start};
 
 use super::gpm::{Gpm, Sampled};
-use crate::live::{MigInstance, MigProfile, QueryError};
+use super::processes;
+use crate::live::{ComputeProcess, MigInstance, MigProfile, QueryError};
 
 /// The instances seen at the last poll.
 #[derive(Debug, Default)]
@@ -51,6 +52,8 @@ impl<'d> MigInstances<'d> {
             let mut known = before.remove(&id).unwrap_or_else(|| Known::new(id));
             known.complete(device, &instance);
             emit(Emitted::Instance(known.properties));
+            let processes = processes::of_instance(&instance, known.properties.gpu_instance);
+            processes.into_iter().for_each(|process| emit(Emitted::Process(process)));
             let component = Component::Mig(id);
             let mut emit = |(quantity, value)| emit(Emitted::Value(component, quantity, value));
             if let Some(memory) = optional(memory(&instance))? {
@@ -71,9 +74,10 @@ impl<'d> MigInstances<'d> {
     }
 }
 
-/// An instance, or a value of one.
+/// An instance, a process on one, or a value of one.
 pub(super) enum Emitted {
     Instance(MigInstance),
+    Process(ComputeProcess),
     Value(Component, Quantity, DeviceValue),
 }
 

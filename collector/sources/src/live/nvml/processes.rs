@@ -1,15 +1,17 @@
 //! The processes that compute on a GPU: their number, their IDs, and what each uses.
+//!
+//! Clients of the multi-process service are processes, too. A driver may list one of them in both of its lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::struct_wrappers::device::ProcessUtilizationSample;
+use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 use super::value::from_percent;
-use crate::live::{ProcessUse, QueryError};
+use crate::live::{ComputeProcess, ProcessUse, QueryError};
 
 /// How often processes are listed while their number stays the same.
 const LIST_PERIOD: Nanos = Nanos::from_secs(10);
@@ -20,8 +22,10 @@ const SAMPLE_PERIOD: Nanos = Nanos::SECOND;
 /// The processes on a GPU, as last listed.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    /// Their number when they were listed, and when that was.
+    /// Their number when they were listed, without clients of the multi-process service only, and when that was.
     listed: Option<(u32, Timestamp)>,
+    /// The clients of the multi-process service that are in no other list, as last listed.
+    clients: BTreeSet<u32>,
     /// The last query of what they used.
     used: Option<UseQuery>,
 }
@@ -37,25 +41,26 @@ struct UseQuery {
 }
 
 impl Processes {
-    /// Counts the processes, and emits the ID of each if their number has changed since they were
-    /// listed, or if that was 10 s ago (`nvmlDeviceGetComputeRunningProcesses`). The driver counts
-    /// processes in the host's PID namespace.
+    /// Counts the processes, and emits each if their number has changed since they were listed, or if that was 10 s ago
+    /// (`nvmlDeviceGetComputeRunningProcesses`, `nvmlDeviceGetMPSComputeRunningProcesses`). The driver counts processes
+    /// in the host's PID namespace.
     pub(super) fn query(
         &mut self,
         device: &Device<'_>,
         at: Timestamp,
-        emit: impl FnMut(u32),
+        emit: impl FnMut(ComputeProcess),
     ) -> Result<u32, QueryError> {
         let count = device.running_compute_processes_count()?;
         let is_listed = |(number, listed)| number == count && at.since(listed) < LIST_PERIOD;
         if !self.listed.is_some_and(is_listed)
             // Their number is known even if their IDs are not.
-            && let Ok(processes) = device.running_compute_processes()
+            && let Ok(processes) = list(device)
         {
             self.listed = Some((count, at));
-            processes.into_iter().map(|process| process.pid).for_each(emit);
+            self.clients = processes.clients;
+            processes.all.into_iter().for_each(emit);
         }
-        Ok(count)
+        Ok(count.saturating_add(u32::try_from(self.clients.len()).unwrap_or(u32::MAX)))
     }
 
     /// Emits what each process has used since the last call (`nvmlDeviceGetProcessUtilization`). A process that is
@@ -68,8 +73,8 @@ impl Processes {
     ) -> Result<(), QueryError> {
         let last = self.used.take();
         let stamp = last.as_ref().and_then(|last| last.stamp);
-        let listed: BTreeSet<u32> =
-            device.running_compute_processes()?.into_iter().map(|process| process.pid).collect();
+        let running = device.running_compute_processes()?.into_iter().map(|process| process.pid);
+        let listed: BTreeSet<u32> = running.chain(self.clients.iter().copied()).collect();
         // One that has ended since was there for a part of the time.
         let ended = last.iter().flat_map(|last| last.listed.iter().copied());
         let all: BTreeSet<u32> = ended.chain(listed.iter().copied()).collect();
@@ -103,6 +108,39 @@ impl Processes {
         }
         Ok(())
     }
+}
+
+/// Processes as the driver lists them.
+struct Listed {
+    /// All, each once.
+    all: Vec<ComputeProcess>,
+    /// Those that only the list of the multi-process service has.
+    clients: BTreeSet<u32>,
+}
+
+/// Lists the processes of a GPU or MIG instance.
+fn list(device: &Device<'_>) -> Result<Listed, NvmlError> {
+    let mut all: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    for ProcessInfo { pid, gpu_instance_id, .. } in device.running_compute_processes()? {
+        let known = all.entry(pid).or_default();
+        *known = known.or(gpu_instance_id);
+    }
+    let mut clients = BTreeSet::new();
+    // Old drivers and old GPUs have no such list.
+    for process in device.mps_running_compute_processes().unwrap_or_default() {
+        all.entry(process.pid).or_insert_with(|| {
+            clients.insert(process.pid);
+            process.gpu_instance_id
+        });
+    }
+    let process = |(pid, gpu_instance)| ComputeProcess { pid, gpu_instance };
+    Ok(Listed { all: all.into_iter().map(process).collect(), clients })
+}
+
+/// The processes of a MIG instance; none if the driver does not list them.
+pub(super) fn of_instance(device: &Device<'_>, gpu_instance: Option<u32>) -> Vec<ComputeProcess> {
+    let all = list(device).map(|listed| listed.all).unwrap_or_default();
+    all.into_iter().map(|process| ComputeProcess { gpu_instance, ..process }).collect()
 }
 
 /// The mean of the samples of each process. Drivers return one each, the mean since the given timestamp.
