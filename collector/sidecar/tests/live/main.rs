@@ -21,6 +21,7 @@ use phasemeter_sources::live::{
 use policies as support;
 
 mod alerts;
+mod churn;
 mod claimed;
 mod claims;
 mod clock;
