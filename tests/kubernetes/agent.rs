@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::metering::metered_seconds;
-use crate::node::{node, wait_until};
+use crate::node::{bill, node, wait_until};
 
 /// The file of the agent's report, in a directory of the node.
 const REPORT: &str = "/run/phasemeter/report.json";
@@ -19,12 +19,21 @@ const HELD: Duration = Duration::from_secs(4);
 /// Seconds until a recreated pod is told apart from the one before.
 const SETTLED: u64 = 6;
 
+/// Labels of a node of EC2, and the price of each of its eight GPUs in nano-dollars per hour: $55.04 for all, by the price
+/// book.
+const LABELS: [&str; 2] =
+    ["node.kubernetes.io/instance-type=p5.48xlarge", "topology.kubernetes.io/region=us-east-1"];
+const PROVIDER: &str = "aws:///us-east-1a/i-0a1b";
+const RATE: u64 = 6_880_000_000;
+
 /// What a pod pays for a GPU.
 #[derive(Debug)]
 pub(crate) struct Bill {
     pub(crate) gpu: String,
     pub(crate) pod: String,
     uid: String,
+    workload: String,
+    team: Option<String>,
     start: String,
     end: Option<String>,
     pub(crate) method: String,
@@ -35,10 +44,11 @@ pub(crate) struct Bill {
 /// Guarantee: on each GPU, what pods and nobody pay sums to the bill, to the nano-dollar; each pod pays for the GPUs that it
 /// was given and for no other, of the load that the driver plays it used its part; a pod that is recreated under its name
 /// is another one, and none pays after its end. A sidecar without a driver meters the GPU of its pod by the agent, which
-/// bills that once.
+/// bills that once. The price of a GPU follows from the labels of the node, and each pod has its workload and label.
 #[test]
 fn each_pod_pays_for_its_gpus() {
     let Some(node) = node() else { return };
+    node.describe(&LABELS, PROVIDER);
     let agent = node.apply("agent");
     node.wait_ready("agent");
     let applied = node.apply("holders");
@@ -70,26 +80,60 @@ fn each_pod_pays_for_its_gpus() {
         bills.iter().filter(is_own).collect()
     };
 
+    for gpu in report["gpus"].as_array().unwrap() {
+        assert_eq!(nano_usd(&gpu["rate_usd_per_gpu_hour"]), RATE, "{gpu:#}");
+        assert_eq!(gpu["price"]["instance_type"], "p5.48xlarge", "{gpu:#}");
+    }
+    for bill in &bills {
+        let (workload, team) = match bill.pod.as_str() {
+            "one-0" | "one-1" => ("StatefulSet one", Some("vision")),
+            "two" => ("Pod two", Some("speech")),
+            "left" => ("Pod left", Some("vision")),
+            "right" => ("Pod right", None),
+            _ => continue,
+        };
+        assert_eq!((bill.workload.as_str(), bill.team.as_deref()), (workload, team), "{bill:?}");
+    }
+    // By workload and by label, each row is what its pods pay, and all rows are the bill.
+    let sum = |is_own: &dyn Fn(&Bill) -> bool| -> u64 {
+        bills.iter().filter(|bill| is_own(bill)).map(|bill| bill.cost).sum()
+    };
+    let all = nano_usd(&report["cost"]["total_usd"]);
+    let workloads = rows(&bill(REPORT, "workload"), "workload");
+    assert_eq!(workloads.values().sum::<u64>(), all, "{workloads:?}");
+    assert_eq!(workloads["one"], sum(&|bill| bill.pod.starts_with("one-")), "{workloads:?}");
+    assert_eq!(workloads["two"], sum(&|bill| bill.pod == "two"), "{workloads:?}");
+    let teams = rows(&bill(REPORT, "label:team"), "label:team");
+    assert_eq!(teams.values().sum::<u64>(), all, "{teams:?}");
+    for team in ["vision", "speech"] {
+        assert_eq!(teams[team], sum(&|bill| bill.team.as_deref() == Some(team)), "{teams:?}");
+    }
+
     // Each GPU of the device plugin, by the pod that the kubelet gave it to.
     let gpus = |bills: &[&Bill]| bills.iter().map(|bill| bill.gpu.clone()).collect::<Vec<_>>();
     assert_eq!(gpus(&of("one-1", None)), given["one-1"], "{bills:#?}");
     assert_eq!(gpus(&of("two", None)), given["two"], "{bills:#?}");
 
-    // The sidecar has metered the GPU of the server's container, and left its cost to the agent.
+    // The sidecar has metered the GPU of the server's container, as the agent reads it. Neither exports.
     let own = of("beside", None);
     assert_eq!(own.len(), 1, "{bills:#?}");
     assert!(server.contains(&format!("NVIDIA_VISIBLE_DEVICES={}\n", own[0].gpu)), "{server}");
     assert!(metered_seconds(&sidecar) > 4.0, "{sidecar}");
-    let left = "the agent of the node exports time and cost of the GPUs; this run exports spans and events";
-    assert!(sidecar.contains(left), "{sidecar}");
+    let read = "metering 1 of 1 GPUs, those of this pod, by the node agent";
+    assert!(sidecar.contains(read), "{sidecar}");
 
-    // The driver plays 97%, all of it that of the pods that hold the GPU, at 3 dollars per hour.
+    // The driver plays 97%, all of it that of the pods that hold the GPU, at the price of the node.
     for bill in bills.iter().filter(|bill| bill.method == "exclusive") {
         let expected = bill.cost * 97 / 100;
         assert!(bill.used.abs_diff(expected) <= 2, "{bill:?}");
         if let Some(end) = &bill.end {
             let held = nanoseconds(end) - nanoseconds(&bill.start);
-            assert!(bill.cost.abs_diff(held * 3 / 3_600) <= 1, "{bill:?}");
+            assert!(
+                bill.cost.abs_diff(
+                    u64::try_from(u128::from(held) * u128::from(RATE) / 3_600_000_000_000).unwrap()
+                ) <= 1,
+                "{bill:?}"
+            );
         }
     }
 
@@ -107,7 +151,7 @@ fn each_pod_pays_for_its_gpus() {
         before.iter().partition(|bill| given["one-0"].contains(&bill.gpu));
     assert_eq!(own.len(), 1, "{bills:#?}");
     assert!(before.iter().all(|bill| *bill.end.as_ref().unwrap() <= after[0].start), "{bills:#?}");
-    let limit = SETTLED * 1_000_000_000 * 3 / 3_600;
+    let limit = SETTLED * RATE / 3_600;
     assert!(late.iter().all(|bill| bill.gpu == after[0].gpu && bill.cost < limit), "{bills:#?}");
     assert!(of("two", None).iter().all(|bill| bill.end.is_some()), "{bills:#?}");
 }
@@ -138,6 +182,12 @@ pub(crate) fn bills(report: &Value) -> Vec<Bill> {
                 gpu: id.to_owned(),
                 pod: text("pod").unwrap(),
                 uid: text("uid").unwrap_or_default(),
+                workload: format!(
+                    "{} {}",
+                    text("workload_kind").unwrap_or_default(),
+                    text("workload").unwrap_or_default()
+                ),
+                team: holder["labels"]["team"].as_str().map(str::to_owned),
                 start: text("start").unwrap(),
                 end: text("end"),
                 method: text("method").unwrap(),
@@ -151,6 +201,16 @@ pub(crate) fn bills(report: &Value) -> Vec<Bill> {
     }
     bills.sort_by(|a, b| (&a.pod, &a.gpu).cmp(&(&b.pod, &b.gpu)));
     bills
+}
+
+/// The totals of the rows of a bill, in nano-dollars: by their value, else by the account that they are.
+fn rows(bill: &Value, by: &str) -> BTreeMap<String, u64> {
+    let name = |row: &Value| {
+        let value = row["group"][by].as_str().or_else(|| row["account"].as_str());
+        value.unwrap_or_default().to_owned()
+    };
+    let rows = bill["rows"].as_array().unwrap();
+    rows.iter().map(|row| (name(row), nano_usd(&row["total_usd"]))).collect()
 }
 
 /// Dollars with nine decimals.

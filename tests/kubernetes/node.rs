@@ -69,6 +69,13 @@ impl Node {
         node
     }
 
+    /// Sets labels of the node, and the ID that its cloud has given it.
+    pub(crate) fn describe(&self, labels: &[&str], provider: &str) {
+        kubectl(&[&["label", "node", "node", "--overwrite"], labels].concat());
+        let patch = serde_json::json!({"spec": {"providerID": provider}}).to_string();
+        kubectl(&["patch", "node", "node", "--patch", &patch]);
+    }
+
     /// Creates the objects of this file.
     pub(crate) fn apply(&self, name: &str) -> Applied {
         let file = manifest(name);
@@ -165,6 +172,12 @@ pub(crate) fn in_path(program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap();
     let found = env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("no {program} in PATH"))
+}
+
+/// The bill of a report on this machine, by this dimension.
+pub(crate) fn bill(report: &str, by: &str) -> Value {
+    let arguments = ["bill", report, "--by", by, "--idle", "separate", "--format", "json"];
+    serde_json::from_str(&output(Command::new(phasemeter()).args(arguments))).unwrap()
 }
 
 /// The binary: that of `PHASEMETER`, else the one that cargo built beside this test.
