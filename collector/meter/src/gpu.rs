@@ -5,6 +5,7 @@
 
 mod alerts;
 mod boundaries;
+mod by_parts;
 mod holders;
 mod part;
 mod parts;
@@ -17,6 +18,7 @@ mod silence;
 
 use std::collections::VecDeque;
 
+use self::by_parts::ByParts;
 pub use self::part::GpuPart;
 use self::part::Parts;
 pub use self::queries::EffectivePart;
@@ -32,7 +34,7 @@ use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
 use crate::pattern::CycleDetector;
-use crate::reading::{Basis, Interval, Reading};
+use crate::reading::{Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::sensors::Sensors;
 use crate::series::Series;
@@ -67,18 +69,6 @@ pub trait Observer {
 }
 
 impl Observer for () {}
-
-/// What is billed by the parts of a GPU.
-#[derive(Clone, Copy, Debug, Default)]
-struct ByParts {
-    /// The source, once there was an interval.
-    basis: Option<Basis>,
-    /// Σ utilization × time, in ppm·ns.
-    weighted: u128,
-    time: Nanos,
-    /// Whether holders have parts of their own.
-    are_apart: bool,
-}
 
 /// Meters one GPU.
 #[derive(Clone, Debug)]
@@ -211,19 +201,6 @@ impl GpuMeter {
             self.feeds.len() - 1
         });
         self.feeds[index].push(interval, self.watermark)
-    }
-
-    /// Adds an interval of what the parts of the GPU sum to, such as MIG instances. It is billed where the source supports
-    /// no utilization of the GPU itself. Returns whether any part of it was accepted.
-    pub fn push_interval_of_parts(&mut self, interval: Interval) -> bool {
-        self.by_parts.basis = Some(interval.basis);
-        self.push_interval(interval)
-    }
-
-    /// Whether holders have parts of the GPU of their own, such as MIG instances: what the GPU as a whole shows touches none
-    /// of several.
-    pub const fn divide_into_parts(&mut self, are_apart: bool) {
-        self.by_parts.are_apart = are_apart;
     }
 
     /// The first boundary after the oldest reading that waits; `None` if none waits.
@@ -374,11 +351,6 @@ impl GpuMeter {
     /// The feed of the configured basis, if that is not polling and has data.
     fn configured_feed(&self) -> Option<&UtilizationFeed> {
         self.feeds.iter().find(|feed| feed.basis() == self.config.basis)
-    }
-
-    /// The feed of what the parts of the GPU sum to, if there is one.
-    fn feed_of_parts(&self) -> Option<&UtilizationFeed> {
-        self.feeds.iter().find(|feed| Some(feed.basis()) == self.by_parts.basis)
     }
 
     #[inline(always)]

@@ -204,17 +204,6 @@ impl GpuMeter {
         observed
     }
 
-    /// What the parts of the GPU sum to at `at`, and until when, at most `to`: it is billed.
-    fn take_parts(&mut self, at: Timestamp, to: Timestamp) -> (Option<Utilization>, Timestamp) {
-        let (value, until) = self.feed_of_parts().map_or((None, to), |feed| feed.at(at, to));
-        if let Some(utilization) = value {
-            let time = until.since(at);
-            self.by_parts.weighted += u128::from(utilization.ppm()) * u128::from(time.0);
-            self.by_parts.time += time;
-        }
-        (value, until)
-    }
-
     /// Posts time of one utilization, or without one. Returns the observed time.
     #[inline(always)]
     fn post_part(

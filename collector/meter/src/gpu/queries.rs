@@ -308,14 +308,6 @@ impl GpuMeter {
         configured.or_else(|| self.main_parts()).unwrap_or(&self.polled)
     }
 
-    /// The feed of the parts of the GPU, if most of the observed time is billed by it.
-    fn main_parts(&self) -> Option<&UtilizationFeed> {
-        let observed = self.ledger.accounts.observed().time;
-        let is_main =
-            self.by_parts.time > Nanos::ZERO && self.by_parts.time.saturating_mul(2) >= observed;
-        self.feed_of_parts().filter(|_| is_main)
-    }
-
     fn readings(&self) -> impl Iterator<Item = (Basis, Readings)> {
         self.feeds().map(|feed| (feed.basis(), feed.histogram().readings()))
     }
