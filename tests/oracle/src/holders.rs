@@ -34,6 +34,8 @@ pub struct Slice {
     pub weighted: u128,
     pub account: usize,
     pub is_observed: bool,
+    /// What was charged for it, in whole nano-USD.
+    pub cost: f64,
 }
 
 /// An account of a holder.
@@ -127,12 +129,25 @@ impl World {
         for slice in slices {
             // Nothing is used of an unobserved slice, so that it can be cut anywhere.
             let step = if slice.is_observed { slice.to - slice.from } else { self.tick };
-            for from in (slice.from..slice.to).step_by(step as usize) {
-                let piece = Slice { from, to: (from + step).min(slice.to), ..*slice };
-                self.divide_piece(&piece, &touches, &mut accounts);
+            let pieces = (slice.from..slice.to).step_by(step as usize).map(|from| {
+                let to = (from + step).min(slice.to);
+                Slice { from, to, cost: self.cost(from, to), ..*slice }
+            });
+            let pieces: Vec<_> = pieces.collect();
+            let exact: f64 = pieces.iter().map(|piece| piece.cost).sum();
+            assert!((slice.cost - exact).abs() < 1.001, "{slice:?} costs {exact}");
+            for piece in pieces {
+                // What is divided is what was charged.
+                let cost = if exact > 0.0 { piece.cost * slice.cost / exact } else { 0.0 };
+                self.divide_piece(&Slice { cost, ..piece }, &touches, &mut accounts);
             }
         }
         accounts
+    }
+
+    /// Rate × time, in nano-USD.
+    fn cost(&self, from: u64, to: u64) -> f64 {
+        self.rate(from) * (to - from) as f64 / 3.6e12
     }
 
     fn divide_piece(&self, piece: &Slice, touches: &BTreeMap<usize, u64>, accounts: &mut Accounts) {
@@ -172,7 +187,7 @@ impl World {
             let share = amount / one;
             all.time += share * time;
             all.weighted += weighted;
-            all.cost += share * time * self.rate(piece.from) / 3.6e12;
+            all.cost += share * piece.cost;
         };
         for it in &holders {
             post(Some(*it), Kind::Used, used(it), used(it));

@@ -6,9 +6,9 @@ mod cases;
 mod parts;
 mod timeline;
 
+use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::holder::HolderAccount;
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::timeline::TimeSlice;
 use phasemeter_oracle::holders::{Kind, Slice};
 use proptest::prelude::*;
 use timeline::{HOLDERS, LATENESS, any_timeline, assert_tiles, holder, meter, rows};
@@ -23,14 +23,15 @@ proptest! {
         let (meter, received) = meter(&timeline, &[]);
         assert_tiles(&meter);
         prop_assert!(received.boundaries > 0);
-        let slice = |slice: &TimeSlice| Slice {
+        let slice = |Charge { slice, cost, .. }: &Charge| Slice {
             from: slice.from.as_nanos(),
             to: slice.to.as_nanos(),
             weighted: slice.weighted,
             account: slice.account as usize,
             is_observed: slice.account != Account::Unobserved,
+            cost: cost.0 as f64,
         };
-        let slices: Vec<_> = received.slices.iter().map(slice).collect();
+        let slices: Vec<_> = received.charges.iter().map(slice).collect();
         let expected = timeline.world().divide(&slices);
         prop_assume!(!meter.holders().is_empty());
         let numbers = (0..HOLDERS).map(Some).chain([None]);

@@ -7,7 +7,6 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::staleness::StaleAfter;
-use phasemeter_meter::timeline::TimeSlice;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use phasemeter_oracle::holders::{Granted, World};
 use proptest::prelude::*;
@@ -119,13 +118,13 @@ impl Timeline {
 
 #[derive(Default)]
 pub(crate) struct Slices {
-    pub(crate) slices: Vec<TimeSlice>,
+    pub(crate) charges: Vec<Charge>,
     pub(crate) boundaries: usize,
 }
 
 impl Observer for Slices {
     fn charge(&mut self, charge: &Charge) {
-        self.slices.push(charge.slice);
+        self.charges.push(*charge);
     }
 
     fn boundary(&mut self, _at: Timestamp, gpu: &GpuMeter) {
