@@ -25,8 +25,7 @@ impl<'a> Replay<'a> {
     /// The load of these GPUs together; of more of them, at most, if others could stand in for them, too. `None` if it
     /// was not recorded for most of their time, or if readings are too far apart to show peaks.
     pub fn of(gpus: &[&Gpu], window: &'a Window) -> Option<Self> {
-        let has_all =
-            |load: &&Load| gpus.iter().all(|gpu| load.gpus.iter().any(|name| *name == gpu.id));
+        let has_all = |load: &&Load| gpus.iter().all(|gpu| load.gpus.contains(&gpu.id));
         let load = window.load.iter().find(has_all)?;
         let means = load.distributions.iter().find(|it| it.mean_seconds == MEAN_SECONDS)?;
         let seconds: f64 = means.buckets.iter().map(|bucket| bucket.seconds).sum();
