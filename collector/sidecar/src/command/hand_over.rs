@@ -28,15 +28,16 @@ const WAIT_AT_END: Duration = Duration::from_secs(2);
 pub(super) struct HandOver {
     watch: AgentWatch,
     clock: Clock,
-    gpus: BTreeMap<String, Of>,
-    /// Time of GPUs that both have exported, and that neither has.
-    twice: Nanos,
-    neither: Nanos,
+    gpus: BTreeMap<String, FollowedGpu>,
+    /// GPU time that both have exported.
+    exported_twice: Nanos,
+    /// GPU time that neither has exported.
+    not_exported: Nanos,
 }
 
 /// What is known of a GPU.
 #[derive(Debug)]
-struct Of {
+struct FollowedGpu {
     billed: AgentBilled,
     /// Whether the agent exports its metrics.
     is_left: bool,
@@ -48,7 +49,7 @@ impl HandOver {
         match AgentWatch::start(socket, pod) {
             Ok(watch) => {
                 let (gpus, none) = (BTreeMap::new(), Nanos::ZERO);
-                Some(Self { watch, clock, gpus, twice: none, neither: none })
+                Some(Self { watch, clock, gpus, exported_twice: none, not_exported: none })
             }
             Err(error) => {
                 warn!("time of GPUs may also be exported by the agent of this node: {error}");
@@ -80,9 +81,10 @@ impl HandOver {
         let sentence = |time: Nanos, of: &str| {
             (time > Nanos::ZERO).then(|| format!("{:.1} s of GPU time {of}", time.as_secs_f64()))
         };
-        let twice = sentence(self.twice, "were exported by this run and by the agent of its node");
+        let twice =
+            sentence(self.exported_twice, "were exported by this run and by the agent of its node");
         let neither = sentence(
-            self.neither,
+            self.not_exported,
             "were exported neither by this run nor by the agent of its node",
         );
         twice.into_iter().chain(neither)
@@ -90,6 +92,12 @@ impl HandOver {
 
     fn follow(&mut self, agent: &WatchedAgent, pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity]) {
         for billed in agent.billed.iter() {
+            // The last line of an agent that has ended stays known.
+            let is_taken_back =
+                |it: &FollowedGpu| !it.is_left && it.billed.from_boot_ns == billed.from_boot_ns;
+            if agent.absent.is_some() && self.gpus.get(&billed.gpu).is_some_and(is_taken_back) {
+                continue;
+            }
             let is_same = |gpu: &GpuIdentity| gpu.uuid.as_ref() == Some(&billed.gpu);
             if let Some(place) = gpus.iter().position(is_same) {
                 self.follow_gpu(billed, place, pipeline, gpus);
@@ -126,7 +134,7 @@ impl HandOver {
         if next != Some(billed.next_boot_ns) {
             pipeline.keep_totals(place, self.second(billed.next_boot_ns));
         }
-        self.gpus.insert(billed.gpu.clone(), Of { billed: billed.clone(), is_left: true });
+        self.gpus.insert(billed.gpu.clone(), FollowedGpu { billed: billed.clone(), is_left: true });
     }
 
     fn leave(
@@ -138,8 +146,8 @@ impl HandOver {
     ) {
         let from = self.second(from_boot_ns);
         let left = pipeline.leave_metrics(place, from);
-        self.twice += left.since(from);
-        self.neither += from.since(left);
+        self.exported_twice += left.since(from);
+        self.not_exported += from.since(left);
         info!(
             gpu = place,
             "the agent of the node exports the metrics of {}; this run exports spans and events",
@@ -172,7 +180,7 @@ impl HandOver {
         }
         let until = self.second(until);
         let from = pipeline.take_metrics(place, until);
-        self.neither += from.since(until);
+        self.not_exported += from.since(until);
         info!(
             gpu = place,
             "the agent of the node has ended; this run exports the metrics of {name} again"

@@ -179,9 +179,11 @@ fn each_second_is_exported_by_the_sidecar_or_the_agent() {
     let second = node.agent();
     // The time between both.
     log.wait_for(AGAIN);
-    node.receive("agent", from);
+    let last = node.receive("agent", from);
     end(second, Signal::TERM);
     log.wait_for(AGAIN);
+    // It goes on to export.
+    node.receive("sidecar", last);
     end(sidecar, Signal::TERM);
     let rest = log.rest();
     node.receive("sidecar", 0);
