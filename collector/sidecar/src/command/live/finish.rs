@@ -1,11 +1,13 @@
 //! The end of a live run, and what its report states beside the bill.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use phasemeter_engine::live::MigCoverage;
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_report::Provenance;
 
@@ -15,8 +17,22 @@ use crate::command::outputs::FinishedRun;
 use crate::command::span_notes;
 
 impl Live {
-    /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, however
-    /// long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
+    /// Now. The accounts of an agent end at a whole second: it waits for the next one, so that it bills no time that
+    /// has not passed.
+    fn end(&self) -> Timestamp {
+        let now = self.clock.now();
+        if self.agent.is_none() {
+            return now;
+        }
+        let end = now.ceil_second();
+        while self.clock.now() < end {
+            self.clock.wait(Duration::from_nanos(end.since(self.clock.now()).0));
+        }
+        end
+    }
+
+    /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, an
+    /// agent's at the next whole second, however long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
     /// the cloud, if it was watched.
     pub(in crate::command) fn finish(
         mut self,
@@ -25,8 +41,7 @@ impl Live {
         interruptions: Option<LiveInterruptions>,
     ) -> Result<FinishedRun, PipelineError> {
         self.work.settle();
-        let end = self.clock.now();
-        let end = if self.agent.is_some() { end.ceil_second() } else { end };
+        let end = self.end();
         self.pipeline.end_at(end);
         let hung = self.sampler.stop(Sampler::GRACE);
         self.loading.iter().for_each(|policies| policies.wait());
