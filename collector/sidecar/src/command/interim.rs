@@ -20,14 +20,14 @@ use crate::cli::{LiveArgs, MeteringArgs};
 /// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// When the last report of a period is tried again that could not be written. Until then no other period ends.
+/// How long after a failure the final report of a period is written again. No other period ends before it is written.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Writes reports while a run goes on.
 #[derive(Debug)]
 pub(super) struct Interim {
     file: ReplacedFile,
-    /// How often that of the run or period so far is written.
+    /// How often the report of the run or period so far is written.
     every: Option<Duration>,
     due: Instant,
     periods: Option<Periods>,
@@ -176,8 +176,16 @@ impl Interim {
     pub(super) fn finish(mut self) -> Option<Periods> {
         let until = Instant::now() + GRACE;
         self.writing.iter_mut().for_each(|writing| writing.due = Instant::now());
-        while self.is_writing() && Instant::now() < until {
+        // One that has failed is tried again once.
+        let is_pending = |it: &Writing| it.thread.is_some() || it.due <= Instant::now();
+        while self.is_writing()
+            && self.writing.as_ref().is_some_and(is_pending)
+            && Instant::now() < until
+        {
             thread::sleep(Duration::from_millis(10));
+        }
+        if self.writing.as_ref().is_some_and(|it| it.is_last) {
+            warn!("the report of a period was not written; its cost is in no file");
         }
         self.periods
     }
