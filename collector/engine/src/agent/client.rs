@@ -27,7 +27,7 @@ pub(super) enum AgentError {
     #[error("agent: connection failed; check that it runs")]
     Connection(#[from] io::Error),
     /// The agent ended the connection.
-    #[error("agent: closed the connection; it has ended, or has 256 connections already")]
+    #[error("agent: closed the connection; it has ended, or has 512 connections already")]
     Closed,
     /// An answer cannot be read.
     #[error("agent: unreadable answer; use the same version for agent and sidecar")]

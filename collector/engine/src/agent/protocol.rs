@@ -2,8 +2,8 @@
 //!
 //! A sidecar sends one [`Question`]. The agent answers with [`Answer::Gpus`]; then, if readings were requested, with
 //! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. If billed
-//! time was requested, it answers with [`Answer::Billed`] only, about twice per second. Unknown members are ignored, so that either may be newer than the other; a version that changes what a member means is
-//! rejected.
+//! time was requested, it answers with [`Answer::Billed`] only, about twice per second. Unknown members are ignored, so
+//! that either may be newer than the other; a version that changes what a member means is rejected.
 //!
 //! JSON lines, not OTLP: an answer has grants and exact sums, for which OTLP has no message, and a reader in any
 //! language needs a few lines.

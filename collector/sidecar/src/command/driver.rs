@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::load_trial;
 
-/// How long only the agent of the node is asked after its end: it may be restarted.
+/// How long after its end only the agent of the node is queried: it may be restarted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The driver.

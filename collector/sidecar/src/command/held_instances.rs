@@ -45,7 +45,7 @@ impl HeldInstances {
         self.used.drain(..over);
     }
 
-    /// Forgets what `is_seen` no longer.
+    /// Forgets what was last seen at an instant that `is_seen` rejects.
     pub(super) fn retain(&mut self, is_seen: impl Fn(Timestamp) -> bool) {
         self.instances.retain(|_, (_, seen)| is_seen(*seen));
         self.processes.retain(|_, (_, seen)| is_seen(*seen));
@@ -68,7 +68,7 @@ impl HeldInstances {
         self.held = self.instances.keys().filter_map(of).collect();
     }
 
-    /// The holders that have an instance alone on which a process computes, whoever's the process is.
+    /// The holders that alone have an instance on which any process computes.
     pub(super) fn touched(&self) -> impl Iterator<Item = &Holder> {
         let busy = self.all().filter(|instance| {
             self.processes.values().any(|(on, _)| Some(*on) == instance.gpu_instance)

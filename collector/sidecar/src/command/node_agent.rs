@@ -26,7 +26,7 @@ use super::error::CommandError;
 use super::held_instances::HeldInstances;
 use crate::cli::{MAX_LABELS, NodeArgs};
 
-/// How often it is asked who holds the GPUs: no source announces changes.
+/// How often the sources of holders are polled: none announces changes.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Polls that wait to be applied: many times more than a drain takes.
@@ -50,7 +50,7 @@ pub(super) struct NodeAgent {
     has_polled: bool,
     /// The holders of processes, as of the last poll.
     processes: BTreeMap<u32, Holder>,
-    /// Whether the holder of any process was ever known: else processes tell nothing about holders.
+    /// Whether the holder of any process was ever known. Until then, use by processes is not assigned to holders.
     knows_processes: bool,
     /// Problems and disagreements that are logged.
     logged: BTreeSet<String>,
