@@ -82,12 +82,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.clusterName }}
 {{- $_ := set $attributes "k8s.cluster.name" . }}
 {{- end }}
-{{- $pairs := list "k8s.node.name=$(NODE_NAME)" }}
+{{- /* The GPUs that a gateway meters are not those of its node. */}}
+{{- $pairs := list }}
+{{- if .isAgent }}
+{{- $pairs = append $pairs "k8s.node.name=$(NODE_NAME)" }}
+{{- end }}
 {{- range $key, $value := merge $attributes .Values.resourceAttributes }}
 {{- $pairs = append $pairs (printf "%s=%s" $key ($value | toString | urlquery | replace "+" "%20")) }}
 {{- end }}
+{{- if $pairs }}
 - name: OTEL_RESOURCE_ATTRIBUTES
   value: {{ join "," $pairs | quote }}
+{{- end }}
 {{- with .Values.otlp }}
 {{- if .endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
