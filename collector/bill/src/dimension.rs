@@ -100,9 +100,9 @@ impl Dimension {
             Self::Job => &["slurm.job.id", "k8s.job.name"],
             Self::Queue => &[
                 "slurm.job.partition",
+                "k8s.pod.label.kueue.x-k8s.io/queue-name",
                 "k8s.pod.label.kai.scheduler/queue",
                 "k8s.pod.label.runai/queue",
-                "k8s.pod.label.kueue.x-k8s.io/queue-name",
                 "k8s.pod.label.volcano.sh/queue-name",
             ],
             Self::Kind => &["phasemeter.workload"],
