@@ -77,7 +77,7 @@ impl WindowHolder {
     #[must_use]
     pub fn all_of(holders: &Holders, wall: WallOffset) -> Vec<Self> {
         let each = holders.iter().map(|(holder, accounts)| Self {
-            granted: holders.part(holder),
+            granted: accounts.to().is_none().then(|| holders.part(holder)).flatten(),
             ..Self::of(holder, accounts, wall)
         });
         let mut all: Vec<Self> = each.collect();

@@ -1,5 +1,6 @@
 //! The load of GPUs that can stand in for one another, in a window.
 
+pub use phasemeter_meter::load::{LoadLevel as LoadBucket, MEAN_SECONDS};
 use phasemeter_meter::units::Nanos;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -11,9 +12,6 @@ pub const MAX_LOADS: usize = 64;
 /// The most buckets of a distribution.
 pub const MAX_BUCKETS: usize = 10_000;
 
-/// The lengths of the means, in seconds, in this order.
-pub const MEAN_SECONDS: [u32; 3] = [1, 10, 60];
-
 /// The load of several GPUs together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +22,7 @@ pub struct Load {
     pub distributions: Vec<LoadDistribution>,
 }
 
-/// How long the load of a group was how high, in time in which all of its GPUs were observed.
+/// Time at each level of the load of a group, in time in which all of its GPUs were observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadDistribution {
@@ -33,15 +31,6 @@ pub struct LoadDistribution {
     /// Ascending, without empty ones.
     #[serde(with = "list")]
     pub buckets: Vec<LoadBucket>,
-}
-
-/// Time with one load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadBucket {
-    /// The sum of the utilization of all GPUs, in percent of one of them, rounded up.
-    pub percent: u32,
-    /// Time.
-    pub time: Nanos,
 }
 
 /// Percent and nanoseconds, as a pair.

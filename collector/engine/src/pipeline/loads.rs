@@ -8,7 +8,7 @@ use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::load::{GroupLoad, MEAN_SECONDS};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_rules::window::{Load, LoadBucket, LoadDistribution, MAX_LOADS};
+use phasemeter_rules::window::{Load, LoadDistribution, MAX_LOADS};
 
 use super::MeteredGpu;
 
@@ -80,16 +80,10 @@ impl Loads {
     ) {
         self.due = at + PERIOD;
         self.group_new(gpus, identities);
+        let mut feeds: Vec<_> = gpus.iter_mut().map(|gpu| Some(&mut gpu.load)).collect();
         for group in self.groups.values_mut() {
-            // GPUs of a group are in the order in which they were found.
-            let mut rest = gpus.iter_mut().enumerate();
-            let mut feeds: Vec<_> = group
-                .gpus
-                .iter()
-                .filter_map(|gpu| rest.find(|(index, _)| index == gpu))
-                .map(|(_, gpu)| &mut gpu.load)
-                .collect();
-            group.load.add_up(&mut feeds, is_final);
+            let own = group.gpus.iter().filter_map(|gpu| feeds.get_mut(*gpu)?.take());
+            group.load.add_up(&mut own.collect::<Vec<_>>(), is_final);
         }
     }
 
@@ -128,13 +122,7 @@ impl Group {
         Load {
             gpus: names.map(|identity| identity.name.clone()).collect(),
             distributions: distributions
-                .map(|(mean_seconds, levels)| LoadDistribution {
-                    mean_seconds,
-                    buckets: levels
-                        .into_iter()
-                        .map(|level| LoadBucket { percent: level.percent, time: level.time })
-                        .collect(),
-                })
+                .map(|(mean_seconds, levels)| LoadDistribution { mean_seconds, buckets: levels })
                 .collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! How long a load was how high.
+//! Time at each level of a load.
 
 use crate::units::{Nanos, PPM};
 

@@ -58,6 +58,11 @@ impl LoadFeed {
 
     /// Adds a time slice. They must be in time order; between them the GPU was not there.
     pub fn post(&mut self, slice: &TimeSlice) {
+        if self.runs.is_empty() && self.in_progress.is_empty() && self.second == self.begins {
+            // Before its first time it was not there.
+            let begins = slice.from.whole_second().max(self.begins);
+            (self.begins, self.first, self.second) = (begins, begins, begins);
+        }
         self.reach(slice.from.whole_second());
         let next = Timestamp::EPOCH + Nanos::from_secs(self.second + 1);
         let (head, rest) = slice.split_at(next);
@@ -74,7 +79,9 @@ impl LoadFeed {
 
     /// The GPU is not there any more.
     pub fn end(&mut self) {
-        self.reach(self.second + 1);
+        if !self.in_progress.is_empty() {
+            self.reach(self.second + 1);
+        }
         self.has_ended = true;
     }
 

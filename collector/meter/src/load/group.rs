@@ -7,20 +7,21 @@ use crate::units::{Nanos, Timestamp};
 /// The lengths of the means that are kept, in seconds.
 pub const MEAN_SECONDS: [u32; 3] = [1, 10, 60];
 
-/// So long the feed of a GPU may be behind the newest one; the time after it is unknown then.
+/// Maximum lag of a GPU's feed behind the newest one, in seconds; later time is unknown.
 const MAX_LAG: u64 = 900;
 
-/// So long a second waits for GPUs that are found late.
+/// How long a second waits for GPUs that are found late, in seconds.
 const WAIT: u64 = 30;
 
-/// How long the load of a group of GPUs was how high.
+/// Time at each level of the load of a group of GPUs.
 #[derive(Clone, Debug)]
 pub struct GroupLoad {
-    /// The first second, and the first one that is not added up yet; `None` before the first GPU.
+    /// The first second.
     first: u64,
+    /// The first second that is not added up yet; `None` before the first GPU.
     next: Option<u64>,
     means: [Mean; MEAN_SECONDS.len()],
-    /// So much time is covered at least, in seconds; `None` for all of it.
+    /// Minimum time covered, in seconds; `None` for all of it.
     keep: Option<u64>,
     /// When the current distributions began.
     began: u64,
@@ -66,6 +67,10 @@ impl GroupLoad {
     /// Adds up the time that all feeds have reached: those of all GPUs that joined. At the end of the run, all time.
     pub fn add_up(&mut self, feeds: &mut [&mut LoadFeed], is_final: bool) {
         let Some(mut at) = self.next else { return };
+        if at == self.first {
+            at = feeds.iter().map(|feed| feed.begins()).min().unwrap_or(at).max(at);
+            self.first = at;
+        }
         let newest = feeds.iter().map(|feed| feed.second()).max().unwrap_or_default();
         let running = feeds.iter().filter(|feed| !feed.has_ended());
         let known = running.map(|feed| feed.second()).min().unwrap_or(newest);
