@@ -2,11 +2,10 @@
 
 use phasemeter_policy::{Gpu, Load, LoadDistribution, Window};
 
+use crate::resolution::SHOWN;
+
 /// Length of the means, in seconds: requests wait for some seconds at a peak, not for a minute.
 const MEAN_SECONDS: u32 = 10;
-
-/// Longest interval between readings that shows peaks, in seconds. An assumption: requests that wait for two minutes are lost.
-const SHOWN: f64 = 120.0;
 
 /// Percent of a whole GPU.
 const PERCENT: f64 = 100.0;
@@ -38,16 +37,14 @@ impl<'a> Replay<'a> {
 
     /// Share of the time in which the load is above that of so many GPUs, each at `target`.
     pub fn above(&self, gpus: usize, target: f64) -> f64 {
-        let limit = gpus as f64 * target * PERCENT;
+        let limit = gpus as f64 * (target * PERCENT);
         let above = self.means.buckets.iter().filter(|bucket| f64::from(bucket.percent) > limit);
         above.map(|bucket| bucket.seconds).sum::<f64>() / self.seconds
     }
 
     /// The fewest GPUs, at least one, with which the load is above `target` for at most this share of the time.
     pub fn needed(&self, target: f64, share: f64) -> usize {
-        let most = self.means.buckets.last().map_or(0.0, |bucket| f64::from(bucket.percent));
-        let all = (most / (target * PERCENT)).ceil().max(1.0) as usize;
-        (1..all).find(|gpus| self.above(*gpus, target) <= share).unwrap_or(all)
+        (self.exceeded(share) * PERCENT / (target * PERCENT)).ceil().max(1.0) as usize
     }
 
     /// The load, in GPUs, that is exceeded for at most this share of the time.

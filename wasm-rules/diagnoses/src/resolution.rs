@@ -6,7 +6,7 @@ use phasemeter_policy::{Gpu, Window};
 
 /// Longest point of a column, and longest interval between readings, that shows the busiest minutes of a load, in
 /// seconds. An assumption: requests that wait for two minutes are lost.
-const SHOWN: f64 = 120.0;
+pub(crate) const SHOWN: f64 = 120.0;
 
 /// Share of the time that a load exceeds at its busiest: that of a 95th percentile.
 const BUSIEST: f64 = 0.05;

@@ -45,7 +45,8 @@ impl Recommender for Inference {
             let is_hidden = hidden.iter().any(|other| other.is_alike(gpu));
             is_hidden || observed.iter().any(|other| other.is_alike(gpu) && names(&given, other))
         };
-        let mut response = requests::recommend(&observed, &units, window, settings, has_fewer);
+        let mut response =
+            requests::recommend(&observed, &units, window, settings, has_fewer, !hidden.is_empty());
         response.extend(bandwidth::recommend(&observed, window));
         let more = |gpu: &Gpu| names(&response.recommendations, gpu);
         let overloaded = overload::recommend(&observed, window.thresholds(), settings, more);

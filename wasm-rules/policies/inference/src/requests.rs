@@ -71,13 +71,15 @@ struct Finding<'a> {
     saving: Saving,
 }
 
-/// Recommends more requests at a time. `has_fewer` are services of which fewer replicas suffice.
+/// Recommends more requests at a time. `has_fewer` are services of which fewer replicas
+/// suffice, `has_hidden` whether that could not be checked for any.
 pub(crate) fn recommend(
     gpus: &[&Gpu],
     units: &[Unit<'_>],
     window: &Window,
     settings: &Settings,
     has_fewer: impl Fn(&Gpu) -> bool,
+    has_hidden: bool,
 ) -> Response {
     let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
@@ -117,18 +119,15 @@ pub(crate) fn recommend(
              them, and how much headroom its peaks need",
         )
     };
-    let is_hidden = asked.iter().any(|gpu| !shows_peaks(gpu, window));
-    let hidden = if is_hidden {
-        let step = duration(window.step_seconds);
-        format!(
-            ". Points of this window are means of {step}, which hide busy minutes: fewer replicas need them"
-        )
+    let hidden = if has_hidden {
+        ". Fewer replicas were not checked: their load together was not recorded for most of the time, or readings are \
+         more than 2 minutes apart"
     } else {
-        String::new()
+        ""
     };
     Response {
         recommendations: batched.chain(at_low_power(gpus)).collect(),
-        needs: Need::if_any(missing, &[why, &hidden].concat(), asked).into_iter().collect(),
+        needs: Need::if_any(missing, &[why, hidden].concat(), asked).into_iter().collect(),
     }
 }
 
@@ -299,7 +298,7 @@ mod tests {
         let mut window = window(vec![serving]);
         let missing = |window: &Window| {
             let gpus: Vec<_> = window.gpus.iter().collect();
-            let found = recommend(&gpus, &[], window, &Settings::default(), |_| true);
+            let found = recommend(&gpus, &[], window, &Settings::default(), |_| true, false);
             found.needs.into_iter().map(|need| need.missing).collect::<Vec<_>>()
         };
         assert_eq!(missing(&window), ["requests"]);

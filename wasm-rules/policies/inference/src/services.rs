@@ -22,7 +22,7 @@ const ABOVE_LOW: f64 = 0.001;
 /// The target of the low end, relative to the target. An assumption.
 const TARGET_LOW: f64 = 0.75;
 
-/// A service keeps so many replicas.
+/// Minimum number of replicas of a service.
 const MIN_KEPT: usize = 2;
 
 /// Share of a freed GPU that other work uses: low, expected, high. An assumption.
@@ -41,10 +41,10 @@ const SURE_FREED: f64 = 0.6;
 const STANDBY: f64 = 0.9;
 
 /// Attributes that name a service.
-const SERVICES: [&str; 2] = ["service.name", "k8s.deployment.name"];
+const SERVICES: [&str; 3] = ["service.name", "k8s.deployment.name", "k8s.statefulset.name"];
 
 /// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest. Returned with them
-/// are the GPUs of services whose busiest minutes are hidden.
+/// are the GPUs of services whose load together is not known.
 pub(crate) fn fewer<'a>(
     observed: &[&Gpu],
     units: &[Unit<'a>],
@@ -62,7 +62,14 @@ pub(crate) fn fewer<'a>(
         servers(unit, applies).into_iter().map(move |gpu| (gpu, is_returned))
     });
     let (mut given, mut hidden) = (Vec::new(), Vec::new());
-    for group in groups(serving, |a, b| are_replicas(a.0, b.0) && a.1 == b.1) {
+    let are_together = |a: &Gpu, b: &Gpu| {
+        let mut loads = window.load.iter();
+        window.load.is_empty() || loads.any(|it| it.gpus.contains(&a.id) && it.gpus.contains(&b.id))
+    };
+    let is_same = |a: &(&Gpu, bool), b: &(&Gpu, bool)| {
+        are_replicas(a.0, b.0) && a.1 == b.1 && are_together(a.0, b.0)
+    };
+    for group in groups(serving, is_same) {
         let is_returned = group[0].1;
         let gpus: Vec<_> = group.into_iter().map(|(gpu, _)| gpu).collect();
         if !gpus.iter().all(|gpu| is_observed(gpu)) {
