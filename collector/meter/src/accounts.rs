@@ -160,7 +160,7 @@ impl Accounts {
         since
     }
 
-    /// Whether there is no time in any account.
+    /// Whether all accounts are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|balance| balance.time == Nanos::ZERO)

@@ -180,8 +180,8 @@ pub enum RateChangeError {
     /// The GPU has a price already.
     #[error("first rate rejected: the GPU is priced")]
     Priced,
-    /// A session has ended, and its spans were emitted without a cost.
-    #[error("first rate rejected: a session has ended without a price")]
+    /// A session has ended, whose spans were emitted without a cost, or a part of the run, whose report was.
+    #[error("first rate rejected: a session or part has ended without a price")]
     SessionEnded,
 }
 

@@ -1,5 +1,4 @@
-//! What is known of a holder besides what tells it from others: its workload, its queue, its labels. It changes no
-//! account.
+//! Details of a holder beyond its identity: its workload, queue and labels. They change no account.
 
 use std::collections::BTreeMap;
 

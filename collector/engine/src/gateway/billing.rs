@@ -196,7 +196,7 @@ impl GatewayBilling {
     /// Ends the spans of GPUs that other meters have by now.
     pub fn hand_over(&self, pipeline: &mut Pipeline<'_>, buffer: &ReadingBuffer) {
         for (gpu, buffer_index) in self.buffer_indices.iter().enumerate() {
-            pipeline.hand_over(gpu, buffer.handed_over(*buffer_index));
+            pipeline.end_span_at(gpu, buffer.handed_over(*buffer_index));
         }
     }
 

@@ -66,7 +66,7 @@ pub struct MeteredGpu {
     /// Time that is not billed, since the GPU was not there.
     pub absence: Absence,
     /// From when on another meter has it.
-    pub(super) handed_over: Option<Timestamp>,
+    pub(super) elsewhere_from: Option<Timestamp>,
     /// Time in which its source listed other GPUs of its host and not it, if it still does.
     pub(super) vanished: Nanos,
     /// The start of the current price.
@@ -113,7 +113,7 @@ impl MeteredGpu {
             unpriced_until: None,
             unlisted: Nanos::ZERO,
             absence: Absence::default(),
-            handed_over: None,
+            elsewhere_from: None,
             vanished: Nanos::ZERO,
             model: identity.model.clone(),
             rank,
@@ -227,6 +227,22 @@ impl MeteredGpu {
         }
     }
 
+    /// Meters, and passes the results on.
+    fn meter_with<T>(
+        &mut self,
+        exporter: Option<&mut Exporter>,
+        meter: impl FnOnce(&mut GpuMeter, &mut Observers<'_>) -> T,
+    ) -> T {
+        let export = exporter.zip(self.export.as_mut());
+        let mut observers = Observers {
+            export: export.map(|(exporter, export)| exporter.observe(export)),
+            charges: self.charges.as_mut(),
+            serving: &mut self.serving,
+            load: &mut self.load,
+        };
+        meter(&mut self.meter, &mut observers)
+    }
+
     /// Meters a reading; an error if it is behind the watermark.
     pub(super) fn push(
         &mut self,
@@ -240,50 +256,22 @@ impl MeteredGpu {
         }
         self.meter.set_power_limit(identity.power_limit);
         self.vanished = Nanos::ZERO;
-        let mut observers = observers(
-            exporter,
-            &mut self.export,
-            &mut self.charges,
-            &mut self.serving,
-            &mut self.load,
-        );
-        self.meter.push(*reading, &mut observers)
+        self.meter_with(exporter, |meter, observers| meter.push(*reading, observers))
     }
 
     /// Meters the oldest buffered readings early, so that at most `keep` wait for older ones.
     pub(super) fn release(&mut self, keep: usize, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(
-            exporter,
-            &mut self.export,
-            &mut self.charges,
-            &mut self.serving,
-            &mut self.load,
-        );
-        self.meter.release(keep, &mut observers);
+        self.meter_with(exporter, |meter, observers| meter.release(keep, observers));
     }
 
     /// At the end of the input, meters the buffered readings before `until`.
     pub(super) fn drain(&mut self, until: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(
-            exporter,
-            &mut self.export,
-            &mut self.charges,
-            &mut self.serving,
-            &mut self.load,
-        );
-        self.meter.drain(until, &mut observers);
+        self.meter_with(exporter, |meter, observers| meter.drain(until, observers));
     }
 
     /// Begins the span, before the first reading.
     pub(super) fn begin_at(&mut self, start: Timestamp, exporter: Option<&mut Exporter>) {
-        let mut observers = observers(
-            exporter,
-            &mut self.export,
-            &mut self.charges,
-            &mut self.serving,
-            &mut self.load,
-        );
-        self.meter.begin_at(start, &mut observers);
+        self.meter_with(exporter, |meter, observers| meter.begin_at(start, observers));
     }
 
     /// Meters time up to `to` in which the source no longer lists the GPU, for this long so far.
@@ -294,27 +282,16 @@ impl MeteredGpu {
         exporter: Option<&mut Exporter>,
     ) {
         self.vanished = vanished;
-        let mut observers = observers(
-            exporter,
-            &mut self.export,
-            &mut self.charges,
-            &mut self.serving,
-            &mut self.load,
-        );
-        self.meter.advance_silent(to, &mut observers);
+        self.meter_with(exporter, |meter, observers| meter.advance_silent(to, observers));
     }
 
     /// Finalizes the meter and the export.
     pub(super) fn finish(&mut self, end: SpanEnd, exporter: Option<&mut Exporter>) {
         let mut exporter = exporter;
-        let charges = &mut self.charges;
-        let (serving, load) = (&mut self.serving, &mut self.load);
-        let mut observers =
-            observers(exporter.as_deref_mut(), &mut self.export, charges, serving, load);
-        match end {
-            SpanEnd::Run(end) => self.meter.finish_at(end, &mut observers),
-            SpanEnd::Log(end) => self.meter.finish_unlisted_at(end, &mut observers),
-        }
+        self.meter_with(exporter.as_deref_mut(), |meter, observers| match end {
+            SpanEnd::Run(end) => meter.finish_at(end, observers),
+            SpanEnd::Log(end) => meter.finish_unlisted_at(end, observers),
+        });
         self.load.end();
         if let (Some(exporter), Some(export)) = (exporter, self.export.take()) {
             exporter.end(export);
@@ -325,17 +302,6 @@ impl MeteredGpu {
 /// Whether the source has provided the model.
 const fn is_model_final(identity: &GpuIdentity) -> bool {
     identity.model.is_some() && !identity.is_model_assumed
-}
-
-fn observers<'a>(
-    exporter: Option<&'a mut Exporter>,
-    export: &'a mut Option<GpuExport>,
-    charges: &'a mut Option<ChargeLog>,
-    serving: &'a mut Serving,
-    load: &'a mut LoadFeed,
-) -> Observers<'a> {
-    let export = exporter.zip(export.as_mut()).map(|(exporter, export)| exporter.observe(export));
-    Observers { export, charges: charges.as_mut(), serving, load }
 }
 
 /// GPUs in the order of their nodes and of their indices there if each has one; else in order of appearance.

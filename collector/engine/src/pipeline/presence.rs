@@ -31,8 +31,8 @@ impl Pipeline<'_> {
     }
 
     /// Another meter has this GPU from `at` on: its span ends there.
-    pub fn hand_over(&mut self, gpu: usize, at: Option<Timestamp>) {
-        self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.handed_over = at);
+    pub fn end_span_at(&mut self, gpu: usize, at: Option<Timestamp>) {
+        self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.elsewhere_from = at);
     }
 
     /// Posts the time of GPUs that their source has not listed for [`ABSENT_AFTER`], while it lists others of
@@ -62,7 +62,7 @@ impl Pipeline<'_> {
         for (gpu, to, vanished) in unlisted {
             self.reprice(gpu, to);
             let Some(metered) = self.gpus.get_mut(gpu) else { continue };
-            if metered.handed_over.is_none() && !is_listed(gpu) {
+            if metered.elsewhere_from.is_none() && !is_listed(gpu) {
                 self.buffered -= metered.meter.buffered();
                 metered.advance_silent(to, vanished, self.exporter.as_mut());
                 self.buffered += metered.meter.buffered();
@@ -87,8 +87,8 @@ impl Pipeline<'_> {
         for (gpu, covered, end, vanished) in found.collect::<Vec<_>>() {
             let Some(metered) = self.gpus.get_mut(gpu) else { continue };
             let mut absence = Absence { after: None, time: metered.meter.absent() };
-            let end = metered.handed_over.map_or(end, |at| at.min(end));
-            if end < run && metered.handed_over.is_none() {
+            let end = metered.elsewhere_from.map_or(end, |at| at.min(end));
+            if end < run && metered.elsewhere_from.is_none() {
                 absence = Absence { after: Some((end, run)), time: absence.time + run.since(end) };
             }
             (metered.absence, metered.vanished) = (absence, vanished);

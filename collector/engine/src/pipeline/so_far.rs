@@ -110,7 +110,7 @@ impl Pipeline<'_> {
             experiment: experiment.clone(),
             gpus: mem::take(&mut self.gpus),
             pricing: self.pricing.take(),
-            // Those of a part are not told from those of the run.
+            // Alerts are counted over the run, not by part.
             alerts: if self.part.is_some() { AlertRules::default() } else { self.alerts.clone() },
             results: PolicyResults::default(),
             wall: self.wall.offset(),

@@ -15,7 +15,7 @@ const MAX_PODS: usize = 2_048;
 /// Pods that are kept after their end: it may be some seconds until the pod of a grant is known.
 const MAX_GONE: usize = 256;
 
-/// A pod, told apart from others of its name by its UID.
+/// A pod. Others may have had its name; the UID differs.
 type Key = (PodName, String);
 
 /// The pods of the node.

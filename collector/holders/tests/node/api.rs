@@ -98,7 +98,7 @@ fn unpublished_device_is_asked_for_less_and_less() {
     assert_eq!(node.api.requests(), [SLICES]);
 }
 
-/// What is missing without the status of claims is said once, with the right that is missing.
+/// Without access to claims, one warning names the missing right and what is unknown.
 #[test]
 fn forbidden_claims_are_a_problem_until_they_are_allowed() {
     let mut node = Node::start();

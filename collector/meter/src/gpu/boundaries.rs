@@ -37,7 +37,7 @@ impl GpuMeter {
         }
     }
 
-    /// Emits one more boundary at `at`, a whole second, so that the state there can be told from that after it.
+    /// Emits one more boundary at `at`, a whole second, which shows the state at that instant.
     /// Returns whether it will be: the time before `at` must not be metered yet.
     pub fn request_boundary(&mut self, at: Timestamp) -> bool {
         let metered = self.last.map(|last| last.at).max(self.silent_until).max(self.start);

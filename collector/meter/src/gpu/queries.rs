@@ -74,7 +74,7 @@ impl GpuMeter {
         &self.ledger.accounts
     }
 
-    /// The periods so far: hours, or longer. They sum to the accounts.
+    /// The periods since the last part ended: hours, or longer. They sum to the accounts of that time.
     #[must_use]
     pub fn periods(&self) -> PeriodList {
         self.ledger.periods.until_now(&self.ledger.accounts)

@@ -21,12 +21,14 @@ impl GpuMeter {
     /// single accounts. Spans that were emitted remain without cost.
     ///
     /// # Errors
-    /// Returns an error if the GPU is priced, or a session has ended without a price.
+    /// Returns an error if the GPU is priced, or a session or a part has ended without a price.
     pub fn price_from_start(&mut self, rate: Rate) -> Result<(), RateChangeError> {
         if self.ledger.accrual.is_some() {
             return Err(RateChangeError::Priced);
         }
-        if self.window.as_ref().is_some_and(RollingWindow::has_snapshots) {
+        let has_part =
+            self.parts.as_ref().is_some_and(|parts| !parts.base.totals.accounts.is_empty());
+        if has_part || self.window.as_ref().is_some_and(RollingWindow::has_snapshots) {
             return Err(RateChangeError::SessionEnded);
         }
         self.ledger.price_from(self.start.unwrap_or(Timestamp::EPOCH), rate);

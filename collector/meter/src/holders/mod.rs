@@ -9,6 +9,7 @@ mod assignments;
 mod division;
 mod energy;
 mod parts;
+mod pricing;
 mod rounding;
 mod rows;
 mod shares;

@@ -130,7 +130,7 @@ proptest! {
 }
 
 /// A pod has the GPU to itself for ten seconds, never touches it for ten, and its successor uses half of it.
-/// What was granted follows from grants alone, whoever used it.
+/// Granted time follows from grants alone, not from use.
 #[test]
 fn granted_is_the_part_of_each_over_time() {
     let mut meter = priced();
@@ -252,7 +252,7 @@ fn holders_that_end_at_once_are_folded_with_what_they_paid() {
     assert!(paid(30) < NanoUsd(5_000_001));
 }
 
-/// What is known of a holder besides changes no account; the last that is said of it counts, also after its end.
+/// Details of a holder change no account; the latest ones count, also after its end.
 #[test]
 fn details_change_no_account() {
     let describe = |queue: &str| {
