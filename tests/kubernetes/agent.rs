@@ -101,7 +101,11 @@ fn each_pod_pays_for_its_gpus() {
     let all = nano_usd(&report["cost"]["total_usd"]);
     let workloads = rows(&bill(REPORT, "workload"), "workload");
     assert_eq!(workloads.values().sum::<u64>(), all, "{workloads:?}");
-    assert_eq!(workloads["one"], sum(&|bill| bill.pod.starts_with("one-")), "{workloads:?}");
+    assert_eq!(
+        workloads["one"],
+        sum(&|bill| matches!(&*bill.pod, "one-0" | "one-1")),
+        "{workloads:?}"
+    );
     assert_eq!(workloads["two"], sum(&|bill| bill.pod == "two"), "{workloads:?}");
     let teams = rows(&bill(REPORT, "label:team"), "label:team");
     assert_eq!(teams.values().sum::<u64>(), all, "{teams:?}");
