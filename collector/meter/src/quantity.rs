@@ -196,14 +196,23 @@ const TABLE: [(Quantity, Row); Quantity::COUNT] = [
         .max("memory.errors")),
 ];
 
-/// A quantity without a row, or a row in another place, does not compile.
+/// A quantity without a row, a row in another place, or one with a name for alerts but no value, does not compile.
 const _: () = {
     let mut place = 0;
     while place < TABLE.len() {
         assert!(TABLE[place].0 as usize == place);
+        assert!(TABLE[place].1.alert.is_none() || has_alert_value(TABLE[place].0, &TABLE[place].1));
         place += 1;
     }
 };
+
+/// Whether rules for alerts get a value: of a share that is kept, or as `gpu/alerts.rs` computes it.
+const fn has_alert_value(quantity: Quantity, row: &Row) -> bool {
+    use Quantity::{GraphicsActivity, MemoryUsed, Power, Temperature, Utilization};
+    let is_kept = quantity as usize >= GraphicsActivity as usize;
+    is_kept && matches!(row.unit, Unit::Ppm)
+        || matches!(quantity, Utilization | MemoryUsed | Power | Temperature)
+}
 
 impl Quantity {
     /// The number of quantities.
