@@ -23,8 +23,10 @@ impl Access {
             Self::GetClaims => {
                 "parts of shared devices are unknown, and administrative access is inferred"
             }
-            Self::ListPods => "workloads, queues and labels of pods are missing",
-            Self::WatchPods => "workloads, queues and labels of new pods come up to a minute late",
+            Self::ListPods => "workloads, queues, labels and fractions of GPUs of pods are missing",
+            Self::WatchPods => {
+                "workloads, queues, labels and fractions of GPUs of new pods come up to a minute late"
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::access::Access;
 use crate::claims::Unresolved;
+use crate::fraction_problem::FractionProblem;
 
 /// Who holds the GPUs of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub enum Source {
     DevicePlugin,
     /// Claims of dynamic resource allocation that the kubelet lists.
     Claim,
+    /// Pods among which KAI or Run:ai divide a GPU that the kubelet gave to a reservation pod.
+    Fraction,
     /// Control groups of the processes on the GPU.
     ControlGroup,
     /// Files that Slurm's prolog writes.
@@ -82,6 +85,7 @@ impl fmt::Display for Source {
         f.write_str(match self {
             Self::DevicePlugin => "kubelet (device plugin)",
             Self::Claim => "kubelet (claim)",
+            Self::Fraction => "kubelet (reservation pod)",
             Self::ControlGroup => "control group",
             Self::Prolog => "prolog file",
             Self::JobMapping => "job-mapping file",
@@ -156,6 +160,9 @@ pub enum Problem {
         /// Why.
         reason: Unresolved,
     },
+    /// A GPU that a scheduler divides is held otherwise than it says.
+    #[error(transparent)]
+    Fraction(FractionProblem),
     /// A source names a GPU that the driver does not list.
     #[error("{device} is not on this node")]
     UnknownDevice {

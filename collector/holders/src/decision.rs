@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phasemeter_meter::holder::{Container, Grant, Holder};
+use phasemeter_meter::holder::{Container, Grant, Holder, Share};
 
 use crate::assignments::{Disagreement, Held, Source};
 use crate::candidate::{Candidate, joined};
@@ -43,7 +43,7 @@ impl Evidence<'_> {
             .iter()
             .filter(|candidate| candidate.device == device)
             .cloned()
-            .partition(|candidate| candidate.source <= Source::Claim);
+            .partition(|candidate| candidate.source <= Source::Fraction);
         let running: Vec<(u32, &Groups)> =
             processes.iter().filter_map(|id| Some((*id, self.groups.get(id)?))).collect();
         let mut decision = Decision::default();
@@ -125,6 +125,24 @@ impl Evidence<'_> {
 }
 
 impl Decision {
+    /// What the holders of a MIG instance have of its GPU. Those of unknown parts have equal ones.
+    pub(crate) fn parts_of(&self, gpu: &str, instance: Option<Share>) -> Vec<Candidate> {
+        let equal = u32::try_from(self.held.len()).ok().and_then(|count| {
+            let are_unknown = self.held.iter().all(|held| held.grant.share.is_none());
+            are_unknown.then(|| Share::new(1, count)).flatten()
+        });
+        let part = |held: &Held| {
+            let share = held.grant.share.or(equal);
+            Candidate {
+                device: gpu.to_owned(),
+                holder: held.grant.holder.clone(),
+                share: share.zip(instance).and_then(|(share, instance)| instance.part(share)),
+                source: held.source,
+            }
+        };
+        self.held.iter().map(part).collect()
+    }
+
     /// Reports candidates that do not count.
     fn reject(&mut self, device: &str, chosen: &[Candidate], others: &[Candidate]) {
         let Some(first) = chosen.first() else { return };

@@ -9,6 +9,8 @@ pub struct NodeGpu {
     pub uuid: String,
     /// Its index in NVML, which is also DCGM's.
     pub index: u32,
+    /// Its memory in bytes, if known.
+    pub memory: Option<u64>,
     /// Its minor number: of `/dev/nvidiaN`, if known.
     pub minor: Option<u32>,
     /// The IDs of the compute processes on it, in the PID namespace of the host; those of its MIG instances may be

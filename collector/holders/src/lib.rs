@@ -23,6 +23,8 @@ mod claims;
 mod decision;
 mod device_id;
 mod formats;
+mod fraction_problem;
+mod fractions;
 mod gpus;
 mod jobs;
 mod kubelet;
@@ -43,6 +45,7 @@ pub use assignments::{Assignment, Assignments, Disagreement, Held, Problem, Sour
 pub use claims::Unresolved;
 #[doc(hidden)]
 pub use formats::Format;
+pub use fraction_problem::FractionProblem;
 pub use gpus::{NodeGpu, NodeInstance};
 pub use kubelet::messages;
 pub use node::{NodeHolders, StartError};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use phasemeter_meter::holder::{Container, Holder, Share};
+use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::units::Timestamp;
 use thiserror::Error;
@@ -13,10 +13,11 @@ use tokio::runtime::{self, Runtime};
 
 use crate::administration::holding;
 use crate::api_source::ApiSource;
-use crate::assignments::{Assignment, Assignments, Held, Problem};
+use crate::assignments::{Assignment, Assignments, Problem};
 use crate::candidate::{self, Candidate};
 use crate::claims::Catalog;
 use crate::decision::{Decision, Evidence};
+use crate::fractions::divided;
 use crate::gpus::NodeGpu;
 use crate::jobs::{job_mapping, prolog_files};
 use crate::kubelet::{KubeletSource, Listing};
@@ -240,7 +241,10 @@ impl NodeHolders {
             &self.uids,
             problems,
         ));
-        candidates
+        match &self.pods {
+            Some(pods) => divided(candidates, &pods.grouped(), &listing.active, gpus, problems),
+            None => candidates,
+        }
     }
 
     /// Adds the jobs that files name; returns what Slurm says about them.
@@ -296,7 +300,7 @@ impl NodeHolders {
             for instance in &gpu.instances {
                 let own = instance.processes.iter().copied().collect();
                 let decision = evidence.decide(&instance.uuid, &own, Vec::new());
-                parts.extend(parts_of_gpu(&decision, &gpu.uuid, instance.share));
+                parts.extend(decision.parts_of(&gpu.uuid, instance.share));
                 running.extend(own);
                 assignments.processes.extend(decision.processes.clone());
                 let assignment = self.settle(changes, &instance.uuid, decision);
@@ -344,24 +348,6 @@ fn devices(gpus: &[NodeGpu]) -> impl Iterator<Item = (&str, &[u32])> {
         let instances = gpu.instances.iter().map(|it| (it.uuid.as_str(), &*it.processes));
         std::iter::once((gpu.uuid.as_str(), &*gpu.processes)).chain(instances)
     })
-}
-
-/// What the holders of a MIG instance have of its GPU. Those of unknown parts have equal ones.
-fn parts_of_gpu(decision: &Decision, gpu: &str, instance: Option<Share>) -> Vec<Candidate> {
-    let equal = u32::try_from(decision.held.len()).ok().and_then(|count| {
-        let are_unknown = decision.held.iter().all(|held| held.grant.share.is_none());
-        are_unknown.then(|| Share::new(1, count)).flatten()
-    });
-    let part = |held: &Held| {
-        let share = held.grant.share.or(equal);
-        Candidate {
-            device: gpu.to_owned(),
-            holder: held.grant.holder.clone(),
-            share: share.zip(instance).and_then(|(share, instance)| instance.part(share)),
-            source: held.source,
-        }
-    };
-    decision.held.iter().map(part).collect()
 }
 
 fn unreadable(dir: &Path, error: &io::Error) -> Problem {

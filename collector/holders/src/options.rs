@@ -1,5 +1,6 @@
 //! Where evidence is found on a node.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// Where evidence is found. Each place is optional: without it, that evidence is not used.
@@ -52,13 +53,19 @@ impl Default for Options {
     }
 }
 
-/// The name of a pod.
+/// The name of a pod; as text, `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodName {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl fmt::Display for PodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// The pods of a node at an API server.

@@ -43,7 +43,7 @@ impl History {
         let mut since = now;
         let mut is_doubted = false;
         match listed {
-            Some(listing) if listing.has_pods || !self.had_pods() => {
+            Some(listing) if listing.has_pods() || !self.had_pods() => {
                 (self.current, self.answered, self.empty) = (Some(listing), now, None);
             }
             Some(listing) => {
@@ -68,20 +68,20 @@ impl History {
     }
 
     fn had_pods(&self) -> bool {
-        self.current.as_ref().is_some_and(|listing| listing.has_pods)
+        self.current.as_ref().is_some_and(Listing::has_pods)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::PodName;
 
-    const fn pods(has_pods: bool) -> Option<Listing> {
+    fn pods(has_pods: bool) -> Option<Listing> {
+        let pod = PodName { namespace: "ml".to_owned(), name: "train-0".to_owned() };
         Some(Listing {
-            devices: std::collections::BTreeSet::new(),
-            claimed: std::collections::BTreeSet::new(),
-            has_pods,
-            omitted: 0,
+            active: has_pods.then_some(pod).into_iter().collect(),
+            ..Listing::default()
         })
     }
 
@@ -92,18 +92,18 @@ mod tests {
     #[test]
     fn empty_list_is_believed_if_it_lasts() {
         let mut history = History::default();
-        assert!(history.poll(at(0), pods(true)).listing.unwrap().has_pods);
+        assert!(history.poll(at(0), pods(true)).listing.unwrap().has_pods());
         // After a restart.
-        assert!(history.poll(at(1_000), pods(false)).listing.unwrap().has_pods);
+        assert!(history.poll(at(1_000), pods(false)).listing.unwrap().has_pods());
         let back = history.poll(at(1_250), pods(true));
-        assert!(back.listing.unwrap().has_pods && !back.is_doubted);
+        assert!(back.listing.unwrap().has_pods() && !back.is_doubted);
         // No pods are left.
         for millis in [2_000, 3_000, 4_999] {
             let doubted = history.poll(at(millis), pods(false));
-            assert!(doubted.listing.unwrap().has_pods && doubted.is_doubted, "{millis}");
+            assert!(doubted.listing.unwrap().has_pods() && doubted.is_doubted, "{millis}");
         }
         let believed = history.poll(at(5_000), pods(false));
-        assert!(!believed.listing.unwrap().has_pods);
+        assert!(!believed.listing.unwrap().has_pods());
         assert_eq!(believed.since, at(2_000));
         assert_eq!(history.poll(at(6_000), pods(false)).since, at(6_000));
     }
@@ -131,6 +131,6 @@ mod tests {
     fn first_empty_list_is_believed() {
         let mut history = History::default();
         let first = history.poll(at(0), pods(false));
-        assert!(!first.listing.unwrap().has_pods && !first.is_doubted);
+        assert!(!first.listing.unwrap().has_pods() && !first.is_doubted);
     }
 }

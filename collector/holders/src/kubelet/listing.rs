@@ -11,6 +11,9 @@ use crate::options::PodName;
 /// replicas. What is over it is counted.
 const MAX_DEVICES: usize = 1 << 16;
 
+/// Pods of the node that are taken from one response. A node has some hundred.
+const MAX_PODS: usize = 4_096;
+
 /// What containers have, as listed at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
@@ -18,8 +21,10 @@ pub(crate) struct Listing {
     pub(crate) devices: BTreeSet<(ContainerName, PluginDevice)>,
     /// Devices of claims.
     pub(crate) claimed: BTreeSet<(ContainerName, ClaimedDevice)>,
-    /// Whether any pod is listed, with a GPU or without.
-    pub(crate) has_pods: bool,
+    /// The pods that are listed, with a GPU or without.
+    pub(crate) active: BTreeSet<PodName>,
+    /// Pods that are left out, since there are too many.
+    pub(crate) omitted_pods: usize,
     /// Devices that are left out, since there are too many.
     pub(crate) omitted: usize,
 }
@@ -46,11 +51,16 @@ pub(crate) struct ClaimedDevice {
 impl Listing {
     /// Takes the devices that can be GPUs. Every device of a claim can be one: its slice decides.
     pub(crate) fn of(response: ListPodResourcesResponse) -> Self {
-        let mut listing = Self { has_pods: !response.pod_resources.is_empty(), ..Self::default() };
+        let mut listing = Self::default();
         for pod in response.pod_resources {
             let name = PodName { namespace: pod.namespace, name: pod.name };
             for container in pod.containers {
                 listing.add(&name, container);
+            }
+            if listing.active.len() < MAX_PODS {
+                listing.active.insert(name);
+            } else {
+                listing.omitted_pods += 1;
             }
         }
         listing
@@ -82,6 +92,11 @@ impl Listing {
                 }
             }
         }
+    }
+
+    /// Whether any pod is listed.
+    pub(crate) fn has_pods(&self) -> bool {
+        !self.active.is_empty()
     }
 
     fn is_below_limit(&mut self) -> bool {

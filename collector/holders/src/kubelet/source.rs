@@ -48,6 +48,10 @@ impl KubeletSource {
                     let count = listing.omitted;
                     problems.insert(Problem::TooMany { what: "devices of containers", count });
                 }
+                if listing.omitted_pods > 0 {
+                    let count = listing.omitted_pods;
+                    problems.insert(Problem::TooMany { what: "pods of the kubelet", count });
+                }
                 self.count_replicas(now, &listing, &mut kubelet, problems).await;
                 Some(listing)
             }

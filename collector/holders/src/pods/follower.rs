@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::object::list;
-use super::table::Pods;
+use super::table::{GroupedPod, Pods};
 use super::watch::{Effect, apply};
 use crate::access::Access;
 use crate::api::{self, ApiError, Lines, is_name, is_version};
@@ -85,6 +85,11 @@ impl PodFollower {
     /// What is known of the pod of a container.
     pub(crate) fn details(&self, container: &Container) -> Option<Arc<HolderDetails>> {
         lock(&self.shared).pods.details(container).cloned()
+    }
+
+    /// The pods that share GPUs which a scheduler divides, or reserve them.
+    pub(crate) fn grouped(&self) -> Vec<GroupedPod> {
+        lock(&self.shared).pods.grouped().collect()
     }
 
     /// Whether pods are missing that may come yet.

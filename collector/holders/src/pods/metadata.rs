@@ -6,6 +6,9 @@ use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::Timestamp;
 use serde::{Deserialize, Deserializer};
 
+/// The longest name or value that is kept, in bytes: that of a name in Kubernetes. Values of labels have 63.
+pub(super) const MAX_TEXT: usize = 253;
+
 /// The members that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -57,4 +60,9 @@ pub(super) fn null<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// Whether a text can be kept and printed.
+pub(super) fn is_text(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_TEXT && !text.chars().any(char::is_control)
 }

@@ -1,8 +1,10 @@
 //! The pods of the node, as the API server has them: what runs them, their queues, and the labels that are asked for.
 //!
-//! Only metadata is requested. It says nothing about who holds a GPU: without it, workloads and labels are missing.
+//! Only metadata is requested. The kubelet alone decides who holds a GPU, except for those that KAI or Run:ai divide: it lists a
+//! reservation pod, and metadata tells for whom.
 
 mod follower;
+mod fraction;
 mod metadata;
 mod object;
 mod table;
@@ -10,7 +12,9 @@ mod watch;
 mod workload;
 
 pub(crate) use follower::PodFollower;
+pub(crate) use fraction::{Grouped, Part};
 use object::list;
+pub(crate) use table::GroupedPod;
 use table::Pods;
 
 /// The labels that fuzz targets ask for.
@@ -19,7 +23,10 @@ const LABELS: &str = "team";
 /// What a list says about pods, for fuzz targets; `None` if it is not one.
 pub(crate) fn pods_of_list(json: &[u8]) -> Option<impl Iterator<Item = String>> {
     let (pods, _) = list(json)?;
-    Some(pods.into_iter().map(|pod| format!("{:?}", pod.details(&[LABELS.to_owned()]))))
+    Some(
+        pods.into_iter()
+            .map(|pod| format!("{:?}", (pod.details(&[LABELS.to_owned()]), pod.grouped()))),
+    )
 }
 
 /// The effects of events, for fuzz targets.

@@ -3,7 +3,8 @@
 use phasemeter_meter::holder_details::HolderDetails;
 use serde::Deserialize;
 
-use super::metadata::{Metadata, null};
+use super::fraction::Grouped;
+use super::metadata::{Metadata, is_text, null};
 use super::workload::workload;
 use crate::options::PodName;
 
@@ -16,9 +17,6 @@ const QUEUE_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
 
 /// The annotation with the UID that the kubelet gives a pod that is not from the API server. The one of its object differs.
 const OWN_UID: &str = "kubernetes.io/config.hash";
-
-/// The longest name or value that is kept, in bytes: that of a name in Kubernetes. Values of labels have 63.
-const MAX_TEXT: usize = 253;
 
 /// An object of which only the metadata is read, or an error in its place.
 #[derive(Debug, Default, Deserialize)]
@@ -74,15 +72,16 @@ impl Object {
             ..HolderDetails::default()
         }
     }
-}
 
-/// Whether a text can be kept and printed.
-fn is_text(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_TEXT && !text.chars().any(char::is_control)
+    /// What the pod has to do with GPUs that a scheduler divides.
+    pub(super) fn grouped(&self) -> Option<Grouped> {
+        Grouped::of(&self.metadata)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::metadata::MAX_TEXT;
     use super::*;
 
     fn object(json: &str) -> Object {

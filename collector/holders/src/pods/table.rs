@@ -6,6 +6,7 @@ use std::sync::Arc;
 use phasemeter_meter::holder::Container;
 use phasemeter_meter::holder_details::HolderDetails;
 
+use super::fraction::Grouped;
 use super::object::Object;
 use crate::options::PodName;
 
@@ -18,10 +19,20 @@ const MAX_GONE: usize = 256;
 /// A pod. Others may have had its name; the UID differs.
 type Key = (PodName, String);
 
+/// A pod that shares a GPU which a scheduler divides, or reserves one.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupedPod {
+    pub(crate) name: PodName,
+    pub(crate) uid: String,
+    pub(crate) grouped: Arc<Grouped>,
+}
+
 /// The pods of the node.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     pods: BTreeMap<Key, Arc<HolderDetails>>,
+    /// Those that share a GPU which a scheduler divides, or reserve one.
+    grouped: BTreeMap<Key, Arc<Grouped>>,
     /// Those that are gone, in the order of their ends.
     gone: VecDeque<Key>,
     /// Pods that are left out of the last list or were since.
@@ -52,6 +63,10 @@ impl Pods {
             self.omitted += 1;
             return None;
         }
+        match object.grouped() {
+            Some(grouped) => _ = self.grouped.insert(key.clone(), Arc::new(grouped)),
+            None => _ = self.grouped.remove(&key),
+        }
         let details = object.details(labels);
         // What has not changed stays the same value for those that compare it.
         if self.pods.get(&key).is_none_or(|known| **known != details) {
@@ -68,6 +83,7 @@ impl Pods {
     }
 
     fn end(&mut self, key: Key) {
+        self.grouped.remove(&key);
         if !self.pods.contains_key(&key) || self.gone.contains(&key) {
             return;
         }
@@ -92,6 +108,15 @@ impl Pods {
             (Some((_, details)), None) => Some(details),
             _ => None,
         }
+    }
+
+    /// The pods that share a GPU which a scheduler divides, or reserve one.
+    pub(super) fn grouped(&self) -> impl Iterator<Item = GroupedPod> {
+        self.grouped.iter().map(|((name, uid), grouped)| GroupedPod {
+            name: name.clone(),
+            uid: uid.clone(),
+            grouped: Arc::clone(grouped),
+        })
     }
 
     /// Pods that are left out, since there are too many.

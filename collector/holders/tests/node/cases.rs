@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `case.toml` | GPUs of the node and the polls, each with the files that count then |
-//! | `*.json` | `PodResources` with the names of the protocol; lists of `ResourceSlice`, `ResourceClaim` objects |
+//! | `*.json` | `PodResources` with the names of the protocol; lists of `ResourceSlice` and of pods, `ResourceClaim` objects |
 //! | `proc/PID/cgroup` | control groups of processes |
 //! | `pods.txt` | names of log directories of pods, oldest first |
 //! | `jobs`, `job-mapping` | files of Slurm's prolog, and as for dcgm-exporter |
@@ -14,11 +14,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use phasemeter_holders::{
-    Assignment, Assignments, NodeGpu, NodeHolders, NodeInstance, Options, PodName,
+    Assignment, Assignments, NodeGpu, NodeHolders, NodeInstance, Options, PodName, PodSource,
 };
 use phasemeter_meter::holder::{Holder, Share};
 use phasemeter_meter::units::Timestamp;
@@ -42,6 +42,7 @@ struct Case {
 struct Gpu {
     uuid: String,
     minor: Option<u32>,
+    memory_mib: Option<u64>,
     #[serde(default)]
     instance: Vec<Instance>,
 }
@@ -64,6 +65,8 @@ struct Step {
     list: Option<String>,
     allocatable: Option<String>,
     slices: Option<String>,
+    /// The pods of the node at the API server. The first step has them if any does.
+    api_pods: Option<String>,
     #[serde(default)]
     version: Option<String>,
     /// By namespace and name.
@@ -81,6 +84,12 @@ struct Step {
 }
 
 const NODE: &str = "node-1";
+
+/// What ends a watch, so that a list follows.
+const EXPIRED: &[u8] = include_bytes!("../pods/expired.jsonl");
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the case in a directory of `tests/cases`.
 fn run(name: &str) {
@@ -107,6 +116,8 @@ struct Node {
     dir: PathBuf,
     kubelet: Option<FakeKubelet>,
     api: FakeApi,
+    /// What the API server has.
+    objects: BTreeMap<String, Vec<u8>>,
     holders: NodeHolders,
     scratch: tempfile::TempDir,
 }
@@ -126,7 +137,11 @@ impl Node {
             kubelet: Some(at("kubelet.sock")),
             api: Some(api.server.clone()),
             node: Some(NODE.to_owned()),
-            pods: None,
+            pods: case.step[0].api_pods.is_some().then(|| PodSource {
+                server: api.server.clone(),
+                node: NODE.to_owned(),
+                labels: vec![],
+            }),
             proc: Some(dir.join("proc")),
             pod_logs: Some(pods),
             job_mapping: is_there("job-mapping"),
@@ -134,7 +149,8 @@ impl Node {
             own_pod: own_pod.map(|(namespace, name)| PodName { namespace, name }),
         };
         let holders = NodeHolders::new(options).unwrap();
-        Self { dir: dir.to_owned(), kubelet: None, api, holders, scratch }
+        let objects = BTreeMap::new();
+        Self { dir: dir.to_owned(), kubelet: None, api, objects, holders, scratch }
     }
 
     fn poll(&mut self, step: &Step, gpus: &[Gpu]) -> Assignments {
@@ -166,10 +182,38 @@ impl Node {
             let path = format!("{base}/namespaces/{namespace}/resourceclaims/{name}");
             objects.insert(path, fs::read(self.dir.join(file)).unwrap());
         }
+        if let Some(pods) = &step.api_pods {
+            self.serve_pods(&fs::read(self.dir.join(pods)).unwrap(), &mut objects);
+        }
         self.api.fails(objects.is_empty().then_some(StatusCode::FORBIDDEN));
-        self.api.has(objects);
+        self.publish(objects);
         let gpus: Vec<NodeGpu> = gpus.iter().zip(0..).map(|(gpu, i)| gpu.at(step, i)).collect();
         self.holders.poll(Timestamp::from_millis(1_000_000_000 + step.at_ms).unwrap(), &gpus)
+    }
+
+    /// Whether pods are listed from a cache or not.
+    fn serve_pods(&self, list: &[u8], objects: &mut BTreeMap<String, Vec<u8>>) {
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}");
+        objects.insert(format!("{path}&resourceVersion=0"), list.to_vec());
+        objects.insert(path, list.to_vec());
+    }
+
+    /// The API server has these objects. Returns once those that are watched have been listed anew.
+    fn publish(&mut self, objects: BTreeMap<String, Vec<u8>>) {
+        let is_same = objects == self.objects;
+        self.objects = objects.clone();
+        self.api.has(objects);
+        let is_watched = self.objects.keys().any(|path| path.starts_with("/api/v1/pods"));
+        if is_same || !is_watched {
+            return;
+        }
+        self.api.emits(EXPIRED);
+        self.api.ends_watches();
+        let began = Instant::now();
+        while self.api.emits(b"") == 0 {
+            assert!(began.elapsed() < PATIENCE, "nothing watches");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn json<T: DeserializeOwned>(&self, file: &str) -> T {
@@ -193,6 +237,7 @@ impl Gpu {
             uuid: self.uuid.clone(),
             index,
             minor: self.minor,
+            memory: self.memory_mib.map(|mebibytes| mebibytes << 20),
             processes: processes(&self.uuid),
             instances: self.instance.iter().filter(is_listed).map(instance).collect(),
         }

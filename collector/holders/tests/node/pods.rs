@@ -252,7 +252,8 @@ fn unusable_answers_cost_labels_only() {
         let is_reported = |known: &Known| known.problems.iter().any(|it| it.contains(expected));
         let known = node.wait(expected, is_reported);
         assert_eq!((known.problems.len(), known.details.len()), (1, 0), "{known:#?}");
-        let missing = "until then workloads, queues and labels of pods are missing";
+        let missing =
+            "until then workloads, queues, labels and fractions of GPUs of pods are missing";
         assert!(known.problems[0].starts_with("API server: cannot list pods: "), "{known:#?}");
         assert!(known.problems[0].ends_with(missing), "{known:#?}");
         assert_eq!(known.held, PODS.len(), "{known:#?}");

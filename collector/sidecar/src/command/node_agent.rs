@@ -121,7 +121,8 @@ impl NodeAgent {
         let uuid = gpu.uuid.clone().unwrap_or_default();
         let index = gpu.index.unwrap_or_default();
         let minor = gpu.board.minor_number;
-        let listed = NodeGpu { uuid: uuid.clone(), index, minor, ..NodeGpu::default() };
+        let memory = gpu.memory_total.map(Bytes::get);
+        let listed = NodeGpu { uuid: uuid.clone(), index, memory, minor, ..NodeGpu::default() };
         lock(&self.listed).push(listed);
         self.gpus.push(HeldGpu { uuid, model: gpu.model.clone(), ..HeldGpu::default() });
     }
