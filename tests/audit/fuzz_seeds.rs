@@ -72,6 +72,11 @@ fn signature_target_holds() {
 }
 
 #[test]
+fn outbox_target_holds() {
+    on_each("fuzz/seeds/outbox", 5, properties::outbox);
+}
+
+#[test]
 fn metric_log_targets_hold() {
     on_each("fuzz/seeds/prometheus_log", 4, properties::prometheus_log);
     on_each("fuzz/seeds/dmon_log", 3, properties::dmon_log);

@@ -5,6 +5,7 @@
 
 mod metering;
 mod metric_page;
+mod outbox;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use metering::{LogFile, audit, meter, observed};
+pub(crate) use outbox::outbox;
 use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};

@@ -15,10 +15,11 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 17] = [
+const LAYERS: [(&str, u8); 18] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
+    ("phasemeter-outbox", 0),
     ("phasemeter-process", 0),
     ("phasemeter-terminal", 1),
     ("phasemeter-alerts", 2),

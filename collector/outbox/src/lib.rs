@@ -1,0 +1,38 @@
+//! Keeps requests on disk until they are delivered.
+//!
+//! An outbox is an append-only log in one directory: segments of records, each with a checksum, and a file that
+//! says up to where requests are settled. The core, [`Outbox`], knows neither files nor clocks: it works on a
+//! [`Disk`], and time is an argument, so that a simulation can cut its power at any point.
+//! [`FileDisk`] is a real directory, and [`RunDirectory`] the one of a running process.
+//!
+//! The README of this crate has the format, what is synced when, and what survives.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod bytes;
+mod disk;
+mod error;
+mod file_disk;
+mod head;
+mod lane;
+mod limits;
+mod losses;
+mod outbox;
+mod place;
+mod record;
+mod recovery;
+mod run_directory;
+mod segment;
+mod stream;
+
+pub use self::disk::Disk;
+pub use self::error::{OpenError, ReadError};
+pub use self::file_disk::FileDisk;
+pub use self::limits::Limits;
+pub use self::losses::{Loss, Losses, Reason};
+pub use self::outbox::Outbox;
+pub use self::place::Pending;
+pub use self::record::{Record, Records};
+pub use self::run_directory::{DataDirectory, DataError, RunDirectory};
+pub use self::stream::Stream;

@@ -1,0 +1,8 @@
+//! Fuzzes the reader of stored requests.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::outbox(bytes));
