@@ -25,7 +25,8 @@ use crate::detectors::{self, Container};
 /// How often evidence is collected.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Which parts of the driver a container was given. Without `compute` it can only look.
+/// Which parts of the driver NVIDIA's runtime adds to a container. Without `compute` it can only look. Images set it, too, and
+/// it means nothing for devices of claims.
 const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
 
 /// The privileges of this process: with that of an administrator, a container may have all devices of the machine.
@@ -69,8 +70,10 @@ struct Place {
     nvidia: Option<Visible>,
     /// Whether this container is the workload's.
     is_workload: bool,
-    /// Whether this container was given its devices as its own.
-    has_own_devices: bool,
+    /// Whether this container may compute on devices that NVIDIA's runtime adds.
+    can_compute: bool,
+    /// Whether it has all devices of the machine, since it is privileged.
+    is_privileged: bool,
 }
 
 impl OwnGpus {
@@ -85,7 +88,8 @@ impl OwnGpus {
             processes: ProcessTable::at(procfs.unwrap_or(Path::new(ProcessTable::OWN))),
             nvidia: watched.variables.nvidia.clone(),
             is_workload: container == Container::Workload,
-            has_own_devices: has_own_devices(),
+            can_compute: can_compute(variable(CAPABILITIES).as_deref()),
+            is_privileged: is_administrator(&std::fs::read_to_string(STATUS).unwrap_or_default()),
         };
         if are_named || matches!(watched.variables.nvidia, Some(Visible::Listed(_))) {
             return watched;
@@ -234,16 +238,18 @@ impl Place {
     /// What the devices of this container show: some of the machine's GPUs, or all, if it was given them as its own.
     fn devices(&self, all: &AllGpus) -> Option<Devices> {
         let minors = self.own.minors();
-        if minors.is_empty() || !self.has_own_devices {
+        if minors.is_empty() || self.is_privileged {
             return None;
         }
+        // Its image may state `all` and any capabilities: with these, NVIDIA's runtime would have added all devices.
         if let Some(some) = self.some_of_all(&minors, all) {
             return Some(Devices::Named(some));
         }
-        // A claim adds its devices beside `void`. A sidecar with `all`, or with nothing, may have been given those of
-        // others to look at; what a command can use is its own.
+        // A claim adds its devices beside `void`, and so does NVIDIA's runtime for `all` if it uses CDI. A sidecar with `all`,
+        // with nothing, or with `utility` only may have been given those of others to look at; what a command can use is
+        // its own.
         let is_given = self.is_workload || self.nvidia == Some(Visible::Nothing);
-        is_given.then_some(Devices::Shown)
+        (is_given && self.can_compute).then_some(Devices::Shown)
     }
 
     /// The GPUs with these minor numbers, if they are known and the machine has others, too.
@@ -258,13 +264,11 @@ impl Place {
     }
 }
 
-/// Whether the devices of this container are its own: it can compute on them, and does not have those of the machine.
-fn has_own_devices() -> bool {
-    let can_compute = variable(CAPABILITIES).is_none_or(|parts| {
+/// Whether a container with these capabilities of NVIDIA's runtime may compute.
+fn can_compute(capabilities: Option<&str>) -> bool {
+    capabilities.is_none_or(|parts| {
         parts.is_empty() || parts.split(',').any(|part| matches!(part.trim(), "compute" | "all"))
-    });
-    let status = std::fs::read_to_string(STATUS).unwrap_or_default();
-    can_compute && !is_administrator(&status)
+    })
 }
 
 /// Whether a process is privileged, by its status.

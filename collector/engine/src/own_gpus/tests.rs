@@ -48,7 +48,8 @@ impl Pod {
             processes: ProcessTable::at(&own.join("proc")),
             nvidia: nvidia.and_then(|value| Visible::parse(value, Vec::new)),
             is_workload: false,
-            has_own_devices: true,
+            can_compute: true,
+            is_privileged: false,
         }
     }
 }
@@ -108,31 +109,53 @@ fn metadata_of_own_claims_counts_first() {
     assert_eq!(named, Some((SelectedBy::Metadata, claimed.to_vec())));
 }
 
-/// All GPUs of the machine are not those of a sidecar, unless a claim has added them.
+/// Scenario: the image of a container has variables for NVIDIA's runtime, as those of CUDA have (`all`, `compute,utility`) and
+/// those of tools (`utility`); a claim adds devices, with `void` or without.
+/// Guarantee: devices that are some of the machine's are those of the claim, whatever the image states. All of the machine's are
+/// those of a sidecar only beside `void`, unless it may only look; a privileged container has none of its own.
 #[test]
-fn devices_are_own_if_they_were_given_as_such() {
+fn devices_of_a_claim_count_whatever_the_image_states() {
     let pod = Pod::new();
-    let devices = |nvidia, is_workload, has_own_devices| {
-        Place { is_workload, has_own_devices, ..pod.place(nvidia) }.devices(&OnceCell::new())
+    let devices = |nvidia, capabilities| {
+        let can_compute = can_compute(capabilities);
+        Place { can_compute, ..pod.place(nvidia) }.devices(&OnceCell::new())
     };
-    assert_eq!(devices(Some("void"), true, true), None, "none");
+    let images = [None, Some(""), Some("utility"), Some("compute,utility"), Some("all")];
+    let visible = [None, Some("all"), Some("void")];
+    assert_eq!(devices(Some("void"), None), None, "no devices");
     pod.devices("own", &[1, 2]);
-    assert_eq!(devices(Some("all"), false, true), None, "others are not known");
-    assert_eq!(devices(None, false, true), None);
-    assert_eq!(devices(None, true, true), Some(Devices::Shown));
-    assert_eq!(devices(Some("void"), false, true), Some(Devices::Shown));
-    assert_eq!(
-        devices(Some("void"), false, false),
-        None,
-        "to look at, or of a privileged container"
-    );
     pod.show_gpus();
     let some = || Some(Devices::Named(gpus(&[1, 2])));
-    assert_eq!(devices(Some("all"), false, true), some());
-    assert_eq!(devices(None, false, true), some());
+    for (nvidia, image) in visible.iter().flat_map(|it| images.iter().map(move |image| (it, image)))
+    {
+        assert_eq!(devices(*nvidia, *image), some(), "{nvidia:?} {image:?}");
+    }
     pod.devices("own", &[0, 3]);
-    assert_eq!(devices(Some("all"), false, true), None);
-    assert_eq!(devices(Some("all"), true, true), Some(Devices::Shown));
+    for (nvidia, image) in visible.iter().flat_map(|it| images.iter().map(move |image| (it, image)))
+    {
+        let is_claim = *nvidia == Some("void") && *image != Some("utility");
+        let expected = is_claim.then_some(Devices::Shown);
+        assert_eq!(devices(*nvidia, *image), expected, "{nvidia:?} {image:?}");
+    }
+    let workload = |can_compute| {
+        let place = Place { is_workload: true, can_compute, ..pod.place(Some("all")) };
+        place.devices(&OnceCell::new())
+    };
+    assert_eq!([workload(true), workload(false)], [Some(Devices::Shown), None]);
+    for nvidia in visible {
+        let place = Place { is_privileged: true, is_workload: true, ..pod.place(nvidia) };
+        assert_eq!(place.devices(&OnceCell::new()), None, "privileged: {nvidia:?}");
+    }
+}
+
+/// The GPUs of the machine are not known without its driver's files: then all devices may be all of them.
+#[test]
+fn devices_without_the_list_of_the_machine_are_own_beside_void_only() {
+    let pod = Pod::new();
+    pod.devices("own", &[1, 2]);
+    let devices = |nvidia| pod.place(nvidia).devices(&OnceCell::new());
+    assert_eq!(devices(Some("void")), Some(Devices::Shown));
+    assert_eq!([devices(Some("all")), devices(None)], [None, None]);
 }
 
 /// Old drivers return IDs of the host, which mean other processes in a container.
