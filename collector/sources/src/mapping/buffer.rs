@@ -196,7 +196,7 @@ impl ReadingBuffer {
             gpu.own_names.insert(quantity);
         }
         let sender = labels.sender().map(str::to_owned);
-        let GpuLabels { instance, pod, holder, details, .. } = labels;
+        let GpuLabels { instance, allocated, pod, holder, details, .. } = labels;
         let (is_instance, is_of_pod) = (instance.is_some(), pod.is_some());
         let host_instance = details.iter().find(|(key, _)| key == INSTANCE);
         let host_instance = host_instance.map(|(_, instance)| instance.clone());
@@ -214,8 +214,9 @@ impl ReadingBuffer {
             self.dropped += 1;
             return Inserted { is_late: true, ..inserted };
         }
-        // Jobs and claims have the GPU as a whole, each with a copy of its values.
-        let share = holder.as_ref().filter(|_| is_of_pod).map(|holder| &holder.key);
+        // Jobs, claims and those that have a MIG instance have a copy of the values of the GPU each.
+        let has_share = is_of_pod && allocated.is_none();
+        let share = holder.as_ref().filter(|_| has_share).map(|holder| &holder.key);
         // An instant has one time of its own, that of the GPU.
         let measured = basis.filter(|_| !is_instance).map(|basis| value.is_ok().then_some(basis));
         let come = Nanos(gpu.arrived.0.saturating_add(ahead.0));
@@ -223,8 +224,10 @@ impl ReadingBuffer {
         let HeldGpu { instants, shares, labels, .. } = gpu;
         let Some(instant) = instants.get_mut(&key) else { return inserted };
         let is_of_holder = matches!(value, Ok(Value::Holder(_)));
-        if let Some(holder) = holder.as_ref().filter(|_| !is_instance && !is_of_holder) {
-            instant.add_holder(holder);
+        match (holder.as_ref().filter(|_| !is_instance && !is_of_holder), &allocated) {
+            (Some(holder), Some(allocated)) => instant.mig.allocate(allocated, &holder.key.holder),
+            (Some(holder), None) => instant.add_holder(holder),
+            (None, _) => {}
         }
         instant.instance = host_instance.or(instant.instance.take());
         let (mut refused, origin) = (0, Origin { rank, at });

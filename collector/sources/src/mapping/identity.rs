@@ -28,6 +28,8 @@ pub struct GpuLabels {
     pub sender: Option<String>,
     /// The MIG instance that it is a value of.
     pub instance: Option<MigInstance>,
+    /// The MIG instance that the holder was allocated, if it is a value of the GPU.
+    pub allocated: Option<MigInstance>,
     /// The pod that it is assigned to.
     pub pod: Option<PodLabels>,
     /// The holder of it, or of the share that is measured.
@@ -43,7 +45,7 @@ pub struct GpuLabels {
 /// A MIG instance by the labels of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigInstance {
-    /// Its ID on its GPU.
+    /// Its ID on its GPU; of one that was allocated, its UUID.
     pub id: String,
     /// Its profile, like `1g.10gb`.
     pub profile: Option<String>,
@@ -74,6 +76,8 @@ pub(super) struct Identity {
     pub(super) host: Vec<String>,
     pub(super) instance: Vec<String>,
     pub(super) instance_profile: Vec<String>,
+    /// The UUID of the instance that the holder was allocated, beside a value of the GPU.
+    pub(super) instance_uuid: Vec<String>,
     pub(super) pod_uid: Vec<String>,
     pub(super) namespace: Vec<String>,
     pub(super) pod: Vec<String>,
@@ -129,6 +133,8 @@ impl Identity {
             }
             _ => Vec::new(),
         };
+        let instance = owned(&self.instance);
+        let with_profile = |id| MigInstance { id, profile: owned(&self.instance_profile) };
         Some(GpuLabels {
             id: self.id(point, host.as_deref())?,
             index: first(point, &self.index).and_then(|index| index.parse().ok()),
@@ -136,8 +142,8 @@ impl Identity {
             model: owned(&self.model),
             sender: if host.is_none() { sender_name(point.label).map(str::to_owned) } else { None },
             host,
-            instance: owned(&self.instance)
-                .map(|id| MigInstance { id, profile: owned(&self.instance_profile) }),
+            allocated: owned(&self.instance_uuid).filter(|_| instance.is_none()).map(with_profile),
+            instance: instance.map(with_profile),
             holder: self.holder(point, pod.as_ref()),
             pod,
             details,

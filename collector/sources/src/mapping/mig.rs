@@ -12,15 +12,29 @@ use phasemeter_meter::units::{Bytes, Utilization};
 
 use super::agreed::{Agreed, Origin};
 use super::identity::MigInstance;
+use super::mig_allocations::{HolderPart, MigAllocations, equal_parts};
 use super::shared::MAX_SHARES;
 use super::value::Value;
 
 /// Maximum number of instances at a time: GPUs have at most seven.
 const MAX_INSTANCES: usize = 16;
 
-/// The instances, by their IDs.
+/// The instances, by their IDs, and those that holders were allocated.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MigInstances(BTreeMap<String, Instance>);
+pub(super) struct MigInstances {
+    instances: BTreeMap<String, Instance>,
+    allocated: MigAllocations,
+}
+
+/// An instance, and those that hold it.
+struct Held<'m> {
+    profile: Option<&'m str>,
+    /// `None` if it was allocated, and no point is of it.
+    instance: Option<&'m Instance>,
+    holders: Vec<HolderPart>,
+    /// Whether it is known to be theirs, not another one of the same profile.
+    is_certain: bool,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Instance {
@@ -33,15 +47,20 @@ struct Instance {
 
 impl MigInstances {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.instances.is_empty() && self.allocated.is_empty()
+    }
+
+    /// Adds that a holder was allocated an instance with this UUID.
+    pub(super) fn allocate(&mut self, instance: &MigInstance, holder: &Holder) {
+        self.allocated.add(instance, holder);
     }
 
     /// Adds that an instance is there, and its holder.
     pub(super) fn note(&mut self, instance: &MigInstance, holder: Option<&Holder>) {
-        if self.0.len() >= MAX_INSTANCES && !self.0.contains_key(&instance.id) {
+        if self.instances.len() >= MAX_INSTANCES && !self.instances.contains_key(&instance.id) {
             return;
         }
-        let known = self.0.entry(instance.id.clone()).or_default();
+        let known = self.instances.entry(instance.id.clone()).or_default();
         if known.profile.is_none() {
             known.profile.clone_from(&instance.profile);
         }
@@ -54,7 +73,7 @@ impl MigInstances {
 
     /// Adds a value of an instance that is there. Returns how many points are refused, since they differ.
     pub(super) fn add(&mut self, id: &str, value: Value, origin: Origin) -> u32 {
-        let Some(instance) = self.0.get_mut(id) else { return 0 };
+        let Some(instance) = self.instances.get_mut(id) else { return 0 };
         match value {
             Value::Utilization(basis, used) => {
                 let mut all = instance.utilization.iter_mut();
@@ -83,37 +102,38 @@ impl MigInstances {
 
     /// Whether any instance has this utilization.
     pub(super) fn has_any(&self, basis: Basis) -> bool {
-        self.0.values().any(|it| it.utilization.iter().any(|(known, _)| *known == basis))
+        self.instances.values().any(|it| it.utilization.iter().any(|(known, _)| *known == basis))
     }
 
     /// The utilization of the GPU: of each instance in proportion to its share. `None` if it is unknown of any.
     pub(super) fn utilization(&self, gpu: &GpuIdentity, basis: Basis) -> Option<Utilization> {
-        let (weights, all) = self.weights(gpu)?;
+        let held = self.held();
+        let (weights, all) = weights(&held, gpu)?;
         let mut sum = 0_u64;
-        for (instance, weight) in self.0.values().zip(weights) {
-            sum += u64::from(instance.used(basis)?.ppm()) * weight;
+        for (it, weight) in held.iter().zip(weights) {
+            sum += u64::from(it.instance?.used(basis)?.ppm()) * weight;
         }
         u32::try_from(sum.checked_div(all)?).ok().and_then(Utilization::from_ppm)
     }
 
     /// The memory in use, of those instances of which it is known.
     pub(super) fn memory_used(&self) -> Option<Bytes> {
-        let used = self.0.values().filter_map(|it| it.memory_used.as_ref()?.get());
+        let used = self.instances.values().filter_map(|it| it.memory_used.as_ref()?.get());
         let sum = used.map(Bytes::get).reduce(u64::saturating_add)?;
         Bytes::new(sum)
     }
 
     /// What each holder was granted, in the order of their names. An instance without one is a holder by name.
     pub(super) fn grants(&self, gpu: &GpuIdentity) -> Vec<Grant> {
-        let weights = self.weights(gpu);
+        let held = self.held();
+        let weights = weights(&held, gpu);
         let mut parts: BTreeMap<Holder, Vec<Option<Share>>> = BTreeMap::new();
-        for (place, (id, instance)) in self.0.iter().enumerate() {
-            let holders = instance.holders(id);
-            let share = weights.as_ref().and_then(|(weights, all)| {
-                let of = all.checked_mul(u64::try_from(holders.len()).ok()?)?;
-                Share::reduced((*weights.get(place)?).into(), of.into())
-            });
-            for holder in holders {
+        for (place, it) in held.into_iter().enumerate() {
+            for (holder, of) in it.holders {
+                let share = weights.as_ref().and_then(|(weights, all)| {
+                    let of = all.checked_mul(of)?;
+                    Share::reduced((*weights.get(place)?).into(), of.into())
+                });
                 parts.entry(holder).or_default().push(share);
             }
         }
@@ -122,22 +142,22 @@ impl MigInstances {
         parts.into_iter().map(|(holder, parts)| Grant { holder, share: share(parts) }).collect()
     }
 
-    /// What each holder uses of the GPU; `None` if it is unknown of any instance. Holders of one instance use equal
-    /// parts.
+    /// What each holder uses of the GPU; `None` if it is unknown of any instance, or whose an instance is. Holders of one
+    /// instance use equal parts.
     pub(super) fn uses(
         &self,
         gpu: &GpuIdentity,
         basis: Basis,
     ) -> Option<Vec<(Holder, Utilization)>> {
-        let (weights, all) = self.weights(gpu)?;
+        let held = self.held();
+        let (weights, all) = weights(&held, gpu)?;
         let mut uses: BTreeMap<Holder, u32> = BTreeMap::new();
-        for ((id, instance), weight) in self.0.iter().zip(weights) {
-            let holders = instance.holders(id);
-            let of = all.checked_mul(u64::try_from(holders.len()).ok()?)?;
-            let used = u64::from(instance.used(basis)?.ppm()) * weight;
-            let used = u32::try_from(used.checked_div(of)?).ok()?;
-            for holder in holders {
-                *uses.entry(holder).or_default() += used;
+        for (it, weight) in held.into_iter().zip(weights) {
+            let used = it.instance.filter(|_| it.is_certain)?.used(basis)?;
+            let used = u64::from(used.ppm()) * weight;
+            for (holder, of) in it.holders {
+                let used = used.checked_div(all.checked_mul(of)?)?;
+                *uses.entry(holder).or_default() += u32::try_from(used).ok()?;
             }
         }
         let uses = uses.into_iter();
@@ -150,20 +170,49 @@ impl MigInstances {
             let mut all = instance.utilization.iter().filter_map(|(_, agreed)| agreed.get());
             all.any(|used| used > Utilization::ZERO)
         };
-        let active = self.0.iter().filter(|(_, instance)| is_active(instance));
-        active.flat_map(|(id, instance)| instance.holders(id)).collect()
+        let is_active =
+            |it: &Held<'_>| it.is_certain && it.instance.is_some_and(|it| is_active(&it));
+        let active = self.held().into_iter().filter(is_active);
+        active.flat_map(|it| it.holders.into_iter().map(|(holder, _)| holder)).collect()
     }
 
-    /// The weight of each instance, and that of the GPU.
-    fn weights(&self, gpu: &GpuIdentity) -> Option<(Vec<u64>, u64)> {
-        let layout = gpu.model.as_deref().and_then(MigLayout::of).unwrap_or_else(MigLayout::usual);
-        let weight = |it: &Instance| {
-            layout.weight(it.profile.as_deref(), it.memory_total.zip(gpu.memory_size()))
-        };
-        let weights: Vec<u64> = self.0.values().map(weight).collect::<Option<_>>()?;
-        let all = layout.all(&weights);
-        (!weights.is_empty()).then_some((weights, all))
+    /// All instances with their holders. Of those that were allocated, the profile tells which they are.
+    fn held(&self) -> Vec<Held<'_>> {
+        let free = self.instances.values().filter(|it| it.holders.is_empty());
+        let groups = self.allocated.by_profile(free.map(|it| it.profile.as_deref()));
+        let mut held = Vec::new();
+        for (id, instance) in &self.instances {
+            let profile = instance.profile.as_deref();
+            let group = groups.get(&profile).filter(|_| instance.holders.is_empty());
+            let (holders, is_certain) = match group {
+                None => (equal_parts(&instance.holders(id), 1), true),
+                Some(group) if group.is_incomplete() => continue,
+                Some(group) => (group.holders(), group.is_certain()),
+            };
+            held.push(Held { profile, instance: Some(instance), holders, is_certain });
+        }
+        for (profile, group) in groups.iter().filter(|(_, group)| group.is_incomplete()) {
+            held.extend(group.each().map(|holders| Held {
+                profile: *profile,
+                instance: None,
+                holders: equal_parts(holders, 1),
+                is_certain: true,
+            }));
+        }
+        held
     }
+}
+
+/// The weight of each instance, and that of the GPU.
+fn weights(held: &[Held<'_>], gpu: &GpuIdentity) -> Option<(Vec<u64>, u64)> {
+    let layout = gpu.model.as_deref().and_then(MigLayout::of).unwrap_or_else(MigLayout::usual);
+    let weight = |it: &Held<'_>| {
+        let memory = it.instance.and_then(|it| it.memory_total);
+        layout.weight(it.profile, memory.zip(gpu.memory_size()))
+    };
+    let weights: Vec<u64> = held.iter().map(weight).collect::<Option<_>>()?;
+    let all = layout.all(&weights);
+    (!weights.is_empty()).then_some((weights, all))
 }
 
 impl Instance {
@@ -173,12 +222,12 @@ impl Instance {
     }
 
     /// Its holders; itself by name, if a scheduler allocated it to nobody that is known.
-    fn holders(&self, id: &str) -> Vec<Holder> {
+    fn holders(&self, id: &str) -> BTreeSet<Holder> {
         if !self.holders.is_empty() {
-            return self.holders.iter().cloned().collect();
+            return self.holders.clone();
         }
         let name = ["MIG", self.profile.as_deref().unwrap_or_default(), id];
         let name: Vec<_> = name.into_iter().filter(|part| !part.is_empty()).collect();
-        vec![Holder::Named(name.join(" "))]
+        [Holder::Named(name.join(" "))].into()
     }
 }

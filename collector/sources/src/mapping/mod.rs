@@ -26,6 +26,7 @@ mod instant;
 mod known_gpus;
 mod meaning;
 mod mig;
+mod mig_allocations;
 mod point;
 mod point_labels;
 mod rejected_point;

@@ -111,3 +111,43 @@ fn mode_may_change() {
     ];
     assert_eq!(found(&pages(&enters)), expected);
 }
+
+/// Scenario: an exporter repeats the power of a GPU in MIG mode for each claim, by the UUID of its instance, and has points of
+/// the instances without pods.
+/// Guarantee: the pod of a claim has the instance of its profile. If several have it, each pod has one of them, and it is unknown
+/// which; what was not allocated is nobody's. Values of the GPU are not shares of it.
+#[test]
+fn claims_have_instances_of_their_profile() {
+    let of = |id: u32, profile: &str| instance(id, profile, "");
+    let claim = |pod: &str, uuid: &str, profile: &str| {
+        format!(
+            "{MODEL},pod={pod},dra_claim_name={pod},dra_mig_device_uuid=MIG-{uuid},dra_mig_profile={profile}"
+        )
+    };
+    let [a, b] = [claim("a", "1", "3g.40gb"), claim("b", "2", "1g.10gb")];
+    let instances = [of(1, "3g.40gb"), of(7, "1g.10gb"), of(8, "2g.20gb")];
+    let mut page = vec![(POWER, a.as_str(), 300.0), (POWER, b.as_str(), 300.0)];
+    page.extend(instances.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7)));
+    let changes = found(&pages(&[&page]));
+    assert_eq!(changes[0], "0: a 1/2, b 1/7, MIG 2g.20gb 8 2/7", "{changes:?}");
+    assert!(changes.contains(&"0-45: a uses 35%".to_owned()), "{changes:?}");
+    assert_eq!(readings(&page), [(Some(650_000), None)]);
+    // Two of three instances of a profile.
+    let [a, b] = [claim("a", "1", "1g.10gb"), claim("b", "2", "1g.10gb")];
+    let shared = claim("c", "2", "1g.10gb");
+    let instances = [1, 2, 3].map(|id| of(id, "1g.10gb"));
+    let mut page = vec![(POWER, a.as_str(), 300.0), (POWER, b.as_str(), 300.0)];
+    page.push((POWER, shared.as_str(), 300.0));
+    page.extend(instances.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7)));
+    let changes = found(&pages(&[&page]));
+    assert_eq!(changes[0], "0: a 1/7, b 1/14, c 1/14", "{changes:?}");
+    assert!(
+        !changes.iter().any(|it| it.contains("uses")),
+        "whose use it is, is unknown: {changes:?}"
+    );
+    // More claims than points of instances: the GPU is unobserved.
+    let page =
+        [(POWER, a.as_str(), 300.0), (POWER, b.as_str(), 300.0), (ACTIVE, &of(1, "1g.10gb"), 0.7)];
+    assert_eq!(found(&pages(&[&page]))[0], "0: a 1/7, b 1/7");
+    assert_eq!(readings(&page), [(None, None)]);
+}
