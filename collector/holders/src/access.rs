@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Access {
     /// The devices of the node.
     ListSlices,
+    /// What changes of them.
+    WatchSlices,
     /// The status of claims.
     GetClaims,
     /// The pods of the node.
@@ -20,6 +22,7 @@ impl Access {
     pub(crate) const fn missing(self) -> &'static str {
         match self {
             Self::ListSlices => "the GPUs of claims may be unknown",
+            Self::WatchSlices => "GPUs of claims that are published later come up to a minute late",
             Self::GetClaims => {
                 "parts of shared devices are unknown, and administrative access is inferred"
             }
@@ -36,6 +39,7 @@ impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ListSlices => "list resourceslices",
+            Self::WatchSlices => "watch resourceslices",
             Self::GetClaims => "get resourceclaims",
             Self::ListPods => "list pods",
             Self::WatchPods => "watch pods",

@@ -1,6 +1,7 @@
-//! Reads from the API server what claims need: the devices of the node, and which claims are for administration.
+//! What claims need of the API server: the devices of the node, and which claims are for administration.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use http::StatusCode;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -8,15 +9,11 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use crate::access::Access;
 use crate::api::{ApiError, get, is_name};
 use crate::assignments::Problem;
-use crate::claims::{Catalog, DeviceKey, MAX_CLAIMS};
+use crate::claims::{Catalog, DeviceKey, MAX_CLAIMS, SliceFollower};
 use crate::options::ApiServer;
 
-/// How often slices are read while nothing is missing.
-const REFRESH_EVERY: Nanos = Nanos::from_secs(300);
-
-/// How soon slices are read again if a device is missing: a driver publishes it before it is allocated. As long as no other
-/// device is missing, each time is twice as late as the one before, up to [`REFRESH_EVERY`].
-const MISSING_AGAIN: Nanos = Nanos::from_secs(5);
+/// How long the first list of slices is awaited, so that a poll has the GPUs of claims at once.
+const AWAITED_FOR: Duration = Duration::from_secs(3);
 
 /// How soon a failed request is repeated.
 const RETRY: Nanos = Nanos::from_secs(30);
@@ -24,48 +21,32 @@ const RETRY: Nanos = Nanos::from_secs(30);
 /// Claims that are read per poll.
 const CLAIMS_PER_POLL: usize = 16;
 
-/// Versions of the API, newest first.
-const VERSIONS: [&str; 3] = ["v1", "v1beta2", "v1beta1"];
-
 /// The API server, from poll to poll.
 #[derive(Debug)]
 pub(crate) struct ApiSource {
     server: ApiServer,
     node: Option<String>,
-    version: &'static str,
-    read: Option<Timestamp>,
-    slices_from: Timestamp,
-    /// The devices that were missing, when slices are read for them, and how long after that again.
-    missing: BTreeSet<DeviceKey>,
-    missing_from: Timestamp,
-    missing_again: Nanos,
+    /// Followed from when the first container has a claim.
+    slices: Option<SliceFollower>,
     claims_from: Timestamp,
     /// When each claim was last asked for.
     asked: BTreeMap<(String, String), Timestamp>,
-    failure: Option<Problem>,
     claims_failure: Option<Problem>,
 }
 
 impl ApiSource {
-    pub(crate) fn new(server: ApiServer, node: Option<String>) -> Self {
+    pub(crate) const fn new(server: ApiServer, node: Option<String>) -> Self {
         Self {
             server,
-            // A name of another form would not be the only condition.
-            node: node.filter(|node| is_name(node)),
-            version: VERSIONS[0],
-            read: None,
-            slices_from: Timestamp::EPOCH,
-            missing: BTreeSet::new(),
-            missing_from: Timestamp::EPOCH,
-            missing_again: MISSING_AGAIN,
+            node,
+            slices: None,
             claims_from: Timestamp::EPOCH,
             asked: BTreeMap::new(),
-            failure: None,
             claims_failure: None,
         }
     }
 
-    /// Reads what is missing to know the GPUs of these devices and claims.
+    /// Learns what is known of the GPUs of these devices and claims.
     pub(crate) async fn refresh(
         &mut self,
         now: Timestamp,
@@ -74,57 +55,31 @@ impl ApiSource {
         catalog: &mut Catalog,
         problems: &mut BTreeSet<Problem>,
     ) {
-        let missing = devices.iter().filter(|device| !catalog.knows(device));
-        let missing: BTreeSet<DeviceKey> = missing.map(|device| (*device).clone()).collect();
-        if !missing.is_subset(&self.missing) {
-            (self.missing_from, self.missing_again) = (now, MISSING_AGAIN);
+        if self.slices.is_none() && !devices.is_empty() {
+            match SliceFollower::start(self.server.clone(), self.node.clone()) {
+                Ok(slices) => {
+                    slices.wait(AWAITED_FOR);
+                    self.slices = Some(slices);
+                }
+                Err(error) => {
+                    let (access, reason) = (Access::ListSlices, error.to_string());
+                    problems.insert(Problem::Api { access, reason });
+                }
+            }
         }
-        let is_missing = !missing.is_empty() && now >= self.missing_from;
-        self.missing = missing;
-        let is_old = self.read.is_none_or(|read| now.since(read) >= REFRESH_EVERY);
-        if (is_missing || (is_old && !devices.is_empty())) && now >= self.slices_from {
-            self.missing_from = now + self.missing_again;
-            self.missing_again = self.missing_again.saturating_mul(2).min(REFRESH_EVERY);
-            self.read_slices(now, catalog).await;
+        let Some(slices) = &self.slices else { return };
+        if let Some(published) = slices.take() {
+            catalog.take_published(published);
         }
-        if self.failure.is_none() && now >= self.claims_from {
-            self.read_claims(now, claims, catalog).await;
+        problems.extend(slices.problems());
+        let version = slices.version();
+        if let Some(version) = version.filter(|_| now >= self.claims_from) {
+            self.read_claims(now, version, claims, catalog).await;
         }
         if claims.is_empty() {
             self.claims_failure = None;
         }
-        problems.extend(self.failure.iter().chain(&self.claims_failure).cloned());
-    }
-
-    async fn read_slices(&mut self, now: Timestamp, catalog: &mut Catalog) {
-        let mut failed = None;
-        for version in VERSIONS.into_iter().skip_while(|version| *version != self.version) {
-            let mut path = format!("/apis/resource.k8s.io/{version}/resourceslices");
-            if let Some(node) = &self.node {
-                path = format!("{path}?fieldSelector=spec.nodeName%3D{node}");
-            }
-            let reason = match get(&self.server, &path).await {
-                Ok(body) => match catalog.take_slices(&body) {
-                    Ok(()) => {
-                        (self.version, self.failure) = (version, None);
-                        (self.read, self.slices_from) = (Some(now), now + MISSING_AGAIN);
-                        return;
-                    }
-                    Err(error) => error.to_string(),
-                },
-                // An older server.
-                Err(error @ ApiError::Status { status: StatusCode::NOT_FOUND }) => {
-                    failed = Some(error.to_string());
-                    continue;
-                }
-                Err(error) => error.to_string(),
-            };
-            failed = Some(reason);
-            break;
-        }
-        self.slices_from = now + RETRY;
-        let access = Access::ListSlices;
-        self.failure = failed.map(|reason| Problem::Api { access, reason });
+        problems.extend(self.claims_failure.clone());
     }
 
     /// Reads the status of claims: administrative access and shares. Without it, access is inferred and shares are
@@ -132,6 +87,7 @@ impl ApiSource {
     async fn read_claims(
         &mut self,
         now: Timestamp,
+        version: &str,
         claims: &BTreeSet<&(String, String)>,
         catalog: &mut Catalog,
     ) {
@@ -144,8 +100,7 @@ impl ApiSource {
         for claim in due {
             let (namespace, name) = claim;
             let path = format!(
-                "/apis/resource.k8s.io/{}/namespaces/{namespace}/resourceclaims/{name}",
-                self.version
+                "/apis/resource.k8s.io/{version}/namespaces/{namespace}/resourceclaims/{name}"
             );
             self.asked.insert((**claim).clone(), now);
             match get(&self.server, &path).await {

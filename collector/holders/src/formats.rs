@@ -3,7 +3,7 @@
 use prost::Message;
 
 use crate::cgroup::Groups;
-use crate::claims::{ClaimStatus, published};
+use crate::claims::{ClaimStatus, published_after, published_in};
 use crate::device_id::PluginDevice;
 use crate::jobs::{MAX_GPUS, jobs_of, parse_prolog};
 use crate::kubelet::messages::{AllocatableResourcesResponse, ListPodResourcesResponse};
@@ -18,6 +18,7 @@ pub enum Format {
     List,
     Allocatable,
     ResourceSlices,
+    SliceEvents,
     ResourceClaim,
     PodList,
     PodEvents,
@@ -30,10 +31,11 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::List,
         Self::Allocatable,
         Self::ResourceSlices,
+        Self::SliceEvents,
         Self::ResourceClaim,
         Self::PodList,
         Self::PodEvents,
@@ -68,8 +70,9 @@ impl Format {
                 Some(counted.iter().map(|entry| format!("{entry:?}")).collect())
             }
             Self::ResourceSlices => {
-                Some(published(bytes)?.iter().map(|entry| format!("{entry:?}")).collect())
+                Some(published_in(bytes)?.iter().map(|entry| format!("{entry:?}")).collect())
             }
+            Self::SliceEvents => published_after(bytes),
             Self::ResourceClaim => {
                 let status = ClaimStatus::parse(bytes)?;
                 let administered = status.administered.iter().map(|entry| format!("{entry:?}"));
@@ -120,6 +123,7 @@ mod tests {
             ("allocatable", Format::Allocatable, 1),
             ("slices", Format::ResourceSlices, 4),
             ("slices-v1beta1", Format::ResourceSlices, 2),
+            ("slice-events", Format::SliceEvents, 2),
             ("claim", Format::ResourceClaim, 2),
             ("pod-list", Format::PodList, 3),
             ("pod-events", Format::PodEvents, 4),

@@ -22,6 +22,8 @@ mod cgroup;
 mod claims;
 mod decision;
 mod device_id;
+mod event;
+mod follower;
 mod formats;
 mod fraction_problem;
 mod fractions;

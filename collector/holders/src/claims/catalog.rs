@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::slices::published;
 use phasemeter_meter::holder::Share;
 
 use super::status::ClaimStatus;
@@ -20,6 +19,8 @@ pub(crate) const MAX_CLAIMS: usize = 1_024;
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     published: BTreeMap<DeviceKey, PublishedDevice>,
+    /// Those that are not published any more, and that a container has.
+    vanished: BTreeSet<DeviceKey>,
     /// The GPU that a device in use was when it was first seen.
     resolved: BTreeMap<DeviceKey, String>,
     /// What was allocated, by claim.
@@ -28,20 +29,17 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Takes a `ResourceSliceList`. Devices that it lacks are forgotten unless a container has them.
-    ///
-    /// # Errors
-    /// Returns an error if it is not one.
-    pub(crate) fn take_slices(&mut self, json: &[u8]) -> Result<(), Unresolved> {
-        let mut listed = published(json).ok_or(Unresolved::NotSlices)?;
-        for (device, before) in std::mem::take(&mut self.published) {
-            if self.resolved.contains_key(&device) {
-                listed.entry(device).or_insert(before);
+    /// Takes all devices that are published now. Those that are not any more are forgotten unless a container has them.
+    pub(crate) fn take_published(&mut self, now: BTreeMap<DeviceKey, PublishedDevice>) {
+        let before = std::mem::replace(&mut self.published, now);
+        self.vanished.clear();
+        for (device, before) in before {
+            if self.resolved.contains_key(&device) && !self.published.contains_key(&device) {
+                self.vanished.insert(device.clone());
+                self.published.insert(device, before);
             }
         }
-        self.published = listed;
         self.has_slices = true;
-        Ok(())
     }
 
     /// Takes a `ResourceClaim`. One that is not allocated yet is asked for again.
@@ -56,11 +54,6 @@ impl Catalog {
     /// Whether the status of a claim is known.
     pub(crate) fn has_status(&self, claim: &(String, String)) -> bool {
         self.claims.contains_key(claim)
-    }
-
-    /// Whether a device is published, or was when it was first used.
-    pub(crate) fn knows(&self, device: &DeviceKey) -> bool {
-        self.published.contains_key(device) || self.resolved.contains_key(device)
     }
 
     /// Whether a claim gives administrative access to a device only; `None` if its status is unknown.
@@ -103,6 +96,8 @@ impl Catalog {
         claims: &BTreeSet<&(String, String)>,
     ) {
         self.resolved.retain(|device, _| devices.contains(device));
+        let Self { published, vanished, .. } = self;
+        vanished.retain(|device| devices.contains(device) || published.remove(device).is_none());
         self.claims.retain(|claim, _| claims.contains(claim));
     }
 

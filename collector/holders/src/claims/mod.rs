@@ -1,6 +1,7 @@
 //! Claims of dynamic resource allocation: from the name of a device to the UUID of a GPU.
 
 mod catalog;
+mod follower;
 mod quantity;
 mod slices;
 mod status;
@@ -11,7 +12,8 @@ use std::fmt;
 use thiserror::Error;
 
 pub(crate) use catalog::{Catalog, MAX_CLAIMS};
-pub(crate) use slices::published;
+pub(crate) use follower::{SliceFollower, published_after};
+pub(crate) use slices::published_in;
 pub(crate) use status::ClaimStatus;
 
 /// What identifies a device of a driver.
@@ -56,11 +58,10 @@ pub(crate) struct PublishedDevice {
 /// Why the GPU of a device is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Unresolved {
-    /// The API server's response cannot be read.
-    #[error("the response is not a list of ResourceSlices")]
-    NotSlices,
     /// No slices were read, and the name does not tell.
-    #[error("no ResourceSlices were read; use --resource-slices, and allow list of resourceslices")]
+    #[error(
+        "no ResourceSlices were read; use --resource-slices, and allow list and watch of resourceslices"
+    )]
     NoSlices,
     /// No slice has the device.
     #[error("no ResourceSlice has it; is the driver running?")]

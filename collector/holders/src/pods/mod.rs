@@ -8,14 +8,14 @@ mod fraction;
 mod metadata;
 mod object;
 mod table;
-mod watch;
 mod workload;
 
+use self::follower::NodePods;
+use crate::follower::Followed;
 pub(crate) use follower::PodFollower;
 pub(crate) use fraction::{Grouped, Part};
 use object::list;
 pub(crate) use table::GroupedPod;
-use table::Pods;
 
 /// The labels that fuzz targets ask for.
 const LABELS: &str = "team";
@@ -31,9 +31,9 @@ pub(crate) fn pods_of_list(json: &[u8]) -> Option<impl Iterator<Item = String>> 
 
 /// The effects of events, for fuzz targets.
 pub(crate) fn pods_of_events(lines: &[u8]) -> Option<Vec<String>> {
-    let mut pods = Pods::default();
+    let mut pods = NodePods::with_labels(vec![LABELS.to_owned()]);
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let apply = |line| format!("{:?}", watch::apply(line, &[LABELS.to_owned()], &mut pods));
+    let apply = |line| format!("{:?}", pods.apply(line));
     let effects: Vec<String> = lines.map(apply).collect();
     (!effects.is_empty()).then_some(effects)
 }

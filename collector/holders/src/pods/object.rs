@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::fraction::Grouped;
 use super::metadata::{Metadata, is_text, null};
 use super::workload::workload;
+use crate::event;
 use crate::options::PodName;
 
 /// Labels that name the queue of a pod: of Kueue, KAI, its earlier name, Volcano.
@@ -41,6 +42,16 @@ pub(crate) fn list(json: &[u8]) -> Option<(Vec<Object>, String)> {
     let List { metadata, items, kind } = serde_json::from_slice(json).ok()?;
     let is_list = matches!(kind.as_str(), "PodList" | "PartialObjectMetadataList");
     is_list.then(|| (items.unwrap_or_default(), metadata.resource_version))
+}
+
+impl event::Object for Object {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    fn code(&self) -> Option<u16> {
+        self.code
+    }
 }
 
 impl Object {

@@ -175,7 +175,7 @@ impl Node {
         let mut objects = BTreeMap::new();
         if let Some(slices) = &step.slices {
             let path = format!("{base}/resourceslices?fieldSelector=spec.nodeName%3D{NODE}");
-            objects.insert(path, fs::read(self.dir.join(slices)).unwrap());
+            serve(path, &fs::read(self.dir.join(slices)).unwrap(), &mut objects);
         }
         for (claim, file) in &step.claims {
             let (namespace, name) = claim.split_once('/').unwrap();
@@ -183,7 +183,8 @@ impl Node {
             objects.insert(path, fs::read(self.dir.join(file)).unwrap());
         }
         if let Some(pods) = &step.api_pods {
-            self.serve_pods(&fs::read(self.dir.join(pods)).unwrap(), &mut objects);
+            let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}");
+            serve(path, &fs::read(self.dir.join(pods)).unwrap(), &mut objects);
         }
         self.api.fails(objects.is_empty().then_some(StatusCode::FORBIDDEN));
         self.publish(objects);
@@ -191,26 +192,23 @@ impl Node {
         self.holders.poll(Timestamp::from_millis(1_000_000_000 + step.at_ms).unwrap(), &gpus)
     }
 
-    /// Whether pods are listed from a cache or not.
-    fn serve_pods(&self, list: &[u8], objects: &mut BTreeMap<String, Vec<u8>>) {
-        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}");
-        objects.insert(format!("{path}&resourceVersion=0"), list.to_vec());
-        objects.insert(path, list.to_vec());
-    }
-
     /// The API server has these objects. Returns once those that are watched have been listed anew.
     fn publish(&mut self, objects: BTreeMap<String, Vec<u8>>) {
         let is_same = objects == self.objects;
         self.objects = objects.clone();
         self.api.has(objects);
-        let is_watched = self.objects.keys().any(|path| path.starts_with("/api/v1/pods"));
-        if is_same || !is_watched {
+        let mut watches = self.api.emits(b"");
+        // Pods are followed from the start.
+        if watches == 0 && self.objects.keys().any(|path| path.starts_with("/api/v1/pods")) {
+            watches = 1;
+        }
+        if is_same || watches == 0 {
             return;
         }
         self.api.emits(EXPIRED);
         self.api.ends_watches();
         let began = Instant::now();
-        while self.api.emits(b"") == 0 {
+        while self.api.emits(b"") < watches {
             assert!(began.elapsed() < PATIENCE, "nothing watches");
             thread::sleep(Duration::from_millis(10));
         }
@@ -219,6 +217,12 @@ impl Node {
     fn json<T: DeserializeOwned>(&self, file: &str) -> T {
         serde_json::from_slice(&fs::read(self.dir.join(file)).unwrap()).unwrap()
     }
+}
+
+/// Has a list, from a cache and otherwise.
+fn serve(path: String, list: &[u8], objects: &mut BTreeMap<String, Vec<u8>>) {
+    objects.insert(format!("{path}&resourceVersion=0"), list.to_vec());
+    objects.insert(path, list.to_vec());
 }
 
 impl Gpu {

@@ -27,8 +27,8 @@ pub struct NodeArgs {
     #[arg(long, value_name = "PATH", default_value = Options::KUBELET)]
     pub kubelet_socket: PathBuf,
 
-    /// Read the ResourceSlices of this node from the API server, which names the GPUs of claims (dynamic resource
-    /// allocation). Needs list of resourceslices, get of resourceclaims, and NODE_NAME.
+    /// Follow the ResourceSlices of this node at the API server, which name the GPUs of claims (dynamic resource
+    /// allocation). Needs list and watch of resourceslices, get of resourceclaims, and NODE_NAME.
     #[arg(long)]
     pub resource_slices: bool,
 
