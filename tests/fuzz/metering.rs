@@ -154,7 +154,7 @@ fn accounts_by_holder_sum_to_accounts(gpu: &GpuMeter) {
     let holders = gpu.holders();
     for account in Account::ALL.into_iter().filter(|_| !holders.is_empty()) {
         let kept = holders.iter().map(|(_, accounts)| accounts);
-        let all = kept.chain(holders.earlier().map(|(_, accounts)| accounts));
+        let all = kept.chain(holders.earlier().map(|it| it.accounts));
         let of =
             |accounts: &HolderAccounts| HolderAccount::ALL.map(|of| accounts.balance(of, account));
         let mut sum = holders.nobody(account);

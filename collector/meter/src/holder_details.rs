@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// What is known of a holder. What is unknown is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HolderDetails {
     /// What runs its pod.
     pub workload: Option<Workload>,
@@ -18,7 +18,7 @@ pub struct HolderDetails {
 }
 
 /// What runs a pod, like a deployment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Workload {
     /// Its kind in Kubernetes, like `Deployment`.
     pub kind: String,

@@ -6,6 +6,7 @@ use std::fs;
 
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::holder::{Container, Grant, Holder, HolderAccount, HolderUse, Share};
+use phasemeter_meter::holders::EarlierHolders;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
@@ -63,7 +64,7 @@ fn memory_does_not_grow_with_pods_that_come_and_go() {
 
     meter.finish(&mut ());
     let holders = meter.holders();
-    let (count, earlier) = holders.earlier().unwrap();
+    let EarlierHolders { count, accounts: earlier, .. } = holders.earlier().next().unwrap();
     let kept = u64::try_from(holders.iter().count()).unwrap();
     // The last assignment is at the end, and has had no time.
     assert_eq!(count + kept, PODS[1] + 2);

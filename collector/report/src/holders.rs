@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::holder::{Container, Holder as MeterHolder, HolderAccount};
 use phasemeter_meter::holder_details::HolderDetails as MeterDetails;
-use phasemeter_meter::holders::HolderAccounts;
+use phasemeter_meter::holders::{EarlierHolders, HolderAccounts};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::Nanos;
@@ -64,7 +64,7 @@ pub struct Holder {
 /// What a holder is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HolderIdentity {
-    /// `container`, `claim`, `job`, `process_group` or `named`; `earlier`: the holders that are too many to be
+    /// `container`, `claim`, `job`, `process_group` or `named`; `earlier`: those that ended first, if they are too many to be
     /// kept apart.
     pub kind: &'static str,
     /// Namespace of the pod or claim.
@@ -138,10 +138,16 @@ impl Holder {
             let details = holders.details(holder).map(HolderDetails::from).unwrap_or_default();
             (holder.to_string(), HolderIdentity::from(holder), details, accounts)
         });
-        let earlier = holders.earlier().map(|(count, accounts)| {
-            let identity = HolderIdentity { kind: "earlier", ..HolderIdentity::default() };
-            (counted(count, "earlier holder"), identity, HolderDetails::default(), accounts)
-        });
+        let earlier =
+            holders.earlier().map(|EarlierHolders { namespace, details, count, accounts }| {
+                let name = counted(count, "earlier holder");
+                let name =
+                    namespace.map_or(name.clone(), |namespace| format!("{name} of {namespace}"));
+                let namespace = namespace.map(str::to_owned);
+                let kind = "earlier";
+                let identity = HolderIdentity { kind, namespace, ..HolderIdentity::default() };
+                (name, identity, details.map(HolderDetails::from).unwrap_or_default(), accounts)
+            });
         let all = kept.chain(earlier);
         all.map(|(name, identity, details, accounts)| {
             Self::build((gpu, wall), name, (identity, details), accounts)

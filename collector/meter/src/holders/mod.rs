@@ -7,6 +7,7 @@
 mod accounts;
 mod assignments;
 mod division;
+mod earlier;
 mod energy;
 mod parts;
 mod pricing;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use self::accounts::HolderAccounts;
 use self::division::Division;
+pub use self::earlier::EarlierHolders;
 use crate::accounts::{Accounts, Balance, Charge};
 use crate::energy::joules;
 use crate::holder::{Grant, Holder, HolderAccount, HolderUse};
@@ -67,12 +69,9 @@ impl Holders {
         self.0.as_ref()?.part(holder)
     }
 
-    /// The number of holders that ended and are not kept apart any more, and their accounts together; `None` if all
-    /// are.
-    #[must_use]
-    pub fn earlier(&self) -> Option<(u64, &HolderAccounts)> {
-        let (count, accounts) = self.0.as_ref()?.rows.earlier.as_ref()?;
-        Some((*count, accounts))
+    /// The holders that ended and are not kept apart any more, by who pays for them.
+    pub fn earlier(&self) -> impl Iterator<Item = EarlierHolders<'_>> {
+        self.0.iter().flat_map(|division| division.rows.earlier.iter())
     }
 
     /// What is nobody's: time in which nobody was granted the GPU, parts that were not granted, and what others than
@@ -88,7 +87,7 @@ impl Holders {
     #[must_use]
     pub fn idle_never_touched(&self) -> Option<Balance> {
         let kept = self.iter().filter(|(holder, _)| holder.is_scheduled());
-        let all = kept.map(|(_, accounts)| accounts).chain(self.earlier().map(|(_, it)| it));
+        let all = kept.map(|(_, accounts)| accounts).chain(self.earlier().map(|it| it.accounts));
         let balances = all.map(|it| it.balance(HolderAccount::NeverTouched, Account::IdleHeld));
         balances.reduce(|mut sum, balance| {
             sum += balance;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::accounts::HolderAccounts;
+use super::earlier::Earlier;
 use crate::holder::Holder;
 use crate::holder_details::HolderDetails;
 use crate::units::Timestamp;
@@ -24,23 +25,12 @@ pub(super) struct Rows {
     ended: BTreeSet<(Timestamp, RowId)>,
     /// Maximum number of holders that have ended and are kept apart.
     max_ended: usize,
-    /// The number of holders that were folded, and their accounts.
-    pub(super) earlier: Option<(u64, HolderAccounts)>,
+    /// Those that are not kept apart any more.
+    pub(super) earlier: Earlier,
     /// How often a holder was refused.
     pub(super) refused: u64,
-    /// Where the part of the run in progress began, if that is not the start.
-    part: Option<Box<PartOfRows>>,
-}
-
-/// The state at the start of a part of the run.
-#[derive(Clone, Debug, Default)]
-struct PartOfRows {
-    /// Of those whose accounts have changed since then.
-    changed: BTreeMap<RowId, HolderAccounts>,
-    /// Of the earlier ones, with all that those had who have joined them since then.
-    earlier: Option<HolderAccounts>,
-    /// The number of earlier ones.
-    folded: u64,
+    /// What those whose accounts have changed in the part of the run in progress had before it, unless it is the first.
+    before_part: Option<BTreeMap<RowId, HolderAccounts>>,
 }
 
 /// A holder.
@@ -70,16 +60,16 @@ impl Row {
 }
 
 impl Rows {
-    pub(super) const fn new(max_ended: usize) -> Self {
+    pub(super) fn new(max_ended: usize) -> Self {
         Self {
             ids: BTreeMap::new(),
             rows: BTreeMap::new(),
             next: 0,
             ended: BTreeSet::new(),
             max_ended,
-            earlier: None,
+            earlier: Earlier::new(max_ended),
             refused: 0,
-            part: None,
+            before_part: None,
         }
     }
 
@@ -150,27 +140,25 @@ impl Rows {
     pub(super) fn accounts_mut(&mut self) -> Vec<&mut HolderAccounts> {
         let mut rows: Vec<&mut Row> = self.rows.values_mut().collect();
         rows.sort_unstable_by(|a, b| a.holder.cmp(&b.holder));
-        let earlier = self.earlier.as_mut().map(|(_, accounts)| accounts);
         let accounts = rows.into_iter().filter_map(|row| row.accounts.as_mut());
-        accounts.chain(earlier).collect()
+        accounts.chain(self.earlier.accounts_mut()).collect()
     }
 
     /// The accounts of a holder, those of the earlier ones if it was folded.
     pub(super) fn accounts_of_mut(&mut self, id: RowId) -> Option<&mut HolderAccounts> {
         let Some(accounts) = self.rows.get_mut(&id).and_then(|row| row.accounts.as_mut()) else {
-            return self.earlier.as_mut().map(|(_, accounts)| accounts);
+            return self.earlier.accounts_of_mut(id);
         };
-        if let Some(part) = &mut self.part {
-            part.changed.entry(id).or_insert_with(|| accounts.clone());
+        if let Some(before) = &mut self.before_part {
+            before.entry(id).or_insert_with(|| accounts.clone());
         }
         Some(accounts)
     }
 
     /// Another part of the run begins.
     pub(super) fn begin_part(&mut self) {
-        let (folded, earlier) = self.earlier.clone().unzip();
-        let (changed, folded) = (BTreeMap::new(), folded.unwrap_or_default());
-        self.part = Some(Box::new(PartOfRows { changed, earlier, folded }));
+        self.before_part = Some(BTreeMap::new());
+        self.earlier.begin_part();
     }
 
     /// The same with the accounts of the part of the run in progress only: of those that have any.
@@ -179,9 +167,9 @@ impl Rows {
         for (holder, id) in &self.ids {
             let Some(row) = self.rows.get(id) else { continue };
             let accounts = row.accounts.as_ref();
-            let accounts = accounts.and_then(|accounts| match &self.part {
+            let accounts = accounts.and_then(|accounts| match &self.before_part {
                 None => Some(accounts.clone()),
-                Some(part) => Some(accounts.since(part.changed.get(id)?)),
+                Some(before) => Some(accounts.since(before.get(id)?)),
             });
             let Some(accounts) = accounts.filter(|accounts| !accounts.is_empty()) else { continue };
             of_part.ids.insert(Arc::clone(holder), *id);
@@ -194,12 +182,7 @@ impl Rows {
             };
             of_part.rows.insert(*id, row);
         }
-        of_part.earlier = self.earlier.clone().and_then(|(count, accounts)| {
-            let Some(part) = &self.part else { return Some((count, accounts)) };
-            let before = part.earlier.as_ref();
-            let accounts = before.map_or_else(|| accounts.clone(), |it| accounts.since(it));
-            Some(((count - part.folded).max(1), accounts)).filter(|(_, it)| !it.is_empty())
-        });
+        of_part.earlier = self.earlier.of_part();
         of_part
     }
 
@@ -237,22 +220,10 @@ impl Rows {
     fn fold(&mut self, id: RowId) {
         let Some(row) = self.rows.remove(&id) else { return };
         self.ids.remove(&row.holder);
-        if let (Some(part), Some(accounts)) = (&mut self.part, &row.accounts) {
-            // What it had before the part is not of the part.
-            let before = part.changed.remove(&id).unwrap_or_else(|| accounts.clone());
-            match &mut part.earlier {
-                Some(earlier) => earlier.absorb(&before),
-                earlier @ None => *earlier = Some(before),
-            }
-        }
-        match (&mut self.earlier, row.accounts) {
-            (Some((count, earlier)), Some(accounts)) => {
-                *count += 1;
-                earlier.absorb(&accounts);
-            }
-            (earlier @ None, Some(accounts)) => *earlier = Some((1, accounts)),
-            (_, None) => {}
-        }
+        let Some(accounts) = row.accounts else { return };
+        let before = self.before_part.as_mut();
+        let before = before.map(|before| before.remove(&id).unwrap_or_else(|| accounts.clone()));
+        self.earlier.join((id, &row.holder), row.details, accounts, before);
     }
 
     /// Removes holders that were announced and never came.

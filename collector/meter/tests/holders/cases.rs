@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
-use phasemeter_meter::holder::{AllocationMethod, HolderAccount, HolderChange};
+use phasemeter_meter::holder::{
+    AllocationMethod, Container, Grant, Holder, HolderAccount, HolderChange, Share,
+};
 use phasemeter_meter::holder_details::HolderDetails;
+use phasemeter_meter::holders::EarlierHolders;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
@@ -84,7 +87,7 @@ proptest! {
         assert_tiles(&folded);
         let used = |meter: &GpuMeter| {
             let holders = meter.holders();
-            let all = holders.iter().map(|(_, it)| it).chain(holders.earlier().map(|(_, it)| it));
+            let all = holders.iter().map(|(_, it)| it).chain(holders.earlier().map(|it| it.accounts));
             all.fold(Balance::default(), |mut sum, accounts| {
                 sum += accounts.total(HolderAccount::Used);
                 sum
@@ -225,9 +228,74 @@ fn pods_that_ended_first_are_one_row() {
     assert_tiles(&meter);
     let kept: Vec<_> = meter.holders().iter().map(|(holder, _)| holder.clone()).collect();
     assert_eq!(kept, (91..100).map(holder).collect::<Vec<_>>());
-    let (count, earlier) = meter.holders().earlier().unwrap();
-    assert_eq!((count, earlier.all().cost), (91, NanoUsd(91_000_000)));
-    assert_eq!(earlier.total(UNUSED).cost, NanoUsd::ZERO, "none has touched it");
+    let [earlier] = meter.holders().earlier().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((earlier.count, earlier.accounts.all().cost), (91, NanoUsd(91_000_000)));
+    assert_eq!(earlier.accounts.total(UNUSED).cost, NanoUsd::ZERO, "none has touched it");
+}
+
+/// Pods of long runs still pay by namespace and workload once they are not kept apart.
+#[test]
+fn earlier_pods_are_rows_by_who_pays() {
+    let mut meter =
+        GpuMeter::new(MeterConfig { ended_holders: 4, ..config() }, Some(rate("3.6")), None);
+    let pod = |number: u64| {
+        let namespace = if number % 3 == 0 { "web" } else { "ml" };
+        let pod = format!("pod-{number}");
+        Holder::Container(Container { namespace: namespace.into(), pod, ..Container::default() })
+    };
+    for number in 0..60 {
+        let (at, holder) = (at(number * SECOND), pod(number));
+        let grants = vec![Grant { holder: holder.clone(), share: Share::new(1, 1) }];
+        meter.change_holders(HolderChange::Assigned { at, grants });
+        if number % 2 == 0 {
+            let details = HolderDetails { queue: Some("night".into()), ..HolderDetails::default() };
+            meter.change_holders(HolderChange::Described { holder, details: Arc::new(details) });
+        }
+        push(&mut meter, number, number + 1, 0);
+    }
+    meter.finish_at(at(60 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let kept: Vec<u64> =
+        (0..60).filter(|number| meter.holders().get(&pod(*number)).is_some()).collect();
+    let earlier = |namespace: &str, is_described: bool| {
+        let is_one = |number: &u64| {
+            (*number % 3 == 0) == (namespace == "web") && (*number % 2 == 0) == is_described
+        };
+        let all = (0..60).filter(|number| !kept.contains(number));
+        u64::try_from(all.filter(is_one).count()).unwrap()
+    };
+    let rows: Vec<_> = meter.holders().earlier().collect();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let expected = earlier(row.namespace.unwrap(), row.details.is_some());
+        assert_eq!(row.count, expected, "{row:?}");
+        assert_eq!(row.accounts.all().cost, NanoUsd(i128::from(expected) * 1_000_000));
+    }
+}
+
+/// However many payers there are, their rows are bounded, and no cost is lost.
+#[test]
+fn rows_of_earlier_payers_are_bounded() {
+    let config = MeterConfig { ended_holders: 2, ..config() };
+    let mut meter = GpuMeter::new(config, Some(rate("3.6")), None);
+    for number in 0..50 {
+        let (namespace, pod) = (format!("team-{number}"), "job-0".to_owned());
+        let holder = Holder::Container(Container {
+            namespace: namespace.into(),
+            pod,
+            ..Container::default()
+        });
+        let grants = vec![Grant { holder, share: Share::new(1, 1) }];
+        meter.change_holders(HolderChange::Assigned { at: at(number * SECOND), grants });
+        push(&mut meter, number, number + 1, 0);
+    }
+    meter.finish_at(at(50 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let rows: Vec<_> = meter.holders().earlier().map(|row| (row.namespace, row.count)).collect();
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    assert_eq!(rows[0].0, None, "all others");
+    let kept = u64::try_from(meter.holders().iter().count()).unwrap();
+    assert_eq!(rows.iter().map(|(_, count)| count).sum::<u64>() + kept, 50);
 }
 
 /// A gateway keeps few apart; more may end at one instant, and go on to use the GPU.
@@ -242,11 +310,11 @@ fn holders_that_end_at_once_are_folded_with_what_they_paid() {
     push(&mut meter, 0, 20, 400_000);
     meter.finish_at(at(20 * SECOND), &mut ());
     assert_tiles(&meter);
-    let (count, earlier) = meter.holders().earlier().unwrap();
+    let EarlierHolders { count, accounts, .. } = meter.holders().earlier().next().unwrap();
     assert_eq!(count + u64::try_from(meter.holders().iter().count()).unwrap(), 21);
     // Eleven of them, or twelve, have had a fortieth of ten seconds.
     assert_eq!(count, 11);
-    assert!((earlier.all().cost.0 - 11 * 250_000).abs() < 300_000, "{:?}", earlier.all());
+    assert!((accounts.all().cost.0 - 11 * 250_000).abs() < 300_000, "{:?}", accounts.all());
     let paid = |number| cost(&meter, number).into_iter().sum::<NanoUsd>();
     assert!(paid(3) > NanoUsd(500_000), "it used a fifth for three seconds");
     assert!(paid(30) < NanoUsd(5_000_001));

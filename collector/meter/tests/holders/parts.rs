@@ -72,7 +72,7 @@ fn exact(balance: Balance) -> (Nanos, u128, NanoUsd) {
 /// All accounts by holder; those that are not kept apart have no name.
 fn by_holder(holders: &Holders) -> BTreeMap<Option<Holder>, [Balance; 3]> {
     let kept = holders.iter().map(|(holder, accounts)| (Some(holder.clone()), accounts));
-    let all = kept.chain(holders.earlier().map(|(_, accounts)| (None, accounts)));
+    let all = kept.chain(holders.earlier().map(|it| (None, it.accounts)));
     all.map(|(holder, accounts)| (holder, HolderAccount::ALL.map(|of| accounts.total(of))))
         .collect()
 }
@@ -94,7 +94,7 @@ fn assert_part_tiles(part: &GpuPart) {
         assert_eq!((time, cost), (accounts[account].time, accounts[account].cost));
         if !part.holders.is_empty() {
             let mut sum = part.holders.nobody(account);
-            let earlier = part.holders.earlier().map(|(_, accounts)| accounts);
+            let earlier = part.holders.earlier().map(|it| it.accounts);
             for holder in part.holders.iter().map(|(_, accounts)| accounts).chain(earlier) {
                 HolderAccount::ALL.into_iter().for_each(|of| sum += holder.balance(of, account));
             }

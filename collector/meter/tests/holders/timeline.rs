@@ -141,7 +141,8 @@ pub(crate) fn assert_tiles(gpu: &GpuMeter) {
     }
     for account in Account::ALL {
         let mut sum = holders.nobody(account);
-        for (_, accounts) in holders.iter().chain(holders.earlier().map(|(_, it)| (HIDDEN, it))) {
+        for (_, accounts) in holders.iter().chain(holders.earlier().map(|it| (HIDDEN, it.accounts)))
+        {
             HolderAccount::ALL.into_iter().for_each(|of| sum += accounts.balance(of, account));
         }
         assert_eq!(sum, gpu.accounts()[account], "{account:?}");
