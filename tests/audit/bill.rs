@@ -1,6 +1,7 @@
 //! `phasemeter bill` on reports of the binary itself.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -59,6 +60,46 @@ fn bill_of_audits_closes_to_the_nano_dollar() {
     assert_eq!((text.status, text.err.as_str()), (0, ""));
     assert!(text.out.starts_with("Bill of 3 reports, "), "{}", text.out);
     assert!(text.out.contains("\nvision ") && text.out.contains("\nspeech "), "{}", text.out);
+}
+
+/// Guarantee: a report is read in each encoding in which shells and tools write it, and the error about one of several
+/// names the file, what is wrong, and what to do.
+#[test]
+fn reports_are_read_in_any_encoding() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = report(dir.path(), "plain.json", 1, "team=vision,host.name=a");
+    let text = fs::read_to_string(&plain).unwrap();
+    let expected =
+        bill(std::slice::from_ref(&plain), &["--format", "json"]).json()["total"].clone();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let utf16 = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+    };
+    for (name, bytes) in [
+        ("mark", [b"\xEF\xBB\xBF", text.as_bytes()].concat()),
+        ("little-endian", utf16(u16::to_le_bytes)),
+        ("big-endian", utf16(u16::to_be_bytes)),
+        ("gzip", gzip.finish().unwrap()),
+    ] {
+        let path = dir.path().join("encoded.json");
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(bill(&[path], &["--format", "json"]).json()["total"], expected, "{name}");
+    }
+    for (bytes, problem) in
+        [("", "the report: is empty"), ("{\n\"version\":", "ends too early, at line 2")]
+    {
+        let path = dir.path().join("broken.json");
+        fs::write(&path, bytes).unwrap();
+        let outcome = bill(&[plain.clone(), path.clone()], &[]);
+        let expected = format!("{}: ", path.display());
+        assert_eq!(outcome.status, 65, "{}", outcome.err);
+        for part in [expected.as_str(), problem, "or skip such files with --skip-invalid"] {
+            assert!(outcome.err.contains(part), "{part}: {}", outcome.err);
+        }
+        let outcome = bill(&[path], &[]);
+        assert!(!outcome.err.contains("--skip-invalid"), "{}", outcome.err);
+    }
 }
 
 /// A page of dcgm-exporter with time-slicing: a GPU whose two pods use 60% and 10% of it at times, and others 5%.

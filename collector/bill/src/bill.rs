@@ -18,6 +18,7 @@ use crate::dimension::Dimension;
 use crate::division::{Part, parts_of};
 use crate::error::BillError;
 use crate::gpu_names::GpuNames;
+use crate::holder::Holder;
 use crate::notes::Notes;
 pub use crate::payer::{Payer, Row};
 use crate::read::Digest;
@@ -199,6 +200,11 @@ impl Biller {
                 let values = by.iter().map(|it| it.value(report, gpu, Some(holder), from));
                 Payer::Group(values.collect())
             });
+            if part.holder.is_some_and(Holder::is_several)
+                && matches!(&payer, Payer::Group(values) if values.contains(&None))
+            {
+                self.notes.not_apart += part.between(from, to).cost;
+            }
             let totals = Totals::of_part(&part.between(from, to), gpu.cost_usd.is_some());
             self.post(payer, &totals.priced_as(gpu));
         }

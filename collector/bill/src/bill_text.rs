@@ -79,7 +79,7 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         page.sentences("Estimate", [estimate]);
     }
     if sum.is_divided() {
-        page.sentences("Holders", [holders(bill)]);
+        page.sentences("Holders", [holders(bill, &amounts)]);
     }
     let rules = bill.rows.iter().filter(|row| row.is_spread()).filter_map(|row| rule(bill, row));
     page.sentences("Idle share", rules.collect::<Vec<_>>());
@@ -92,16 +92,18 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
 }
 
 /// What holders used of the GPUs that were divided among them.
-fn holders(bill: &Bill) -> String {
+fn holders(bill: &Bill, amounts: &PrintedBill) -> String {
     let [unused, never_touched] = bill.sum.unused;
-    let nobody = bill.rows.iter().filter(|row| row.payer == Payer::Nobody);
-    let nobody: NanoUsd = nobody.map(|row| row.metered.cost).sum();
+    let rows = bill.rows.iter().zip(&amounts.rows);
+    let nobody = rows.filter(|(row, _)| row.payer == Payer::Nobody);
+    let (cents, cost): (Vec<i128>, Vec<NanoUsd>) =
+        nobody.map(|(row, printed)| (printed.metered, row.metered.cost)).unzip();
     format!(
         "of GPUs with known holders, {} was granted and not used, {} granted and never touched, and {} nobody's; \
          unobserved time is included",
         dollars(unused),
         dollars(never_touched),
-        dollars(nobody)
+        printed(cents.into_iter().sum(), cost.into_iter().sum())
     )
 }
 

@@ -89,6 +89,10 @@ impl Part<'_> {
         let time = |Nanos(all): Nanos| {
             Nanos(u64::try_from(part(all.into(), begin, end, length)).unwrap_or(all))
         };
+        // Each amount is rounded, and their sum is the cost.
+        let (cost, unused) = (money(self.cost), self.unused.map(money));
+        let all_unused = self.unused.into_iter().sum::<NanoUsd>();
+        let others = money(self.cost - self.utilized - all_unused);
         Self {
             holder: self.holder,
             from,
@@ -96,10 +100,53 @@ impl Part<'_> {
             time: time(self.time),
             granted: time(self.granted),
             effective: time(self.effective),
-            cost: money(self.cost),
-            utilized: money(self.utilized),
+            cost,
+            utilized: cost - unused.into_iter().sum::<NanoUsd>() - others,
             unobserved: money(self.unobserved),
-            unused: self.unused.map(money),
+            unused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Wherever a part is cut, its cost is what it used and what it did not use, to the nano-dollar, and so is the
+        /// sum of the ranges.
+        #[test]
+        fn ranges_of_a_part_add_up(
+            costs in prop::array::uniform3(0_i128..10_000_000_000),
+            length in 1_u64..100_000,
+            cuts in prop::array::uniform2(0_u64..100_000),
+        ) {
+            let [used, unused, never_touched] = costs.map(NanoUsd);
+            let at = |nanos: u64| Timestamp::EPOCH + Nanos(nanos);
+            let holder = Holder::default();
+            let part = Part {
+                holder: Some(&holder),
+                from: at(0),
+                to: at(length),
+                time: Nanos(length),
+                granted: Nanos(length),
+                effective: Nanos::ZERO,
+                cost: used + unused + never_touched,
+                utilized: used,
+                unobserved: NanoUsd::ZERO,
+                unused: [unused, never_touched],
+            };
+            let mut cuts = cuts.map(|cut| cut % (length + 1));
+            cuts.sort_unstable();
+            let mut sums = (NanoUsd::ZERO, NanoUsd::ZERO);
+            for (from, to) in [(0, cuts[0]), (cuts[0], cuts[1]), (cuts[1], length)] {
+                let range = part.between(at(from), at(to));
+                prop_assert_eq!(range.utilized + range.unused[0] + range.unused[1], range.cost);
+                sums = (sums.0 + range.cost, sums.1 + range.utilized);
+            }
+            prop_assert_eq!(sums, (part.cost, part.utilized));
         }
     }
 }

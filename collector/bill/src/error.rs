@@ -48,6 +48,9 @@ pub enum BillError {
     /// A report is rejected, or an invoice cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The same of one of several reports.
+    #[error("{0}, or skip such files with --skip-invalid")]
+    ReadOneOf(#[source] ReadError),
     /// Two reports bill the same time of a GPU.
     #[error("{first} and {second}: both bill the same GPU at {at}; remove one of them")]
     Overlap {
@@ -88,6 +91,6 @@ impl BillError {
     /// Whether a file could not be read at all.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Read(error) if error.is_unreadable())
+        matches!(self, Self::Read(error) | Self::ReadOneOf(error) if error.is_unreadable())
     }
 }

@@ -104,6 +104,12 @@ impl Nobody {
 }
 
 impl Holder {
+    /// Whether it is several that ended early in a long run, which the report does not keep apart.
+    #[must_use]
+    pub fn is_several(&self) -> bool {
+        self.kind == "earlier"
+    }
+
     /// GPU time: that of its accounts.
     #[must_use]
     pub fn time(&self) -> Nanos {

@@ -4,6 +4,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_terminal::number::counted;
 
 use crate::dimension::Dimension;
+use crate::format::dollars;
 use crate::report::{Gpu, Report};
 
 /// Maximum number of notes of one kind.
@@ -23,6 +24,8 @@ pub(crate) struct Notes {
     pub(crate) unidentified: usize,
     /// Periods longer than a day.
     pub(crate) long_periods: usize,
+    /// Cost of holders that reports do not keep apart, of which not all is known that the bill is split by.
+    pub(crate) not_apart: NanoUsd,
     /// Parts of GPUs that were divided at the ends of days or months.
     pub(crate) divided_parts: usize,
 }
@@ -97,6 +100,13 @@ impl Notes {
             notes.push(format!(
                 "{} periods are longer than a day and count on their first one",
                 self.long_periods
+            ));
+        }
+        if self.not_apart > NanoUsd::ZERO {
+            notes.push(format!(
+                "{} of holders that ended early in long runs is not split further; write reports with \
+                 --report-period",
+                dollars(self.not_apart)
             ));
         }
         if self.divided_parts > 0 {

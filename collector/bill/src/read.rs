@@ -62,5 +62,10 @@ fn json_error(file: &str, field: String, error: serde_json::Error) -> ReadError 
     if error.is_io() {
         return ReadError::Unreadable { file, source: error.into() };
     }
-    ReadError::Field { file, field, problem: error.to_string() }
+    let problem = match (error.is_eof(), error.line(), error.column()) {
+        (true, 1, 0) => "is empty".to_owned(),
+        (true, line, column) => format!("ends too early, at line {line} column {column}"),
+        _ => error.to_string(),
+    };
+    ReadError::Field { file, field, problem }
 }

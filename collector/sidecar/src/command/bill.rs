@@ -11,6 +11,7 @@ use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
 use phasemeter_bill::{bill_json, bill_text};
+use phasemeter_sources::log::decode;
 use phasemeter_terminal::escape::clean;
 use tracing::warn;
 
@@ -39,6 +40,7 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
                 }
             }
             Err(error) if args.skip_invalid => biller.skip(&error.to_string()),
+            Err(error) if reports.len() > 1 => return Err(BillError::ReadOneOf(error).into()),
             Err(error) => return Err(BillError::from(error).into()),
         }
     }
@@ -141,10 +143,11 @@ fn write_rows<R: RowSink>(
     Ok(())
 }
 
-/// Reads a report.
+/// Reads a report: UTF-8 or UTF-16, compressed or not, as logs are.
 pub(super) fn open(path: &Path, name: &str) -> Result<(Report, Digest), ReadError> {
     let unreadable = |source| ReadError::Unreadable { file: name.to_owned(), source };
-    read(name, File::open(path).map_err(unreadable)?.take(MAX_REPORT))
+    let text = File::open(path).and_then(|file| decode(Box::new(file))).map_err(unreadable)?;
+    read(name, text.take(MAX_REPORT))
 }
 
 /// Text, in which nothing of a report can move the cursor, or JSON.

@@ -13,7 +13,8 @@ pub(super) fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {
     let mut files = Vec::new();
     for name in names {
         let found = if name.is_dir() {
-            let is_report = |file: &PathBuf| file.extension().is_some_and(|it| it == "json");
+            let is_report =
+                |file: &PathBuf| file.extension().is_some_and(|it| it == "json") && !file.is_dir();
             entries(name, "*")?.into_iter().filter(is_report).collect()
         } else if is_pattern(name) && !name.exists() {
             matching(name)?
@@ -82,6 +83,7 @@ mod tests {
                 fs::write(at(day).join(name), "{}").unwrap();
             }
         }
+        fs::create_dir(at("01/directory.json")).unwrap();
         fs::write(at("a*.json"), "{}").unwrap();
         let expanded = |name: &str| -> Vec<String> {
             let files = expand(&[at(name)]).unwrap();

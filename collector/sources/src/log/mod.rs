@@ -10,4 +10,4 @@ pub(crate) mod stream;
 
 pub use given_model::GivenModel;
 pub use rejected::{RejectedRow, RejectedRows};
-pub use stream::{Input, OpenedInputs};
+pub use stream::{Input, OpenedInputs, decode};

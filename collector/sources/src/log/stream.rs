@@ -124,7 +124,10 @@ fn open(input: &Input) -> Result<OpenedLog, SourceError> {
 
 /// Decodes bytes to UTF-8 without a byte order mark: decompresses gzip, whatever the file's name,
 /// and converts UTF-16 if it has a byte order mark.
-pub(crate) fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+///
+/// # Errors
+/// Returns an error if the first bytes cannot be read.
+pub fn decode(mut bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let magic = read_prefix(&mut bytes, 2)?;
     let is_gzip = magic == [0x1F, 0x8B];
     let bytes = Cursor::new(magic).chain(bytes);
