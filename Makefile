@@ -92,7 +92,7 @@ test-demo: toolchain ## check that what `make demo` builds reports what a full b
 	cargo run --quiet --locked -p phasemeter $(DEMO_FLAGS) -- demo > "$$reports/demo" && \
 	cmp "$$reports/full" "$$reports/demo"
 
-test-backends: toolchain ## run the tests with a real Collector and Prometheus, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python; check the dependencies' licenses
+test-backends: toolchain ## run the tests with a real Collector and Prometheus, a browser, other languages, SQL engines, the OpenTelemetry SDK and NVML's client for Python; check the dependencies' licenses
 	@.ci/backends
 
 test-kubernetes: toolchain ## run the tests on a real Kubernetes node with GPUs of the fake driver; needs root

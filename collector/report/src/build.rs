@@ -25,6 +25,7 @@ use super::price_tag::PriceTag;
 use super::prices::{earlier, total_range, unpriced, unpriced_reason};
 use super::sums::Sums;
 use super::text;
+use super::timeline::{Timeline, thresholds_percent};
 use super::value::{Seconds, Usd, Utc};
 use super::work_groups::{Work, WorkGroups};
 
@@ -61,6 +62,7 @@ impl Report {
             start: start.map(Utc),
             end: spans().map(|(_, end)| end).max().map(Utc),
             experiment: input.experiment.clone(),
+            thresholds_percent: thresholds_percent(&input.thresholds),
             fleet: Fleet {
                 span_seconds: Seconds(sums.accounts.all().time),
                 unobserved_seconds: Seconds(sums.accounts[Account::Unobserved].time),
@@ -160,6 +162,10 @@ impl Gpu {
             energy_joules: summary.energy.joules(),
             energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
             periods: Periods::new(gpu.periods(), wall, gpu.price.is_ok()),
+            timeline: gpu
+                .summary()
+                .span
+                .and_then(|span| Timeline::new(gpu.meter.series(), span, wall)),
         }
     }
 }

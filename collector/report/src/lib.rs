@@ -1,7 +1,7 @@
 //! The report of a run.
 //!
 //! [`Report::build`] computes it once from the meters; [`text`] and [`json`] are two views of the
-//! same numbers.
+//! same numbers; [`page`] shows the JSON in a browser.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
@@ -20,6 +20,7 @@ mod input;
 mod interruptions;
 pub mod json;
 mod model;
+pub mod page;
 mod periods;
 mod policies;
 mod price_tag;
@@ -32,6 +33,7 @@ mod test_fleet;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod timeline;
 mod value;
 mod work_groups;
 
@@ -51,5 +53,6 @@ pub use policies::{
 pub use price_tag::{EarlierPrice, EstimateTag, PriceOrigin, PriceTag};
 pub use provenance::Provenance;
 pub use rejected_row::RejectedRow;
+pub use timeline::{Percentages, Timeline};
 pub use value::{Seconds, Usd, Utc};
 pub use work_groups::{Group, Work, WorkGroups};

@@ -19,6 +19,7 @@ use super::periods::Periods;
 use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
 use super::price_tag::{EarlierPrice, PriceTag};
 use super::rejected_row::RejectedRow;
+use super::timeline::Timeline;
 use super::value::{Seconds, Usd, Utc};
 use super::work_groups::{Work, WorkGroups};
 
@@ -45,6 +46,8 @@ pub struct Report {
     pub experiment: Experiment,
     /// One entry per GPU.
     pub gpus: Vec<Gpu>,
+    /// Utilization in percent from which time is underutilized, productive and compute-bound.
+    pub thresholds_percent: [f64; 3],
     /// All GPUs together.
     pub fleet: Fleet,
     /// Cost of all GPUs.
@@ -165,6 +168,8 @@ pub struct Gpu {
     /// Time and cost by UTC hour, or longer periods of a long run. They tile the span and sum to the
     /// accounts.
     pub periods: Periods,
+    /// Utilization over time; `None` if nothing was observed.
+    pub timeline: Option<Timeline>,
 }
 
 /// The part of the energy that was computed from one source.

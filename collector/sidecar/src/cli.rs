@@ -38,7 +38,7 @@ pub use agent::{AgentArgs, MAX_LABELS, NodeArgs, PriceLabel};
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
-pub use bill::{BillArgs, BillFormat, CompareArgs};
+pub use bill::{BillArgs, BillFormat, CompareArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "full")]
 pub use gateway::{GatewayArgs, ReceiveArgs};
@@ -151,6 +151,9 @@ pub enum Command {
     /// Compare two JSON reports of the same work, before and after a change.
     #[cfg(feature = "full")]
     Compare(CompareArgs),
+    /// Write a JSON report as a page for a browser, which needs no network.
+    #[cfg(feature = "full")]
+    Page(PageArgs),
     /// Plan before renting: memory, number of GPUs, payment plan, sharing, and more.
     #[cfg(feature = "full")]
     #[command(subcommand)]

@@ -115,6 +115,18 @@ pub struct CompareArgs {
     pub format: Format,
 }
 
+/// `phasemeter page`.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// JSON report, as written by `--format json` or `--report`.
+    #[arg(value_name = "REPORT")]
+    pub report: PathBuf,
+
+    /// Write to this file in place of standard output.
+    #[arg(long = "html", value_name = "FILE")]
+    pub html_file: Option<PathBuf>,
+}
+
 fn idle() -> impl TypedValueParser<Value = IdlePolicy> {
     one_of([
         ("spread", "It is spread over the whole bill by effective hours", IdlePolicy::Spread),

@@ -146,10 +146,6 @@ pub struct LiveArgs {
     #[arg(long, value_name = "±HH:MM", allow_hyphen_values = true)]
     pub utc_offset: Option<UtcOffset>,
 
-    /// Also write the report to this file, as JSON. The text report goes to standard error.
-    #[arg(long = "report", value_name = "FILE")]
-    pub report_file: Option<PathBuf>,
-
     /// Also write the report of --report while the run goes on, this often: a number with s, m, h or d, like 1h. Each
     /// has all of the run until then, or of the period in progress, and replaces the one before, so that a run that is
     /// killed leaves it. The file has the start of the run in its name: FILE-20261126T140000Z.json.

@@ -153,6 +153,14 @@ pub struct ReportArgs {
     #[arg(long)]
     pub all_gpus: bool,
 
+    /// Also write the report to this file, as JSON.
+    #[arg(long = "report", value_name = "FILE")]
+    pub report_file: Option<PathBuf>,
+
+    /// Also write the report to this file as a page for a browser, which needs no network.
+    #[arg(long = "html", value_name = "FILE")]
+    pub html_file: Option<PathBuf>,
+
     /// Also write all telemetry to this file, as OTLP JSON: one export request per line.
     #[arg(long, value_name = "FILE")]
     pub otlp_file: Option<PathBuf>,

@@ -28,6 +28,7 @@ use super::mappings;
 use super::metering;
 use super::output_files::OutputFiles;
 use super::progress::Progress;
+use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
 use super::work_log::{self, WorkLog, WorkWithin};
 use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
@@ -108,6 +109,8 @@ impl Audit<'_> {
     ) -> Result<(), CommandError> {
         let Self { inputs, metering, send, work_log, .. } = self;
         let mut progress = Progress::new(progress_of(source));
+        let files = ReportOutputs::of(&metering.report)?;
+        files.check()?;
         let mut sinks = Sinks::open(&metering.report, send)?;
         let mut within = WorkWithin::default();
         let work = |metered| {
@@ -129,7 +132,7 @@ impl Audit<'_> {
         assumptions.extend(within.notes);
         let work_by_hour = within.by_hour;
         let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
-        let reported = metering::report(metering, source, &run, provenance);
+        let reported = metering::report(metering, &files, source, &run, provenance);
         reported.and(sinks.finish())?;
         #[cfg(feature = "full")]
         if self.fail_on_alert {
@@ -165,7 +168,7 @@ fn check_outputs(
         }
     }
     files.add_stream(io::stdout(), "standard output");
-    metering::check_outputs(files, metering, None)
+    metering::check_outputs(files, metering)
 }
 
 fn provenance(inputs: &[Input], rejected: &RejectedRows) -> Provenance {

@@ -22,7 +22,7 @@ use super::report_files;
 use crate::cli::{BillArgs, BillFormat, Format};
 
 /// The most that is read of a report.
-const MAX_REPORT: u64 = 1 << 30;
+pub(super) const MAX_REPORT: u64 = 1 << 30;
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {

@@ -10,6 +10,7 @@ use phasemeter_sources::paced::Paced;
 use super::error::CommandError;
 use super::metering;
 use super::output_files::OutputFiles;
+use super::report_outputs::ReportOutputs;
 use super::signals::SignalListener;
 use super::sinks::Sinks;
 use crate::cli::{DemoArgs, MeteringArgs};
@@ -19,22 +20,25 @@ pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let DemoArgs { seed, metering, send, speed } = args;
     let mut files = OutputFiles::default();
     files.add_stream(io::stdout(), "standard output");
-    metering::check_outputs(files, &metering, None)?;
+    metering::check_outputs(files, &metering)?;
     let signals = speed.map(|_| SignalListener::start(false)).transpose()?;
+    let files = ReportOutputs::of(&metering.report)?;
+    files.check()?;
     let sinks = Sinks::open(&metering.report, &send)?;
     let source = Demo::new(seed);
     let (Some(speed), Some(signals)) = (speed, signals) else {
-        return meter(source, seed, &metering, sinks);
+        return meter(source, seed, &metering, &files, sinks);
     };
     signals.ready();
     let wait = |wait| signals.next(wait).is_none();
-    meter(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, sinks)
+    meter(Paced::new(source, Demo::LENGTH, speed, wait), seed, &metering, &files, sinks)
 }
 
 fn meter<S: Source>(
     mut source: S,
     seed: u64,
     metering: &MeteringArgs,
+    files: &ReportOutputs,
     mut sinks: Sinks,
 ) -> Result<(), CommandError> {
     // As the agent of a node, so that what each pod pays is exported.
@@ -53,5 +57,5 @@ fn meter<S: Source>(
         assumptions: vec!["the fleet and its readings are synthetic".to_owned()],
         ..Provenance::default()
     };
-    metering::report(metering, &source, &run, provenance).and(sinks.finish())
+    metering::report(metering, files, &source, &run, provenance).and(sinks.finish())
 }

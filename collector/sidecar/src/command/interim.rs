@@ -9,12 +9,13 @@ use phasemeter_engine::pipeline::{Finished, Pipeline};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_report::{Input, Provenance, Report, json};
+use phasemeter_report::{Input, Provenance};
 use tracing::warn;
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::local_zone::LocalZone;
+use super::report_outputs::encode;
 use crate::cli::{LiveArgs, MeteringArgs};
 
 /// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
@@ -259,10 +260,4 @@ impl Periods {
         self.end = pipeline.wall().floor(reached, self.length) + self.length;
         pipeline.end_part_at(self.end);
     }
-}
-
-pub(super) fn encode(input: &Input<'_>) -> Result<Vec<u8>, CommandError> {
-    let mut report = Vec::new();
-    json::write(&Report::build(input), &mut report).map_err(CommandError::Output)?;
-    Ok(report)
 }

@@ -24,6 +24,7 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::output_files::OutputFiles;
 use super::policies;
+use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
 use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::standard_error;
@@ -43,7 +44,6 @@ pub(super) fn environment(args: &MeteringArgs) -> Environment {
 pub(super) fn check_outputs(
     mut files: OutputFiles,
     args: &MeteringArgs,
-    report: Option<&Path>,
 ) -> Result<(), CommandError> {
     policies::inputs(&args.policies).for_each(|path| files.add_input(&path));
     #[cfg(feature = "full")]
@@ -51,7 +51,8 @@ pub(super) fn check_outputs(
     args.price.prices.iter().for_each(|path| files.add_input(path));
     files.add_stream(standard_error::stream(), "standard error");
     let outputs = [
-        ("--report", report),
+        ("--report", args.report.report_file.as_deref()),
+        ("--html", args.report.html_file.as_deref()),
         ("--otlp-file", args.report.otlp_file.as_deref()),
         ("--dump-windows", args.policies.dump_windows.as_deref()),
     ];
@@ -101,20 +102,23 @@ pub(super) fn meter<S: Source>(
     dumped.map(|()| run)
 }
 
-/// Writes the report of a run to standard output.
+/// Writes the report of a run to its files and standard output.
 pub(super) fn report<S: Source>(
     args: &MeteringArgs,
+    files: &ReportOutputs,
     source: &S,
     run: &Finished,
     provenance: Provenance,
 ) -> Result<(), CommandError> {
     let input = Input::of(run, source.gpus(), args.meter.thresholds, provenance);
+    let written = files.write(&input);
     let out = io::stdout();
-    match write(&input, &args.report, out.is_terminal(), BufWriter::new(out)) {
+    let printed = match write(&input, &args.report, out.is_terminal(), BufWriter::new(out)) {
         // A closed pipe is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(CommandError::Output),
-    }
+        printed => printed.map_err(CommandError::Output),
+    };
+    written.and(printed)
 }
 
 /// Writes the report, in color if it may be for a terminal.

@@ -79,6 +79,8 @@ mod outputs;
 #[cfg(feature = "full")]
 mod own_resources;
 #[cfg(feature = "full")]
+mod page;
+#[cfg(feature = "full")]
 mod plan;
 mod policies;
 #[cfg(feature = "full")]
@@ -94,6 +96,7 @@ mod record;
 mod relay;
 #[cfg(feature = "full")]
 mod report_files;
+mod report_outputs;
 #[cfg(feature = "full")]
 mod run;
 #[cfg(feature = "full")]
@@ -152,6 +155,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Page(args) => page::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

@@ -18,13 +18,14 @@ use super::claims::Claims;
 use super::delivery::{Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
-use super::files::{self, ReplacedFile};
+use super::files;
 use super::interim::{GRACE, Interim, Lateness};
 use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
 use super::relay::{self, Relay};
+use super::report_outputs::ReportOutputs;
 use super::run_report;
 use super::today;
 use crate::cli::{LiveArgs, MeteringArgs};
@@ -37,8 +38,8 @@ const MAX_GRACE: Duration = Duration::from_secs(20);
 
 /// The outputs of a live run.
 pub(super) struct Outputs {
-    report: Option<ReplacedFile>,
-    /// The same while the run goes on.
+    report: ReportOutputs,
+    /// The report while the run goes on.
     pub(super) interim: Option<Interim>,
     file: Option<LiveFile>,
     delivery: Result<Delivery, NotSent>,
@@ -77,10 +78,9 @@ impl Outputs {
         export: Export,
         optional: Optional,
     ) -> Result<Self, CommandError> {
-        let report = args.report_file.as_deref();
-        metering::check_outputs(OutputFiles::default(), &args.metering, report)?;
-        let report = report.map(ReplacedFile::unchecked).transpose()?;
-        optional.result(report.iter().try_for_each(ReplacedFile::check))?;
+        metering::check_outputs(OutputFiles::default(), &args.metering)?;
+        let report = ReportOutputs::of(&args.metering.report)?;
+        optional.result(report.check())?;
         let file = args.metering.report.otlp_file.as_deref();
         file.map_or(Ok(()), files::reject_pipe)?;
         let file = optional.result(file.map(files::create_otlp).transpose())?.flatten();
@@ -103,7 +103,7 @@ impl Outputs {
         args: &LiveArgs,
         lateness: Lateness,
     ) -> Result<(), CommandError> {
-        let Some(report) = &mut self.report else { return Ok(()) };
+        let Some(report) = &mut self.report.json else { return Ok(()) };
         let dated = report.dated(today::now());
         self.interim = Interim::of(args, &dated, lateness);
         if self.interim.is_some() {

@@ -8,26 +8,27 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_report::{Input, Provenance};
+use phasemeter_report::{Input, Provenance, page};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
-use super::interim::{self, GRACE, Periods};
+use super::interim::{GRACE, Periods};
 use super::metering;
+use super::report_outputs::{ReportOutputs, encode};
 use crate::cli::MeteringArgs;
 use crate::standard_error;
 
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Writes the report to the file if requested, or those of the last `periods`, and queues that of the whole run for
+/// Writes the report to its files, or those of the last `periods`, and queues that of the whole run for
 /// standard error.
 pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
     provenance: &Provenance,
-    file: Option<ReplacedFile>,
+    files: ReportOutputs,
     periods: Option<Periods>,
 ) -> Result<(), CommandError> {
     let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
@@ -38,8 +39,9 @@ pub(super) fn write(
             .sampling
             .push(format!("{lines} log lines were dropped: standard error was not read in time")),
     }
-    let whole = file.as_ref().filter(|_| periods.is_none());
-    let written = whole.map_or(Ok(()), |file| write_file(file.clone(), interim::encode(&input)?));
+    let ReportOutputs { json: file, page } = files;
+    let whole = file.clone().filter(|_| periods.is_none());
+    let written = write_whole(&input, ReportOutputs { json: whole, page });
     // Separates the report from the output of the command.
     let mut text = b"\n".to_vec();
     let terminal = standard_error::stream().is_terminal();
@@ -50,6 +52,19 @@ pub(super) fn write(
         None => Ok(()),
     });
     written.and(printed.map_err(CommandError::Output))
+}
+
+/// Writes the report of the whole run.
+fn write_whole(input: &Input<'_>, files: ReportOutputs) -> Result<(), CommandError> {
+    let ReportOutputs { json, page } = files;
+    if json.is_none() && page.is_none() {
+        return Ok(());
+    }
+    let report = encode(input)?;
+    let page = page.map(|file| (file, page::of(&report)));
+    let json = json.map_or(Ok(()), |file| write_file(file, report));
+    let page = page.map_or(Ok(()), |(file, page)| write_file(file, page));
+    json.and(page)
 }
 
 /// Writes the reports of the periods that have none.

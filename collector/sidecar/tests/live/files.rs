@@ -53,7 +53,7 @@ fn pipes_are_rejected_as_files_before_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for option in ["--otlp-file", "--report", "--state"] {
+    for option in ["--otlp-file", "--report", "--html", "--state"] {
         let arguments = format!("{option} {}", pipe.display());
         let output = with_command(&rig, &arguments, "echo ran").output().unwrap();
         assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
@@ -68,7 +68,8 @@ fn report_is_replaced_only_by_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report.json");
     fs::write(&report, "old").unwrap();
-    let arguments = format!("--report {}", report.display());
+    let page = dir.path().join("page.html");
+    let arguments = format!("--report {} --html {}", report.display(), page.display());
     let output = phasemeter(&rig, &format!("{arguments} --gpu 5")).output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{}", stderr(&output));
     let file = fs::File::open(&report).unwrap();
@@ -77,7 +78,9 @@ fn report_is_replaced_only_by_a_new_one() {
     assert_eq!(io::read_to_string(file).unwrap(), "old");
     let new: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     assert_eq!(new["title"], "sh");
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(r#"{"schema":"phasemeter.report/0.1","title":"sh","#), "{page}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
 /// The reports of a directory, with their names.
