@@ -15,13 +15,24 @@ const MAX_WAITING: usize = 4_096;
 pub(super) struct Assignment {
     pub(super) from: Timestamp,
     pub(super) grants: Vec<(RowId, Option<Share>)>,
+    /// The shares of those that have no row: what they leave others is the same.
+    pub(super) of_others: Vec<Option<Share>>,
 }
 
+/// What decides the parts of all.
+type Shares<'a> = (&'a [(RowId, Option<Share>)], &'a [Option<Share>]);
+
 impl Assignment {
+    fn shares(&self) -> Shares<'_> {
+        (&self.grants, &self.of_others)
+    }
+
     /// The parts of its grants.
     pub(super) fn parts(&self) -> Parts {
-        let shares: Vec<Option<Share>> = self.grants.iter().map(|grant| grant.1).collect();
-        Parts::of(&shares)
+        let shares = self.grants.iter().map(|grant| grant.1).chain(self.of_others.iter().copied());
+        let Parts { mut parts, denominator } = Parts::of(&shares.collect::<Vec<_>>());
+        parts.truncate(self.grants.len());
+        Parts { parts, denominator }
     }
 
     /// Whether one holder was granted the whole GPU.
@@ -61,7 +72,7 @@ impl Assignments {
     pub(super) fn advance(&mut self, at: Timestamp) -> Option<&Assignment> {
         let mut changes = false;
         while let Some(next) = self.waiting.pop_front_if(|next| next.from <= at) {
-            changes |= next.grants != grants(self.current.as_ref());
+            changes |= next.shares() != shares(self.current.as_ref());
             self.current = Some(next);
         }
         self.current.as_ref().filter(|_| changes)
@@ -76,19 +87,19 @@ impl Assignments {
     /// The first instant after `at` at which the grants change.
     pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         let later = self.waiting.iter().skip(self.waiting.partition_point(|it| it.from <= at));
-        let mut before = grants(self.at(at));
+        let mut before = shares(self.at(at));
         for next in later {
-            if next.grants != before {
+            if next.shares() != before {
                 return Some(next.from);
             }
-            before = &next.grants;
+            before = next.shares();
         }
         None
     }
 }
 
-fn grants(of: Option<&Assignment>) -> &[(RowId, Option<Share>)] {
-    of.map_or(&[], |assignment| &assignment.grants)
+fn shares(of: Option<&Assignment>) -> Shares<'_> {
+    of.map_or((&[], &[]), Assignment::shares)
 }
 
 #[cfg(test)]
@@ -101,7 +112,10 @@ mod tests {
 
     #[test]
     fn order_of_arrival_changes_nothing() {
-        let assignment = |from, row| Assignment { from: at(from), grants: vec![(row, None)] };
+        let assignment = |from, row| {
+            let grants = vec![(row, None)];
+            Assignment { from: at(from), grants, of_others: Vec::new() }
+        };
         let all = [assignment(10, 1), assignment(20, 1), assignment(30, 2), assignment(20, 3)];
         let mut assignments = Assignments::default();
         for index in [2, 1, 0, 3] {

@@ -15,7 +15,7 @@ use crate::phase::Account;
 use crate::units::{Nanos, Timestamp, Utilization};
 
 /// Maximum number of grants of an assignment. What is granted to more is nobody's.
-const MAX_GRANTS: usize = 256;
+pub(super) const MAX_GRANTS: usize = 256;
 
 /// The number of holders that use the GPU without a grant, at a time. What more of them use is nobody's.
 const MAX_UNGRANTED: usize = 64;
@@ -112,15 +112,19 @@ impl Division {
     pub(super) fn assign(&mut self, at: Timestamp, grants: Vec<Grant>) {
         let over = grants.len().saturating_sub(MAX_GRANTS);
         self.dropped += u64::try_from(over).unwrap_or(u64::MAX);
-        let of_row = |grant: Grant| {
-            let row = self.rows.find_or_add(&grant.holder, at, self.posted)?;
-            Some((row, grant.share))
-        };
-        let mut grants: Vec<_> = grants.into_iter().take(MAX_GRANTS).filter_map(of_row).collect();
+        let (mut of_rows, mut of_others) = (Vec::new(), Vec::new());
+        for (place, Grant { holder, share }) in grants.into_iter().enumerate() {
+            let mut row = || self.rows.find_or_add(&holder, at, self.posted);
+            match Some(place).filter(|place| *place < MAX_GRANTS).and_then(|_| row()) {
+                Some(row) => of_rows.push((row, share)),
+                None => of_others.push(share),
+            }
+        }
+        let mut grants = of_rows;
         grants.sort_by_key(|(row, _)| *row);
         // It may replace one that was touched.
         self.touched.take_if(|touched| *touched == at);
-        let is_taken = self.assignments.push(Assignment { from: at, grants });
+        let is_taken = self.assignments.push(Assignment { from: at, grants, of_others });
         self.dropped += u64::from(!is_taken);
     }
 

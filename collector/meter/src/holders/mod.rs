@@ -37,6 +37,9 @@ use crate::units::{Timestamp, Utilization};
 pub struct Holders(Option<Box<Division>>);
 
 impl Holders {
+    /// Maximum number of holders with a grant at a time, in their order. What is granted to more is nobody's.
+    pub const MAX_GRANTS: usize = division::MAX_GRANTS;
+
     /// Whether no source ever named a holder. Then there are no accounts: the GPU is not known to be nobody's.
     #[inline]
     #[must_use]

@@ -8,7 +8,7 @@ use phasemeter_meter::holder::{
     AllocationMethod, Container, Grant, Holder, HolderAccount, HolderChange, Share,
 };
 use phasemeter_meter::holder_details::HolderDetails;
-use phasemeter_meter::holders::EarlierHolders;
+use phasemeter_meter::holders::{EarlierHolders, Holders};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
@@ -318,6 +318,32 @@ fn holders_that_end_at_once_are_folded_with_what_they_paid() {
     let paid = |number| cost(&meter, number).into_iter().sum::<NanoUsd>();
     assert!(paid(3) > NanoUsd(500_000), "it used a fifth for three seconds");
     assert!(paid(30) < NanoUsd(5_000_001));
+}
+
+/// Guarantee: of more holders than have accounts, those in order that have none leave the others' parts as they are;
+/// what they were granted and used is nobody's.
+#[test]
+fn grants_over_the_limit_are_nobodys() {
+    let max = Holders::MAX_GRANTS;
+    let [equal, stated] = [None, Some((1, 320))].map(|share| {
+        let mut meter = priced();
+        let all: Vec<_> = (0..max + 64).map(|number| (number, share)).collect();
+        meter.change_holders(assigned(0, &all));
+        push(&mut meter, 0, 32, 500_000);
+        meter.finish_at(at(32 * SECOND), &mut ());
+        assert_tiles(&meter);
+        meter
+    });
+    for meter in [equal, stated] {
+        assert_eq!(meter.holders().iter().count(), max);
+        let part = NanoUsd(32_000_000 / 320);
+        let paid = |number| cost(&meter, number).into_iter().sum::<NanoUsd>();
+        assert!((0..max).all(|number| (paid(number) - part).0.abs() <= 1));
+        let nobody = Account::ALL.map(|it| meter.holders().nobody(it).cost).into_iter();
+        let nobody = nobody.sum::<NanoUsd>();
+        assert!((nobody.0 - 64 * part.0).abs() <= 320, "{nobody:?}");
+        assert_eq!(meter.holders().dropped(), 64);
+    }
 }
 
 /// Details of a holder change no account; the latest ones count, also after its end.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use phasemeter_files::read_text;
+use phasemeter_meter::holders::Holders;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::mapping::{MappingFile, Mappings, RejectedPoint};
 
@@ -16,9 +17,11 @@ pub(super) const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of GPUs, or of senders, that notes name.
 const MAX_NAMES: usize = 4;
 
-/// Notes on GPUs of which only the shares of pods are known, and on points that were refused.
+/// Notes on GPUs of which only the shares of pods are known, on GPUs with so many holders that not all have accounts,
+/// and on points that were refused.
 pub(super) fn notes<'a>(
     added: impl Iterator<Item = &'a GpuIdentity>,
+    without_account: impl Iterator<Item = (&'a GpuIdentity, usize)>,
     refused: impl Iterator<Item = (u64, &'a RejectedPoint)>,
 ) -> Vec<String> {
     let refused: Vec<_> = refused.collect();
@@ -32,7 +35,21 @@ pub(super) fn notes<'a>(
         let points: u64 = rest.iter().map(|(count, _)| count).sum();
         format!("{points} points of {} more senders refused for the same reason", rest.len())
     });
-    added_up(added).into_iter().chain(named).chain(more).collect()
+    let gpus = added_up(added).into_iter().chain(over(without_account));
+    gpus.chain(named).chain(more).collect()
+}
+
+/// A note on GPUs that more holders had than have accounts.
+fn over<'a>(gpus: impl Iterator<Item = (&'a GpuIdentity, usize)>) -> Option<String> {
+    let names: Vec<String> = gpus.map(|(gpu, count)| format!("{} ({count})", gpu.name)).collect();
+    (!names.is_empty()).then(|| {
+        let names = listed(names.into_iter(), MAX_NAMES);
+        let max = Holders::MAX_GRANTS;
+        format!(
+            "{names}: held by more than {max} at once; what the others, the last in order of names, were \
+             granted and used is nobody's"
+        )
+    })
 }
 
 /// A note on GPUs of which only the shares of pods are known.

@@ -139,6 +139,13 @@ impl ReadingBuffer {
         gpus.filter(|(gpu, _)| gpu.shares.are_added).map(|(_, identity)| identity)
     }
 
+    /// The GPUs that more holders had at once than have accounts, with the number of the others.
+    pub fn holders_without_account(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
+        let gpus = self.gpus.iter().zip(self.identities());
+        let gpus = gpus.map(|(gpu, identity)| (identity, gpu.holders_without_account()));
+        gpus.filter(|(_, count)| *count > 0)
+    }
+
     /// The points that were refused so far, since others of their instant contradict them: their number and the
     /// first one of each sender.
     pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {

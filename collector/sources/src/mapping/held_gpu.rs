@@ -171,7 +171,7 @@ impl HeldGpu {
         let utilization = match basis.map(|basis| self.utilization(&instant, identity, basis)) {
             Some(Some(utilization)) => Ok(utilization),
             // Unless it is another sender's instant, between those of the chosen one.
-            Some(None) => Err(instant.missing(basis)?),
+            Some(None) => Err(instant.missing(basis).or_else(|| instant.over(basis))?),
             None => Err(instant.missing(None).unwrap_or(MissingReason::NotCollected)),
         };
         self.basis = basis.or(self.basis);
@@ -267,6 +267,11 @@ impl HeldGpu {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// See [`Holding::without_account`].
+    pub(super) const fn holders_without_account(&self) -> usize {
+        self.holding.without_account()
     }
 
     /// Whether the host is an instance that it has not been before.

@@ -6,6 +6,8 @@ use std::num::NonZeroU32;
 use phasemeter_meter::holder::{Grant, Holder, Share};
 use phasemeter_meter::units::{Bytes, PPM};
 
+use super::smallest::Smallest;
+
 /// A holder of a GPU or of a part of it, by the labels of a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabeledHolder {
@@ -50,11 +52,11 @@ impl LabeledHolder {
 
 /// What each holder of one instant was granted of a GPU with this memory, in the order of their names.
 pub(super) fn grants(
-    holders: &BTreeMap<ShareKey, Part>,
+    holders: &Smallest<ShareKey, Part>,
     memory_total: Option<Bytes>,
 ) -> Vec<Grant> {
     let mut parts: BTreeMap<&Holder, Vec<Part>> = BTreeMap::new();
-    for (ShareKey { holder, .. }, part) in holders {
+    for (ShareKey { holder, .. }, part) in holders.iter() {
         parts.entry(holder).or_default().push(*part);
     }
     let is_only = parts.len() == 1;

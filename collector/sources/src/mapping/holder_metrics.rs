@@ -1,7 +1,6 @@
 //! Metrics of the parts of a GPU that holders have, apart from those of the GPU: what each was granted and what it
 //! uses.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::holder::{Grant, Holder, Share};
@@ -9,7 +8,7 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, PPM, Utilization};
 
 use super::holder::{ShareKey, memory_share};
-use super::shared::MAX_SHARES;
+use super::smallest::Smallest;
 
 /// What a metric states about the holder that its labels name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +75,7 @@ pub enum HolderValue {
 }
 
 /// Values by what has them: holder, rank of the metric, and replica.
-type Parts = BTreeMap<(Holder, i32, String), u64>;
+type Parts = Smallest<(Holder, i32, String), u64>;
 
 /// The values of the holders of one GPU at one instant. Those of replicas add up; of several metrics, and of several
 /// values of one replica, the largest counts.
@@ -85,7 +84,7 @@ pub(super) struct HolderMetrics {
     shares: Parts,
     memory_shares: Parts,
     utilization: Parts,
-    users_of_memory: BTreeSet<Holder>,
+    users_of_memory: Smallest<Holder, ()>,
 }
 
 impl HolderMetrics {
@@ -100,23 +99,19 @@ impl HolderMetrics {
             HolderValue::MemoryShare(memory) => (&mut self.memory_shares, memory.get()),
             HolderValue::Utilization(used) => (&mut self.utilization, used.ppm().into()),
             HolderValue::MemoryUsed(used) => {
-                if used.get() > 0 && self.users_of_memory.len() < MAX_SHARES {
-                    self.users_of_memory.insert(holder.clone());
+                if used.get() > 0 {
+                    self.users_of_memory.insert(holder);
                 }
                 return;
             }
         };
-        let is_full = parts.len() >= MAX_SHARES;
-        match parts.entry((holder.clone(), rank, replica.clone())) {
-            Entry::Occupied(mut known) => *known.get_mut() = value.max(*known.get()),
-            Entry::Vacant(new) if !is_full => _ = new.insert(value),
-            Entry::Vacant(_) => {}
-        }
+        let key = (holder.clone(), rank, replica.clone());
+        parts.upsert(&key, || value, |known| *known = value.max(*known));
     }
 
     pub(super) fn is_empty(&self) -> bool {
         let parts = [&self.shares, &self.memory_shares, &self.utilization];
-        parts.into_iter().all(BTreeMap::is_empty) && self.users_of_memory.is_empty()
+        parts.into_iter().all(Smallest::is_empty) && self.users_of_memory.is_empty()
     }
 
     /// What each was granted: the larger one of its part of the GPU and of its memory. `None` if no metric states it.
@@ -147,15 +142,15 @@ impl HolderMetrics {
     }
 
     /// Those with memory in use, which only a process has.
-    pub(super) const fn users_of_memory(&self) -> &BTreeSet<Holder> {
-        &self.users_of_memory
+    pub(super) fn users_of_memory(&self) -> impl Iterator<Item = &Holder> {
+        self.users_of_memory.keys()
     }
 }
 
 /// The sum of each holder's replicas, by the metric with the largest.
 fn by_holder(parts: &Parts) -> BTreeMap<&Holder, u64> {
     let mut sums: BTreeMap<(&Holder, i32), u64> = BTreeMap::new();
-    for ((holder, rank, _), value) in parts {
+    for ((holder, rank, _), value) in parts.iter() {
         let sum = sums.entry((holder, *rank)).or_default();
         *sum = sum.saturating_add(*value);
     }

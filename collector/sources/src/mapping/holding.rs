@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse};
+use phasemeter_meter::holders::Holders;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
 /// What each holder uses of the GPU.
@@ -14,8 +15,10 @@ type Uses = Vec<(Holder, Utilization)>;
 /// What is known of the holders of one GPU.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    /// The grants since the last change.
+    /// The grants since the last change, in the order of holders.
     grants: Vec<Grant>,
+    /// The largest number of holders that were granted the GPU at once.
+    most: usize,
     /// When they were seen last, and how.
     granted: Option<(Timestamp, Evidence)>,
     /// What was used from an instant on.
@@ -72,7 +75,7 @@ impl Holding {
         at: Timestamp,
         holders: impl IntoIterator<Item = &'a Holder>,
     ) {
-        let holds = |holder: &Holder| self.grants.iter().any(|grant| grant.holder == *holder);
+        let holds = |holder: &Holder| self.place(holder).is_some_and(has_account);
         let new = holders.into_iter().filter(|it| holds(it) && !self.touched.contains(it));
         for holder in new.cloned().collect::<Vec<_>>() {
             self.touched.insert(holder.clone());
@@ -93,15 +96,26 @@ impl Holding {
         let Some((at, _, uses)) = &self.used else { return };
         let (from, end) = ((*at).max(self.until), (*at + stale_after).min(to));
         if self.is_metered && from < end {
-            self.changes.extend(uses.iter().map(|(holder, utilization)| {
+            let own = uses.iter().filter(|(holder, _)| self.place(holder).is_none_or(has_account));
+            let own = own.map(|(holder, utilization)| {
                 let (holder, utilization) = (holder.clone(), *utilization);
                 HolderChange::Used(HolderUse { holder, from, to: end, utilization })
-            }));
+            });
+            self.changes.extend(own.collect::<Vec<_>>());
         }
         if *at + stale_after <= to {
             self.used = None;
         }
         self.until = self.until.max(to);
+    }
+
+    /// The number of holders that had no account, since more than [`Holders::MAX_GRANTS`] held the GPU at once.
+    pub(super) const fn without_account(&self) -> usize {
+        self.most.saturating_sub(Holders::MAX_GRANTS)
+    }
+
+    fn place(&self, holder: &Holder) -> Option<usize> {
+        place(&self.grants, holder)
     }
 
     /// Ends grants that were not seen for too long.
@@ -123,10 +137,22 @@ impl Holding {
             self.changes.clear();
             self.touched.clear();
         }
-        self.touched.retain(|holder| grants.iter().any(|grant| grant.holder == *holder));
+        self.most = self.most.max(grants.len());
         self.grants.clone_from(&grants);
+        let place = |holder: &Holder| place(&grants, holder);
+        self.touched.retain(|holder| place(holder).is_some());
         self.changes.push(HolderChange::Assigned { at, grants });
     }
+}
+
+/// The place of a holder in grants.
+fn place(grants: &[Grant], holder: &Holder) -> Option<usize> {
+    grants.binary_search_by(|grant| grant.holder.cmp(holder)).ok()
+}
+
+/// Whether the holder of the grant at this place has an account.
+const fn has_account(place: usize) -> bool {
+    place < Holders::MAX_GRANTS
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The values of one GPU at one instant, as far as they have arrived.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::holder::Holder;
 use phasemeter_meter::quantity::Quantity;
@@ -13,7 +11,8 @@ use super::holder::{LabeledHolder, Part, ShareKey};
 use super::holder_metrics::HolderMetrics;
 use super::identity::MigInstance;
 use super::mig::MigInstances;
-use super::shared::{MAX_SHARES, Shared};
+use super::shared::Shared;
+use super::smallest::Smallest;
 use super::value::Value;
 
 /// The values of one instant.
@@ -26,9 +25,9 @@ pub(super) struct Instant {
     /// Why utilization is missing, by its source; of none in particular for MIG instances.
     missing: Vec<(Option<Basis>, MissingReason)>,
     /// The shares with a utilization that cannot be read.
-    pub(super) missing_shares: BTreeSet<ShareKey>,
+    pub(super) missing_shares: Smallest<ShareKey, ()>,
     /// The holders of the GPU or of a share of it, by the labels of its values.
-    pub(super) holders: BTreeMap<ShareKey, Part>,
+    pub(super) holders: Smallest<ShareKey, Part>,
     /// Its MIG instances.
     pub(super) mig: MigInstances,
     /// Metrics of holders.
@@ -47,8 +46,8 @@ impl Instant {
             utilization: Vec::new(),
             memory_used: Shared::default(),
             missing: Vec::new(),
-            missing_shares: BTreeSet::new(),
-            holders: BTreeMap::new(),
+            missing_shares: Smallest::default(),
+            holders: Smallest::default(),
             mig: MigInstances::default(),
             holder_metrics: HolderMetrics::default(),
             instance: None,
@@ -81,6 +80,12 @@ impl Instant {
         self.missing.iter().find(|(of, _)| is_about(*of)).map(|(_, reason)| *reason)
     }
 
+    /// Why the utilization of this source is unknown, if it has more shares than are kept.
+    pub(super) fn over(&self, basis: Option<Basis>) -> Option<MissingReason> {
+        let is_over = self.of(basis?).is_some_and(Shared::is_over);
+        is_over.then_some(MissingReason::Unreadable)
+    }
+
     /// States why utilization of a share or of the GPU is missing. The first reason of each source counts.
     pub(super) fn set_missing(
         &mut self,
@@ -91,21 +96,15 @@ impl Instant {
         if !self.missing.iter().any(|(known, _)| *known == basis) {
             self.missing.push((basis, reason));
         }
-        if let Some(holder) = holder
-            && self.missing_shares.len() < MAX_SHARES
-        {
-            self.missing_shares.insert(holder.clone());
+        if let Some(holder) = holder {
+            self.missing_shares.insert(holder);
         }
     }
 
     /// Adds a holder of the GPU.
     pub(super) fn add_holder(&mut self, LabeledHolder { key, part }: &LabeledHolder) {
         // Not all points of a holder need state its part.
-        if let Some(known) = self.holders.get_mut(key) {
-            *known = (*known).max(*part);
-        } else if self.holders.len() < MAX_SHARES {
-            self.holders.insert(key.clone(), *part);
-        }
+        self.holders.upsert(key, || *part, |known| *known = (*known).max(*part));
     }
 
     /// Whether all that it has is of holders, so that it is not a reading of the GPU.

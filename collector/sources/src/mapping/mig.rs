@@ -13,7 +13,7 @@ use phasemeter_meter::units::{Bytes, Utilization};
 use super::agreed::{Agreed, Origin};
 use super::identity::MigInstance;
 use super::mig_allocations::{HolderPart, MigAllocations, equal_parts};
-use super::shared::MAX_SHARES;
+use super::smallest::Smallest;
 use super::value::Value;
 
 /// Maximum number of instances at a time: GPUs have at most seven.
@@ -39,7 +39,7 @@ struct Held<'m> {
 #[derive(Clone, Debug, Default)]
 struct Instance {
     profile: Option<String>,
-    holders: BTreeSet<Holder>,
+    holders: Smallest<Holder, ()>,
     utilization: Vec<(Basis, Agreed<Utilization>)>,
     memory_used: Option<Agreed<Bytes>>,
     memory_total: Option<Bytes>,
@@ -64,10 +64,8 @@ impl MigInstances {
         if known.profile.is_none() {
             known.profile.clone_from(&instance.profile);
         }
-        if let Some(holder) = holder.filter(|_| known.holders.len() < MAX_SHARES)
-            && !known.holders.contains(holder)
-        {
-            known.holders.insert(holder.clone());
+        if let Some(holder) = holder {
+            known.holders.insert(holder);
         }
     }
 
@@ -195,7 +193,7 @@ impl MigInstances {
             held.extend(group.each().map(|holders| Held {
                 profile: *profile,
                 instance: None,
-                holders: equal_parts(holders, 1),
+                holders: equal_parts(&holders, 1),
                 is_certain: true,
             }));
         }
@@ -224,7 +222,7 @@ impl Instance {
     /// Its holders; itself by name, if a scheduler allocated it to nobody that is known.
     fn holders(&self, id: &str) -> BTreeSet<Holder> {
         if !self.holders.is_empty() {
-            return self.holders.clone();
+            return self.holders.keys().cloned().collect();
         }
         let name = ["MIG", self.profile.as_deref().unwrap_or_default(), id];
         let name: Vec<_> = name.into_iter().filter(|part| !part.is_empty()).collect();

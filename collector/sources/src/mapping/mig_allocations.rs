@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phasemeter_meter::holder::Holder;
 
 use super::identity::MigInstance;
-use super::shared::MAX_SHARES;
+use super::smallest::Smallest;
 
 /// Maximum number of allocated instances at a time: GPUs have at most seven.
 const MAX_INSTANCES: usize = 16;
@@ -18,7 +18,7 @@ pub(super) struct MigAllocations(BTreeMap<String, Allocated>);
 #[derive(Clone, Debug, Default)]
 struct Allocated {
     profile: Option<String>,
-    holders: BTreeSet<Holder>,
+    holders: Smallest<Holder, ()>,
 }
 
 /// A holder, and how many equal parts an instance has of which it has one.
@@ -44,9 +44,7 @@ impl MigAllocations {
         if allocated.profile.is_none() {
             allocated.profile.clone_from(&instance.profile);
         }
-        if allocated.holders.len() < MAX_SHARES {
-            allocated.holders.insert(holder.clone());
-        }
+        allocated.holders.insert(holder);
     }
 
     /// The allocated instances by profile; `free` are the profiles of those that nobody is known to have.
@@ -80,12 +78,12 @@ impl Candidates<'_> {
 
     /// Those that hold a free instance: each allocated one may be any of them.
     pub(super) fn holders(&self) -> Vec<HolderPart> {
-        self.each().flat_map(|of| equal_parts(of, self.free)).collect()
+        self.each().flat_map(|of| equal_parts(&of, self.free)).collect()
     }
 
     /// The holders of each allocated instance.
-    pub(super) fn each(&self) -> impl Iterator<Item = &BTreeSet<Holder>> {
-        self.allocated.iter().map(|it| &it.holders)
+    pub(super) fn each(&self) -> impl Iterator<Item = BTreeSet<Holder>> {
+        self.allocated.iter().map(|it| it.holders.keys().cloned().collect())
     }
 }
 

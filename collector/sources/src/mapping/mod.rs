@@ -34,6 +34,7 @@ mod rule;
 mod set;
 mod shared;
 mod shares;
+mod smallest;
 mod unit;
 mod unit_check;
 mod value;

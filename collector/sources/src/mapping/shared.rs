@@ -3,22 +3,18 @@
 //! An exporter of a time-sliced GPU has both, or the shares only; older ones repeat the value of the GPU for
 //! each holder.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use phasemeter_meter::holder::Holder;
 use phasemeter_meter::units::Timestamp;
 
 use super::agreed::{Agreed, Origin};
 use super::holder::ShareKey;
-
-/// Maximum number of holders of a GPU at an instant. Labels come from anywhere.
-pub(super) const MAX_SHARES: usize = 64;
+use super::smallest::Smallest;
 
 /// A value of a GPU at an instant.
 #[derive(Clone, Debug)]
 pub(super) struct Shared<T> {
     whole: Option<Agreed<T>>,
-    shares: BTreeMap<ShareKey, Agreed<T>>,
+    shares: Smallest<ShareKey, Agreed<T>>,
 }
 
 /// Whether several holders have the same value.
@@ -34,7 +30,7 @@ pub(super) enum Comparison<T> {
 
 impl<T> Default for Shared<T> {
     fn default() -> Self {
-        Self { whole: None, shares: BTreeMap::new() }
+        Self { whole: None, shares: Smallest::default() }
     }
 }
 
@@ -42,22 +38,21 @@ impl<T: Copy + PartialEq> Shared<T> {
     /// Adds the share of a holder; without one, the value of the GPU. Returns how many points are refused, since
     /// they differ.
     pub(super) fn add(&mut self, holder: Option<&ShareKey>, origin: Origin, value: T) -> u32 {
-        let known = match holder {
-            Some(holder) => self.shares.get_mut(holder),
-            None => self.whole.as_mut(),
-        };
-        if let Some(known) = known {
-            return known.add(origin, value);
-        }
-        let first = Agreed::new(origin, value);
-        match holder {
-            Some(holder) if self.shares.len() < MAX_SHARES => {
-                self.shares.insert(holder.clone(), first);
+        let first = || Agreed::new(origin, value);
+        let add = |known: &mut Agreed<T>| known.add(origin, value);
+        match (holder, &mut self.whole) {
+            (Some(holder), _) => self.shares.upsert(holder, first, add).unwrap_or_default(),
+            (None, Some(whole)) => add(whole),
+            (None, whole) => {
+                *whole = Some(first());
+                0
             }
-            Some(_) => {}
-            None => self.whole = Some(first),
         }
-        0
+    }
+
+    /// Whether there were more shares than it has.
+    pub(super) const fn is_over(&self) -> bool {
+        self.shares.is_over()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,9 +69,9 @@ impl<T: Copy + PartialEq> Shared<T> {
     }
 
     /// Whether only shares are known, and not all of these.
-    pub(super) fn lacks_any(&self, holders: &BTreeSet<ShareKey>) -> bool {
+    pub(super) fn lacks_any(&self, holders: &Smallest<ShareKey, ()>) -> bool {
         let is_known = |holder| self.of(Some(holder)).and_then(Agreed::get).is_some();
-        self.whole.is_none() && !holders.iter().all(is_known)
+        self.whole.is_none() && !holders.keys().all(is_known)
     }
 
     /// The value of the GPU, else that of its only holder; `None` if its points differ.
@@ -88,7 +83,8 @@ impl<T: Copy + PartialEq> Shared<T> {
     /// The shares, if they are all that is known, and no points of any differ.
     pub(super) fn divided(&self) -> Option<impl Iterator<Item = T>> {
         let is_known = || self.shares.values().all(|share| share.get().is_some());
-        let is_divided = self.whole.is_none() && self.shares.len() > 1 && is_known();
+        let is_all = self.whole.is_none() && !self.is_over();
+        let is_divided = is_all && self.shares.len() > 1 && is_known();
         is_divided.then(|| self.shares.values().filter_map(Agreed::get))
     }
 

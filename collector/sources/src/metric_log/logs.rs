@@ -180,6 +180,11 @@ impl MetricLogs {
         self.buffer.added_up()
     }
 
+    /// See [`ReadingBuffer::holders_without_account`].
+    pub fn holders_without_account(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
+        self.buffer.holders_without_account()
+    }
+
     /// The points that were refused, since others of their instant contradict them: their number and the first one
     /// of each sender.
     pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {

@@ -6,6 +6,7 @@ mod holders;
 mod holding;
 mod identity;
 mod limit;
+mod many;
 mod mig;
 mod refusals;
 
