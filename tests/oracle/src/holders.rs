@@ -169,6 +169,10 @@ impl World {
             let all: f64 = grants.values().sum();
             used =
                 grants.iter().map(|(it, grant)| (*it, grant * (device / all).min(one))).collect();
+            // While uses are missing, nobody is charged for use that has not touched the GPU.
+            if self.were_known(piece.from) && !self.is_exclusive(piece.from) {
+                used.retain(|it, _| touches.get(it).is_some_and(|touched| *touched < piece.to));
+            }
         }
         // Nobody's grant is what is not granted, and its use what no holder's explains.
         let hidden = (device - used.values().sum::<f64>()).max(0.0);

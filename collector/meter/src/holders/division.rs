@@ -182,7 +182,12 @@ impl Division {
         let is_known = slice.account != Account::Unobserved && self.uses.are_known(slice.from);
         let uses = is_known.then(|| self.uses_over(slice.from, slice.to));
         let uses = uses.filter(|uses| !self.is_exclusive(uses));
-        let usage = uses.as_deref().map_or(Usage::Unknown, Usage::Known);
+        let is_touched = self.touched_while_missing(slice.from, slice.to);
+        let usage = match (&uses, &is_touched) {
+            (Some(uses), _) => Usage::Known(uses),
+            (None, Some(is_touched)) => Usage::Missing(is_touched),
+            (None, None) => Usage::Unknown,
+        };
         let time = slice.to.since(slice.from);
         let shares = Shares::of(time, slice.weighted, &self.grants, usage);
         self.post_shares(charge, &shares);
@@ -201,6 +206,18 @@ impl Division {
         self.posted = slice.to;
         self.uses.remove_before(slice.to);
         self.end_ungranted(&shares.used);
+    }
+
+    /// Which holdings have been touched, if uses have been known since the assignment of a GPU that several hold.
+    fn touched_while_missing(&self, from: Timestamp, to: Timestamp) -> Option<Vec<bool>> {
+        let assignment = self.assignments.at(from).filter(|assignment| {
+            self.uses.were_known(assignment.from, from) && !assignment.is_exclusive()
+        });
+        let is_touched = |holding: &Holding| {
+            let touched = self.rows.get(holding.row).and_then(|row| row.touched);
+            touched.is_some_and(|touched| touched < to)
+        };
+        assignment.map(|_| self.holdings.iter().map(is_touched).collect())
     }
 
     /// Whether the GPU is that of one holder, and no other is known to have used it.

@@ -21,6 +21,8 @@ pub(super) enum Usage<'a> {
     Known(&'a [u128]),
     /// Only that of the GPU. It is divided by grants; what is more than all grants is nobody's.
     Unknown,
+    /// The same, but uses were known before: the part of those that were not touched is nobody's.
+    Missing(&'a [bool]),
 }
 
 /// A slice, divided.
@@ -51,6 +53,10 @@ impl Shares {
                 scaled.unwrap_or_else(|| uses.to_vec())
             }
             Usage::Unknown => by_grant(one, weighted, grants),
+            Usage::Missing(is_touched) => {
+                let parts = by_grant(one, weighted, grants).into_iter().zip(is_touched);
+                parts.map(|(part, is_touched)| if *is_touched { part } else { 0 }).collect()
+            }
         };
         let hidden = weighted.saturating_sub(used.iter().sum());
         let not_granted = (one * denominator).saturating_sub(granted.iter().sum());

@@ -346,6 +346,25 @@ fn grants_over_the_limit_are_nobodys() {
     }
 }
 
+/// Guarantee: while uses are missing that were known, who has touched nothing is not charged for use: that part is
+/// nobody's.
+#[test]
+fn holder_that_touched_nothing_uses_nothing_while_uses_are_missing() {
+    let mut meter = priced();
+    meter.change_holders(assigned(0, &[(0, Some((1, 2))), (1, Some((1, 2)))]));
+    meter.change_holders(used(0, 0, 10 * SECOND, 600_000));
+    meter.change_holders(used(1, 0, 10 * SECOND, 0));
+    push(&mut meter, 0, 20, 600_000);
+    meter.finish_at(at(20 * SECOND), &mut ());
+    assert_tiles(&meter);
+    let used = |number: usize| {
+        let accounts = meter.holders().get(&holder(number)).unwrap();
+        accounts.total(HolderAccount::Used).weighted / 1_000_000_000
+    };
+    assert_eq!((used(0), used(1)), (6_000_000 + 3_000_000, 0));
+    assert_eq!(cost(&meter, 1)[HolderAccount::GrantedUnused as usize], NanoUsd(0));
+}
+
 /// Details of a holder change no account; the latest ones count, also after its end.
 #[test]
 fn details_change_no_account() {

@@ -75,11 +75,7 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
             outputs()?;
             return audit.run(&mut source, MetricLogs::progress, |source| {
                 let models = model_contradictions(gpu_model.as_ref(), source.logged_models());
-                let notes = mappings::notes(
-                    source.added_up(),
-                    source.holders_without_account(),
-                    source.refused(),
-                );
+                let notes = mappings::notes(source.buffer());
                 (source.rejected().clone(), models.into_iter().chain(notes).collect())
             });
         }

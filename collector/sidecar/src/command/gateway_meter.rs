@@ -237,8 +237,7 @@ impl GatewayMeter {
         let (over_limit_by, is_full) = (intake.over_limit_by().clone(), buffer.is_full());
         let dropped = Dropped { late, far_from_clock, excess, counts, over_limit_by, is_full };
         let mut assumptions = vec![zone.describe()];
-        let without_account = buffer.holders_without_account();
-        assumptions.extend(mappings::notes(buffer.added_up(), without_account, buffer.refused()));
+        assumptions.extend(mappings::notes(&buffer));
         assumptions.extend(gateway_notes::covered_by(intake.covered_by()));
         let mut sampling = gateway_notes::sentences(&billing.summary(), &dropped, max_age);
         sampling.extend(spans.iter().flat_map(span_notes::sentences));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use phasemeter_files::read_text;
 use phasemeter_meter::holders::Holders;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::mapping::{MappingFile, Mappings, RejectedPoint};
+use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
 
 use super::error::CommandError;
 use super::listing::listed;
@@ -17,14 +17,10 @@ pub(super) const MAX_BYTES: u64 = 1 << 20;
 /// Maximum number of GPUs, or of senders, that notes name.
 const MAX_NAMES: usize = 4;
 
-/// Notes on GPUs of which only the shares of pods are known, on GPUs with so many holders that not all have accounts,
-/// and on points that were refused.
-pub(super) fn notes<'a>(
-    added: impl Iterator<Item = &'a GpuIdentity>,
-    without_account: impl Iterator<Item = (&'a GpuIdentity, usize)>,
-    refused: impl Iterator<Item = (u64, &'a RejectedPoint)>,
-) -> Vec<String> {
-    let refused: Vec<_> = refused.collect();
+/// Notes on what is not as it should be in values of GPUs: those of which only the shares of pods are known, holders
+/// without an account or with a share that cannot be read, and points that were refused.
+pub(super) fn notes(buffer: &ReadingBuffer) -> Vec<String> {
+    let refused: Vec<_> = buffer.refused().collect();
     let rest = refused.get(MAX_NAMES..).unwrap_or_default();
     let named = refused.iter().take(MAX_NAMES);
     let named = named.map(|(count, refusal)| match count {
@@ -35,7 +31,9 @@ pub(super) fn notes<'a>(
         let points: u64 = rest.iter().map(|(count, _)| count).sum();
         format!("{points} points of {} more senders refused for the same reason", rest.len())
     });
-    let gpus = added_up(added).into_iter().chain(over(without_account));
+    let over = over(buffer.holders_without_account());
+    let gpus = added_up(buffer.added_up()).into_iter().chain(over);
+    let gpus = gpus.chain(unreadable(buffer.unreadable_shares()));
     gpus.chain(named).chain(more).collect()
 }
 
@@ -48,6 +46,17 @@ fn over<'a>(gpus: impl Iterator<Item = (&'a GpuIdentity, usize)>) -> Option<Stri
         format!(
             "{names}: held by more than {max} at once; what the others, the last in order of names, were \
              granted and used is nobody's"
+        )
+    })
+}
+
+/// A note on GPUs of which the use of a holder could not be read.
+fn unreadable<'a>(gpus: impl Iterator<Item = (&'a GpuIdentity, usize)>) -> Option<String> {
+    let names: Vec<String> = gpus.map(|(gpu, count)| format!("{} ({count})", gpu.name)).collect();
+    (!names.is_empty()).then(|| {
+        let names = listed(names.into_iter(), MAX_NAMES);
+        format!(
+            "{names}: values of holders that cannot be read; what these used meanwhile is nobody's"
         )
     })
 }

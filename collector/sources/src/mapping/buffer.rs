@@ -146,6 +146,13 @@ impl ReadingBuffer {
         gpus.filter(|(_, count)| *count > 0)
     }
 
+    /// The GPUs of which the use of a holder could not be read beside that of others, and how often.
+    pub fn unreadable_shares(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
+        let gpus = self.gpus.iter().zip(self.identities());
+        let gpus = gpus.map(|(gpu, identity)| (identity, gpu.shares.unreadable));
+        gpus.filter(|(_, count)| *count > 0)
+    }
+
     /// The points that were refused so far, since others of their instant contradict them: their number and the
     /// first one of each sender.
     pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {

@@ -9,6 +9,7 @@ use phasemeter_meter::holder::Holder;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Utilization};
 
+use super::holder::ShareKey;
 use super::instant::{Instant, is_divisible};
 use super::shared::{Comparison, Shared};
 use super::value::Value;
@@ -24,6 +25,8 @@ pub(super) struct Shares {
     have_differed: bool,
     /// Values above zero that all holders had at an instant, up to [`EQUAL_VALUES`].
     equal: BTreeSet<Utilization>,
+    /// How often the use of a holder could not be read beside that of others.
+    pub(super) unreadable: usize,
     /// Whether shares were added up.
     pub(super) are_added: bool,
 }
@@ -83,12 +86,9 @@ impl Shares {
         Some(total.map_or(used, |total| used.min(total)))
     }
 
-    /// What holders use of the GPU; `None` if that is not measured: their values are copies, one cannot be read, or
-    /// there is only one.
-    pub(super) fn uses(&self, instant: &Instant) -> Option<Vec<(Holder, Utilization)>> {
-        if !instant.missing_shares.is_empty() {
-            return None;
-        }
+    /// What holders use of the GPU, as far as it can be read; `None` if that is not measured: their values are copies,
+    /// or there is only one.
+    pub(super) fn uses(&mut self, instant: &Instant) -> Option<Vec<(Holder, Utilization)>> {
         let divided = instant.utilization.iter().filter(|(basis, _)| is_divisible(*basis));
         let mut by_holder: BTreeMap<&Holder, Utilization> = BTreeMap::new();
         for (holder, used) in
@@ -97,7 +97,11 @@ impl Shares {
             let known = by_holder.entry(holder).or_insert(Utilization::ZERO);
             *known = sum(*known, used);
         }
-        Some(by_holder.into_iter().map(|(holder, used)| (holder.clone(), used)).collect())
+        let uses = by_holder.into_iter().map(|(holder, used)| (holder.clone(), used));
+        let uses: Vec<_> = uses.collect();
+        let is_unknown = |key: &&ShareKey| uses.iter().all(|(holder, _)| *holder != key.holder);
+        self.unreadable += instant.missing_shares.keys().filter(is_unknown).count();
+        Some(uses)
     }
 
     /// The holders that have memory of their own in use, which only a process has.

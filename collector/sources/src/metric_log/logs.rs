@@ -17,7 +17,7 @@ use super::log::MetricLog;
 use crate::log::RejectedRows;
 use crate::log::stream::CountingReader;
 use crate::log::{GivenModel, OpenedInputs};
-use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer, RejectedPoint};
+use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer};
 use crate::{Counts, Source, SourceError};
 
 /// By how much values of one instant may be apart in the logs.
@@ -175,20 +175,10 @@ impl MetricLogs {
         order.into_iter().map(|(_, held)| identities.get(held)?.model.as_deref())
     }
 
-    /// The GPUs of which only shares are known, which were added up.
-    pub fn added_up(&self) -> impl Iterator<Item = &GpuIdentity> {
-        self.buffer.added_up()
-    }
-
-    /// See [`ReadingBuffer::holders_without_account`].
-    pub fn holders_without_account(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
-        self.buffer.holders_without_account()
-    }
-
-    /// The points that were refused, since others of their instant contradict them: their number and the first one
-    /// of each sender.
-    pub fn refused(&self) -> impl Iterator<Item = (u64, &RejectedPoint)> {
-        self.buffer.refused()
+    /// What holds the values of all logs.
+    #[must_use]
+    pub const fn buffer(&self) -> &ReadingBuffer {
+        &self.buffer
     }
 
     /// Bytes read so far and in total; the total is `None` if a log is piped.

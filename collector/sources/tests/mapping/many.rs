@@ -38,6 +38,44 @@ fn released(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
+    /// Guarantee: a value of a holder that cannot be read changes nothing for any other one.
+    #[test]
+    fn unreadable_share_changes_nothing_for_others(
+        uses in prop::collection::vec(prop::collection::vec(0_u32..30, 3), 2..8),
+        unreadable in prop::collection::vec(any::<bool>(), 8),
+        turn in any::<usize>(),
+    ) {
+        let changes = |is_unreadable: bool| {
+            let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
+            let mut values = Vec::new();
+            for (tick, (uses, is_missing)) in uses.iter().zip(&unreadable).enumerate() {
+                let seconds = tick as u64 * 15;
+                let util = |pod, percent| {
+                    labeled(utilization("GPU-a", seconds, Basis::DcgmGpu, percent), pod)
+                };
+                values.push(util("", 90));
+                values.extend(["a", "b", "c"].into_iter().zip(uses).map(|(pod, used)| util(pod, *used)));
+                if is_unreadable && *is_missing && let Some(last) = values.last_mut() {
+                    last.value = Err(MissingReason::Unreadable);
+                }
+            }
+            let turn = turn % values.len();
+            values.rotate_left(turn);
+            values.into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+            let changes: Vec<_> = buffer.release_all().into_iter().flat_map(|it| it.holder_changes).collect();
+            let is_of_others = |change: &HolderChange| match change {
+                HolderChange::Used(HolderUse { holder, .. }) => holder.to_string() != "ml/c",
+                _ => true,
+            };
+            let counted: usize = buffer.unreadable_shares().map(|(_, count)| count).sum();
+            (changes.into_iter().filter(is_of_others).collect::<Vec<_>>(), counted)
+        };
+        let (readable, unreadable_too) = (changes(false), changes(true));
+        prop_assert_eq!(&unreadable_too.0, &readable.0);
+        let count = uses.iter().zip(&unreadable).filter(|(_, is_missing)| **is_missing).count();
+        prop_assert_eq!((readable.1, unreadable_too.1), (0, count));
+    }
+
     /// Guarantee: however many holders a GPU has, their order changes nothing, all shares make up the GPU, and those
     /// without an account are counted.
     #[test]
