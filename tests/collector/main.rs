@@ -48,5 +48,6 @@ mod labels;
 mod pipelines;
 mod recording;
 mod replicas;
+mod scraped;
 mod soak;
 mod work;

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use fake_nvml::Fake;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -79,12 +80,48 @@ impl Run {
     }
 
     /// Runs it and returns the report.
-    pub(crate) fn report(mut self) -> Report {
-        let output = self.command.output().unwrap();
+    pub(crate) fn report(self) -> Report {
+        self.start().end()
+    }
+
+    /// Starts it.
+    pub(crate) fn start(mut self) -> Started {
+        let child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Started { child: Some(child), run: self }
+    }
+}
+
+/// A run that has started.
+pub(crate) struct Started {
+    child: Option<Child>,
+    run: Run,
+}
+
+impl Started {
+    /// Asks it to end, and returns the report.
+    pub(crate) fn stop(self) -> Report {
+        let child = self.child.as_ref().unwrap();
+        kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+        self.end()
+    }
+
+    /// Waits for its end, and returns the report.
+    pub(crate) fn end(mut self) -> Report {
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
-        let report = fs::read(&self.report).unwrap();
+        let report = fs::read(&self.run.report).unwrap();
         Report(serde_json::from_slice(&report).unwrap_or_else(|error| panic!("{error}: {stderr}")))
+    }
+}
+
+/// Ends the run however the test ends.
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

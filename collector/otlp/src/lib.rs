@@ -19,6 +19,8 @@ pub mod encode;
 mod excerpt;
 pub mod experiment;
 mod exporter_list;
+#[cfg(feature = "full")]
+pub mod exposition;
 mod file;
 mod items;
 mod json;

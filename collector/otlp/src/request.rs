@@ -5,6 +5,8 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+#[cfg(feature = "full")]
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use prost::{DecodeError, Message};
 
 use crate::items::Items;
@@ -22,6 +24,13 @@ pub enum Request {
 }
 
 impl Request {
+    /// The metrics of an SDK.
+    #[cfg(feature = "full")]
+    #[must_use]
+    pub fn from_sdk(metrics: &ResourceMetrics) -> Self {
+        Self::Metrics(metrics.into())
+    }
+
     /// Splits the request into the requests to send in its place, in order: each has at most
     /// `most_bytes` when encoded, or a single item, which cannot be split.
     #[must_use]

@@ -10,13 +10,13 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use prometheus::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use super::metrics::MetricsPages;
 use super::routes::Routes;
 use super::state::Health;
 
@@ -61,7 +61,7 @@ impl HealthListener {
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub fn serve(self, health: Arc<Health>, metrics: Option<Registry>) -> io::Result<()> {
+    pub fn serve(self, health: Arc<Health>, metrics: MetricsPages) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let routes = Routes { health, metrics };
         let serve = move || runtime.block_on(accept(self.listener, routes));

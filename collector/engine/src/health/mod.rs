@@ -1,16 +1,19 @@
-//! Probes of this process, and its own metrics for Prometheus: `--health-listen`.
+//! Probes of this process, and metrics for Prometheus: `--health-listen`.
 //!
 //! ```text
 //! main loop ─beat, ready→ Health ←─ /livez, /readyz, grpc.health.v1 ─ kubelet
-//!           statistics → instruments ←─ /metrics ─ Prometheus
+//!           ─requests→ exposition ←┬─ /metrics ─ Prometheus
+//!           statistics → instruments
 //! ```
 //!
-//! Answers on a thread of its own, also while the main loop is busy. Nothing that it returns is secret: the
-//! kubelet and Prometheus reach it from other machines, without a token.
+//! Answers on a thread of its own, also while the main loop is busy. The kubelet and Prometheus reach it from other
+//! machines, without a token, so there is no address by default.
 
 mod listener;
+mod metrics;
 mod routes;
 mod state;
 
 pub use self::listener::HealthListener;
+pub use self::metrics::MetricsPages;
 pub use self::state::Health;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use prometheus::{Registry, TextEncoder};
+use phasemeter_otlp::exposition::Format;
 use tonic::body::Body;
 use tonic::codegen::tokio_stream::Empty;
 use tonic::{Code, Status};
@@ -16,6 +16,7 @@ use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tower_service::Service;
 
+use super::metrics::MetricsPages;
 use super::state::{HUNG_AFTER, Health};
 
 /// Paths of `grpc.health.v1`.
@@ -25,8 +26,7 @@ const GRPC: &str = "/grpc.health.v1.Health/";
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
     pub(super) health: Arc<Health>,
-    /// The metrics of this process; `None` if its telemetry is disabled.
-    pub(super) metrics: Option<Registry>,
+    pub(super) metrics: MetricsPages,
 }
 
 impl Routes {
@@ -50,26 +50,24 @@ impl Routes {
             }
             "/readyz" if self.health.is_ready() => text(StatusCode::OK, "ok\n"),
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "starting, stalled or ending\n"),
-            "/metrics" => self.metrics.as_ref().map_or_else(
-                || text(StatusCode::NOT_FOUND, "internal telemetry is disabled\n"),
-                metrics,
-            ),
+            "/metrics" => metrics(self.metrics, request.headers()).await,
+            "/metrics/internal" => metrics(self.metrics.internal(), request.headers()).await,
             _ => text(StatusCode::NOT_FOUND, "answered are /livez, /readyz and /metrics\n"),
         }
     }
 }
 
-/// The metrics, in the text format of Prometheus.
-fn metrics(registry: &Registry) -> Response<Body> {
-    match TextEncoder::new().encode_to_string(&registry.gather()) {
-        Ok(page) => {
-            let mut response = text(StatusCode::OK, page);
-            let kind = HeaderValue::from_static(prometheus::TEXT_FORMAT);
-            response.headers_mut().insert(CONTENT_TYPE, kind);
-            response
-        }
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-    }
+/// The metrics, in the format that the client prefers.
+async fn metrics(pages: MetricsPages, headers: &HeaderMap) -> Response<Body> {
+    let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::of(accepted.unwrap_or_default());
+    let Some(page) = pages.page(format).await else {
+        return text(StatusCode::INTERNAL_SERVER_ERROR, "no page could be made\n");
+    };
+    let mut response = text(StatusCode::OK, page);
+    let kind = HeaderValue::from_static(format.content_type());
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {

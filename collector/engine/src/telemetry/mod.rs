@@ -1,7 +1,8 @@
 //! Internal telemetry: metrics of the sidecar itself, exported by the OpenTelemetry SDK.
 //!
 //! ```text
-//! statistics → observable instruments → SDK → opentelemetry-otlp, on its own runtime
+//! statistics → observable instruments → SDK ─┬→ opentelemetry-otlp, on its own runtime
+//!                                             └→ `/metrics`, if there is an address for it
 //! ```
 //!
 //! The sampler, the pipeline and policies count in atomics, which the SDK's thread reads at each
@@ -15,6 +16,7 @@ mod histogram_bridge;
 mod policies;
 mod process;
 mod sampling;
+mod scrape;
 
 use std::future;
 use std::io;
@@ -28,7 +30,6 @@ use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::resource::{ResourceDetector, TelemetryResourceDetector};
 use phasemeter_meter::units::Nanos;
@@ -38,10 +39,10 @@ use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::names::SCHEMA_URL;
 use phasemeter_otlp::receiver::ReceiverStats;
-use prometheus::Registry;
 use tokio::runtime;
 
 use self::exporter::Exporter;
+pub use self::scrape::ScrapeReader;
 use crate::gateway::GatewayStatus;
 use crate::policies::PolicyManager;
 use crate::sampler::StatsHandle;
@@ -61,25 +62,22 @@ pub enum TelemetryError {
     /// The SDK rejects the configuration.
     #[error(transparent)]
     Exporter(#[from] ExporterBuildError),
-    /// The registry of Prometheus rejects the exporter.
-    #[error(transparent)]
-    Registry(#[from] OTelSdkError),
 }
 
 impl Telemetry {
-    /// Starts exporting to the target of metrics at the given interval, and to a registry from which Prometheus
-    /// scrapes; `None` if there is neither. `process` is the resource of this process.
+    /// Starts exporting to the target of metrics at the given interval, and to a reader that collects on demand;
+    /// `None` if there is neither. `process` is the resource of this process.
     ///
     /// # Errors
     /// Returns an error if an exporter or its thread cannot be created.
     pub fn start(
-        config: &Config,
+        config: Option<&Config>,
         every: Nanos,
         process: &Attributes,
-        registry: Option<&Registry>,
+        scraped: Option<&ScrapeReader>,
     ) -> Result<Option<Self>, TelemetryError> {
-        let target = config.target(Signal::Metrics);
-        if target.is_none() && registry.is_none() {
+        let target = config.and_then(|config| config.target(Signal::Metrics));
+        if target.is_none() && scraped.is_none() {
             return Ok(None);
         }
         let attributes =
@@ -89,9 +87,8 @@ impl Telemetry {
         if let Some(target) = target {
             builder = builder.with_reader(push(target, every)?);
         }
-        if let Some(registry) = registry {
-            let exporter = opentelemetry_prometheus::exporter().with_registry(registry.clone());
-            builder = builder.with_reader(exporter.build()?);
+        if let Some(scraped) = scraped {
+            builder = builder.with_reader(scraped.clone());
         }
         let provider = builder.build();
         let meter = meter(&provider);

@@ -1,6 +1,5 @@
 //! Options of the gateway, and those of receiving OTLP.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -89,11 +88,6 @@ pub struct GatewayArgs {
     /// Name of this gateway among --replicas. It is the service.instance.id of what it sends.
     #[arg(long, value_name = "NAME", requires = "replicas")]
     pub replica: Option<String>,
-
-    /// Address for probes and for Prometheus, IP:PORT: /livez, /readyz, /metrics and grpc.health.v1, without a
-    /// token [default: none].
-    #[arg(long, value_name = "ADDRESS")]
-    pub health_listen: Option<SocketAddr>,
 
     /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -1,6 +1,7 @@
 //! Options of the commands that read this machine's GPUs.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches};
@@ -156,6 +157,12 @@ pub struct LiveArgs {
     /// the accounts of its period only, and its start in the name: FILE-20261126T134502Z-20261126T140000Z.json.
     #[arg(long, value_name = "DURATION", value_parser = period, requires = "report_file")]
     pub report_period: Option<Nanos>,
+
+    /// Address for probes and for Prometheus, IP:PORT: /livez, /readyz, grpc.health.v1, and /metrics with all metrics
+    /// that are exported as OTLP, also if no endpoint is set. Without a token: use loopback, or a network policy
+    /// [default: none].
+    #[arg(long, value_name = "ADDRESS")]
+    pub health_listen: Option<SocketAddr>,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

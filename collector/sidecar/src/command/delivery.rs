@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::instance;
-use phasemeter_engine::telemetry::Telemetry;
+use phasemeter_engine::telemetry::{ScrapeReader, Telemetry};
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{
     Client, Config, ConfigErrors, Destination, Receipt, RequestSender,
 };
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
-use prometheus::Registry;
 use tracing::warn;
 
 use super::delivery_report::DeliveryReport;
@@ -105,27 +104,6 @@ impl Delivery {
         })
     }
 
-    /// Starts exporting internal telemetry, including delivery counts, to the metrics destination and to a
-    /// registry. `None` if there is neither, or if it cannot be started: a run does not depend on it.
-    pub(super) fn telemetry(
-        &self,
-        every: Nanos,
-        process: &Attributes,
-        registry: Option<&Registry>,
-    ) -> Option<Telemetry> {
-        match Telemetry::start(&self.config, every, process, registry) {
-            Ok(telemetry) => {
-                let telemetry = telemetry?;
-                telemetry.watch_client(&self.client.stats(), &self.config);
-                Some(telemetry)
-            }
-            Err(error) => {
-                warn!("internal telemetry disabled: {error}");
-                None
-            }
-        }
-    }
-
     /// Sends metrics and spans later by a part of the export interval that depends on the instance, so that
     /// not all machines send at once.
     pub(super) fn spread(&self, instance: &str, every: Nanos) {
@@ -158,6 +136,29 @@ impl Delivery {
         let Self { client, config } = self;
         let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
         DeliveryReport::new(targets, client.flush_unless(grace, is_cut))
+    }
+}
+
+/// Starts exporting internal telemetry, including delivery counts, to the metrics destination, and to a reader for
+/// Prometheus. `None` if there is neither, or if it cannot be started: a run does not depend on it.
+pub(super) fn telemetry(
+    delivery: Option<&Delivery>,
+    every: Nanos,
+    process: &Attributes,
+    scraped: Option<&ScrapeReader>,
+) -> Option<Telemetry> {
+    match Telemetry::start(delivery.map(|it| &it.config), every, process, scraped) {
+        Ok(telemetry) => {
+            let telemetry = telemetry?;
+            if let Some(Delivery { client, config }) = delivery {
+                telemetry.watch_client(&client.stats(), config);
+            }
+            Some(telemetry)
+        }
+        Err(error) => {
+            warn!("internal telemetry disabled: {error}");
+            None
+        }
     }
 }
 

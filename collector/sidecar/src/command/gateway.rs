@@ -59,7 +59,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut outputs = Outputs::open(&args.live, &environment, Export::Required, Optional(false))?;
     let lateness = Lateness { work: args.hold, readings: args.hold + SCRAPES };
     outputs.report_during(&args.live, lateness)?;
-    let probes = Probes::bind(args.health_listen)?;
+    let probes = Probes::bind(args.live.health_listen, environment.export.every)?;
+    outputs.expose(&probes);
     let config = relay::config(&args.receive)?;
     let (relay, received) = Relay::start(config, &args.spans, replicas.clone(), Optional(false))?;
     outputs.open_claims(&args.live)?;
@@ -84,12 +85,12 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
 
     // Internal telemetry, and the answers to probes.
     let status = Arc::<GatewayStatus>::default();
-    let (process, registry) = (process(&experiment), probes.registry());
-    let telemetry = outputs.start_telemetry(&environment, &process, registry, manager.as_deref());
+    let process = process(&experiment);
+    let telemetry = outputs.start_telemetry(&environment, &process, &probes, manager.as_deref());
     if let Some(telemetry) = telemetry {
         telemetry.watch_gateway(relay.stats(), Arc::clone(&status));
     }
-    let health = probes.answer(telemetry.is_some())?;
+    let health = probes.answer()?;
 
     // The pipeline.
     let zone = LocalZone::of(args.live.utc_offset, |name| std::env::var(name).ok());

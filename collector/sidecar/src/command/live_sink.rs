@@ -1,13 +1,15 @@
-//! The sink of OTLP requests of a live run: the backend and a file. It never waits.
+//! The sink of OTLP requests of a live run: the backend, a file, and the page for Prometheus. It never waits.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::rc::Rc;
+use std::time::Instant;
 
 use phasemeter_engine::pipeline::RequestSink;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::Outgoing;
+use phasemeter_otlp::exposition::Exposition;
 use phasemeter_otlp::{OtlpFile, Request};
 use tracing::warn;
 
@@ -39,20 +41,22 @@ impl LiveFile {
     }
 }
 
-/// The sink of the backend and the file, if there is either. Requests that claim time are left in `held`, if
+/// The sink of the backend, the file and the page, if there is any. Requests that claim time are left in `held`, if
 /// that is given.
 pub(super) fn live_sink(
     backend: Option<RequestSender>,
     divert: Option<Divert>,
     held: Option<HeldRequests>,
     file: Option<LiveFile>,
+    page: Option<Exposition>,
 ) -> Option<RequestSink<'static>> {
-    if backend.is_none() && file.is_none() {
+    if backend.is_none() && file.is_none() && page.is_none() {
         return None;
     }
     Some(Box::new(move |outgoing: Outgoing| {
         for request in &outgoing.requests {
             file.iter().for_each(|file| file.write(request));
+            page.iter().for_each(|page| page.record(request, Instant::now()));
         }
         if let Some(held) = held.as_ref().filter(|_| outgoing.claims.is_some()) {
             held.borrow_mut().push(outgoing);

@@ -10,12 +10,12 @@ use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::Attributes;
+use phasemeter_otlp::exposition::Exposition;
 use phasemeter_report::Provenance;
-use prometheus::Registry;
 use tracing::{error, warn};
 
 use super::claims::Claims;
-use super::delivery::{Delivery, Export, NotSent};
+use super::delivery::{self, Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files;
@@ -24,6 +24,7 @@ use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
 use super::output_files::OutputFiles;
+use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::report_outputs::ReportOutputs;
 use super::run_report;
@@ -48,6 +49,8 @@ pub(super) struct Outputs {
     /// The file of `--state`.
     pub(super) claims: Option<Claims>,
     telemetry: Option<Telemetry>,
+    /// What Prometheus may ask for.
+    page: Option<Exposition>,
     /// Whether the run goes on without what fails.
     optional: Optional,
 }
@@ -93,6 +96,7 @@ impl Outputs {
             relay: None,
             claims: None,
             telemetry: None,
+            page: None,
             optional,
         })
     }
@@ -131,20 +135,32 @@ impl Outputs {
     pub(super) fn sink(&self, costs: Option<&SpanCosts>) -> Option<RequestSink<'static>> {
         let backend = self.delivery.as_ref().ok().map(Delivery::sender);
         let held = self.claims.as_ref().map(Claims::held);
-        live_sink(backend, costs.map(relay::divert), held, self.file.clone())
+        live_sink(backend, costs.map(relay::divert), held, self.file.clone(), self.page.clone())
     }
 
-    /// Starts internal telemetry, for the backend and a registry, unless the SDK is disabled. It observes the
+    /// Keeps what is exported for Prometheus, if there is an address at which it may ask. Before [`Self::sink`].
+    pub(super) fn expose(&mut self, probes: &Probes) {
+        self.page = probes.exposition().cloned();
+    }
+
+    /// Whether spans are sent or written.
+    pub(super) const fn has_traces(&self) -> bool {
+        self.delivery.is_ok() || self.file.is_some()
+    }
+
+    /// Starts internal telemetry, for the backend and for Prometheus, unless the SDK is disabled. It observes the
     /// policies.
     pub(super) fn start_telemetry(
         &mut self,
         environment: &Environment,
         process: &Attributes,
-        registry: Option<&Registry>,
+        probes: &Probes,
         policies: Option<&PolicyManager>,
     ) -> Option<&Telemetry> {
-        let delivery = self.delivery.as_ref().ok().filter(|_| !environment.sdk_disabled)?;
-        self.telemetry = delivery.telemetry(environment.export.every, process, registry);
+        let delivery = self.delivery.as_ref().ok();
+        let (every, scraped) = (environment.export.every, probes.reader());
+        let telemetry = || delivery::telemetry(delivery, every, process, scraped);
+        self.telemetry = (!environment.sdk_disabled).then(telemetry).flatten();
         let telemetry = self.telemetry.as_ref()?;
         policies.into_iter().for_each(|policies| telemetry.watch_policies(policies));
         Some(telemetry)
@@ -170,7 +186,9 @@ impl Outputs {
         metered: FinishedRun,
         is_cut: impl Fn() -> bool,
     ) -> Ended {
-        let Self { report, interim, file, delivery, relay, mut claims, telemetry, optional } = self;
+        let Self {
+            report, interim, file, delivery, relay, mut claims, telemetry, optional, ..
+        } = self;
         let FinishedRun { mut run, gpus, mut provenance } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::detectors::{self, Container};
 use phasemeter_engine::gateway::Unplaced;
+use phasemeter_engine::health::Health;
 use phasemeter_engine::live::{HardwareExport, LongTrace};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
 use phasemeter_engine::pricing::{GpuOfModel, Pricing};
@@ -46,6 +47,7 @@ use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
 use super::own_resources::OwnResources;
 use super::policies;
+use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::run_report;
 use super::signals::SignalListener;
@@ -65,6 +67,8 @@ struct Prepared {
     outputs: Outputs,
     arrivals: GpuArrivals,
     interruptions: Option<Interruptions>,
+    /// What probes ask for.
+    health: Arc<Health>,
     /// Variables of the command: set, or removed if `None`.
     command_env: Vec<(&'static str, Option<String>)>,
     /// What became of the clock since an earlier run, for the report.
@@ -101,6 +105,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         mut outputs,
         mut arrivals,
         mut interruptions,
+        health,
         command_env,
         clock_note,
     } = prepare(args, &signals)?;
@@ -128,11 +133,13 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         let interval = outputs.relay.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
         let attended = command.map(|_| &supervision);
         let step = |live: &mut Live| {
+            health.step();
             live.claim(&mut outputs)?;
             live.report(&mut outputs, &machine.live.metering, &title);
             interruptions.iter_mut().try_for_each(|notices| notices.take(live, attended))
         };
         let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;
+        health.end();
         let is_cut = supervision.cut();
         let interruptions = interruptions.map(Interruptions::stop);
         outputs.relay.iter_mut().for_each(Relay::stop);
@@ -180,6 +187,9 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
     let lateness = Lateness { work: Nanos::ZERO, readings: machine.lateness() };
     outputs.report_during(&machine.live, lateness)?;
+    let probes = Probes::bind(machine.live.health_listen, environment.export.every);
+    let probes = optional.result(probes)?.unwrap_or_default();
+    outputs.expose(&probes);
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
     (outputs.relay, received) = relay::of_command(workload, optional)?.unzip();
@@ -243,7 +253,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         work: metering::work(options),
         export: outputs.sink(costs.as_ref()).map(|sink| (environment.export, sink)),
     };
-    let long_trace = LongTrace::watch(&experiment, settings.export.is_some());
+    let long_trace = LongTrace::watch(&experiment, outputs.has_traces());
     let stale_after = settings.meter.stale_after.fixed().unwrap_or(Nanos::SECOND);
     let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
     pipeline.set_host(&own.hardware);
@@ -275,10 +285,11 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
     gpus.into_iter().for_each(|gpu| live.join(gpu));
 
-    // Internal telemetry.
+    // Internal telemetry, and the answers to probes.
     let policies = manager.as_deref();
-    let telemetry = outputs.start_telemetry(&environment, &own.process, None, policies);
+    let telemetry = outputs.start_telemetry(&environment, &own.process, &probes, policies);
     telemetry.into_iter().for_each(|telemetry| live.observe(telemetry));
+    let health = optional.result(probes.answer())?.unwrap_or_default();
     command_env.extend(outputs.relay.iter().flat_map(Relay::command_env));
 
     // Interruptions.
@@ -286,7 +297,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let interruptions =
         interruptions.map_err(CommandError::system("interruptions are not watched"));
     let interruptions = optional.result(interruptions)?.flatten();
-    Ok(Prepared { live, outputs, arrivals, interruptions, command_env, clock_note })
+    Ok(Prepared { live, outputs, arrivals, interruptions, health, command_env, clock_note })
 }
 
 /// Queries the prices of all models, which are then known when their GPUs are metered.

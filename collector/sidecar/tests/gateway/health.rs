@@ -88,6 +88,11 @@ fn gateway_answers_probes_and_states_what_it_does() {
     let page = until(probes, "/metrics", is_counted);
     assert!(value(&page, "process_cpu_time_seconds_total", "mode=\"user\"").is_some(), "{page}");
     assert!(page.contains("otel_sdk_exporter_metric_data_point_exported"), "{page}");
+    let is_internal = |_, page: &str| {
+        let names = ["process_cpu_time_seconds_total", "phasemeter_receiver_requests_total"];
+        names.iter().all(|it| page.contains(it)) && !page.contains("phasemeter_gpu_")
+    };
+    until(probes, "/metrics/internal", is_internal);
     assert!(gateway.stop().0.success());
 }
 

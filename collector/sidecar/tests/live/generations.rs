@@ -44,7 +44,7 @@ fn telemetry(backend: &MockBackend, every: Nanos) -> Telemetry {
     let endpoint = format!("http://{}", backend.address);
     let config = Config::read(Destination::Endpoint(&endpoint), |_| None).unwrap().unwrap();
     let own = Attributes::from([("service.name".to_owned(), "phasemeter".to_owned())]);
-    Telemetry::start(&config, every, &own, None).unwrap().unwrap()
+    Telemetry::start(Some(&config), every, &own, None).unwrap().unwrap()
 }
 
 /// Sums of an integer metric over its points, by generation.
