@@ -3,6 +3,7 @@
 //! ```text
 //! JSON report → Report → Biller → Bill → text, JSON
 //!                      → Pair → Comparison → text, JSON
+//!             → Summary → page, live view
 //! ```
 //!
 //! Reads reports through types of its own, which accept only what they need. Money stays an integer
@@ -31,6 +32,9 @@ mod sessions;
 mod spread;
 pub mod totals;
 mod workload;
+
+// Runs in progress.
+pub mod status;
 
 // Comparisons.
 pub mod compare;

@@ -24,6 +24,8 @@ mod policies;
 mod policy;
 #[cfg(feature = "full")]
 mod prices;
+#[cfg(feature = "full")]
+mod status;
 mod value;
 mod work;
 #[cfg(feature = "full")]
@@ -68,6 +70,8 @@ pub use policy::{
 pub use prices::{
     AgeArgs, BookArgs, Cloud, DiffArgs, ImportArgs, ListArgs, PricesCommand, ShowPricesArgs,
 };
+#[cfg(feature = "full")]
+pub use status::{StatusArgs, TopArgs};
 #[cfg(feature = "full")]
 pub use workload::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
@@ -140,6 +144,12 @@ pub enum Command {
     /// Forward OTLP of other programs, and meter the GPUs whose metrics pass.
     #[cfg(feature = "full")]
     Gateway(Box<GatewayArgs>),
+    /// Show what a run, agent or gateway in progress costs so far, and what to do first.
+    #[cfg(feature = "full")]
+    Status(StatusArgs),
+    /// Show the GPUs of a run, agent or gateway in progress, live in the terminal.
+    #[cfg(feature = "full")]
+    Top(TopArgs),
     /// Record this machine's GPUs in nvidia-smi format, for a later audit.
     #[cfg(feature = "full")]
     Record(RecordArgs),

@@ -63,7 +63,7 @@ impl HealthListener {
     /// Returns an error if the thread cannot be started.
     pub fn serve(self, health: Arc<Health>, metrics: MetricsPages) -> io::Result<()> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let routes = Routes { health, metrics };
+        let routes = Routes { health, metrics, is_local: false };
         let serve = move || runtime.block_on(accept(self.listener, routes));
         thread::Builder::new().name("health".to_owned()).spawn(serve).map(drop)
     }
@@ -75,8 +75,9 @@ async fn accept(listener: std::net::TcpListener, routes: Routes) {
     loop {
         let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let routes = routes.clone();
+            Ok((stream, peer)) => {
+                let is_local = peer.ip().to_canonical().is_loopback();
+                let routes = Routes { is_local, ..routes.clone() };
                 tokio::spawn(async move {
                     // A client that stays longer is cut.
                     let _ = timeout(CONNECTION_TIMEOUT, serve(stream, routes)).await;

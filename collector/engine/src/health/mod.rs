@@ -4,6 +4,7 @@
 //! main loop ─beat, ready→ Health ←─ /livez, /readyz, grpc.health.v1 ─ kubelet
 //!           ─requests→ exposition ←┬─ /metrics ─ Prometheus
 //!           statistics → instruments
+//!           ─report so far→ board ←─ /status ─ clients on this machine
 //! ```
 //!
 //! Answers on a thread of its own, also while the main loop is busy. The kubelet and Prometheus reach it from other
@@ -13,7 +14,9 @@ mod listener;
 mod metrics;
 mod routes;
 mod state;
+mod status;
 
 pub use self::listener::HealthListener;
 pub use self::metrics::MetricsPages;
 pub use self::state::Health;
+pub use self::status::StatusBoard;

@@ -1,9 +1,10 @@
-//! The answers: `/livez`, `/readyz`, `/metrics`, and `grpc.health.v1.Health/Check`.
+//! The answers: `/livez`, `/readyz`, `/metrics`, `/status`, and `grpc.health.v1.Health/Check`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -27,6 +28,8 @@ const GRPC: &str = "/grpc.health.v1.Health/";
 pub(super) struct Routes {
     pub(super) health: Arc<Health>,
     pub(super) metrics: MetricsPages,
+    /// Whether the client is on this machine.
+    pub(super) is_local: bool,
 }
 
 impl Routes {
@@ -52,7 +55,13 @@ impl Routes {
             "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "starting, stalled or ending\n"),
             "/metrics" => metrics(self.metrics, request.headers()).await,
             "/metrics/internal" => metrics(self.metrics.internal(), request.headers()).await,
-            _ => text(StatusCode::NOT_FOUND, "answered are /livez, /readyz and /metrics\n"),
+            "/status" if !self.is_local || !names_this_machine(request.headers()) => {
+                text(StatusCode::FORBIDDEN, "only clients on this machine are answered\n")
+            }
+            "/status" => status(&self.health).await,
+            _ => {
+                text(StatusCode::NOT_FOUND, "answered are /livez, /readyz, /metrics and /status\n")
+            }
         }
     }
 }
@@ -66,6 +75,28 @@ async fn metrics(pages: MetricsPages, headers: &HeaderMap) -> Response<Body> {
     };
     let mut response = text(StatusCode::OK, page);
     let kind = HeaderValue::from_static(format.content_type());
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Whether the client has asked this machine by its own name, not by one that leads here: a page in a browser could
+/// read the answer.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = host.rsplit_once(':').filter(|_| !host.ends_with(']')).map_or(host, |it| it.0);
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The report so far.
+async fn status(health: &Health) -> Response<Body> {
+    let Some(report) = health.status().report().await else {
+        let none = "nothing is metered yet, or the report takes too long\n";
+        return text(StatusCode::SERVICE_UNAVAILABLE, none);
+    };
+    let mut response = text(StatusCode::OK, report);
+    let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
@@ -102,5 +133,33 @@ impl HealthService for Routes {
         _: tonic::Request<HealthCheckRequest>,
     ) -> Result<tonic::Response<Self::WatchStream>, Status> {
         Err(Status::new(Code::Unimplemented, "call Check"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        for (host, expected) in [
+            (Some("localhost:8081"), true),
+            (Some("127.0.0.1"), true),
+            (Some("127.0.0.2:8081"), true),
+            (Some("[::1]:8081"), true),
+            (Some("[::1]"), true),
+            (None, true),
+            (Some("attacker.example:8081"), false),
+            (Some("localhost.attacker.example"), false),
+            (Some("10.0.0.1:8081"), false),
+            (Some(""), false),
+        ] {
+            let host = host.map(|it| (HOST, HeaderValue::from_str(it).unwrap()));
+            assert_eq!(
+                names_this_machine(&host.clone().into_iter().collect()),
+                expected,
+                "{host:?}"
+            );
+        }
     }
 }

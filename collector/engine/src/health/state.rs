@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::status::StatusBoard;
+
 /// A main loop that has not advanced for this long is stalled. It advances several times a second; a window of
 /// slow policies takes seconds.
 pub(super) const HUNG_AFTER: Duration = Duration::from_secs(60);
@@ -14,17 +16,26 @@ pub struct Health {
     /// Milliseconds from the start to the last step of the main loop.
     last_step: AtomicU64,
     is_ready: AtomicBool,
+    /// The report so far.
+    status: StatusBoard,
 }
 
 impl Default for Health {
     /// Live, and not ready.
     fn default() -> Self {
         let (last_step, is_ready) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { started: Instant::now(), last_step, is_ready }
+        let status = StatusBoard::default();
+        Self { started: Instant::now(), last_step, is_ready, status }
     }
 }
 
 impl Health {
+    /// Where clients ask for the report so far.
+    #[must_use]
+    pub const fn status(&self) -> &StatusBoard {
+        &self.status
+    }
+
     /// Records a step of the main loop, from which on this process is ready.
     pub fn step(&self) {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);

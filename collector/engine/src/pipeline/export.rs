@@ -95,6 +95,11 @@ impl Pipeline<'_> {
         self.send()
     }
 
+    /// Keeps results of policies for reports of the run so far.
+    pub fn keep_results(&mut self, results: PolicyResults) {
+        self.results = results;
+    }
+
     /// Exports how the command ended, with the experiment.
     pub fn end_command(&mut self, exit: CommandExit) {
         if let Some(exporter) = &mut self.exporter {

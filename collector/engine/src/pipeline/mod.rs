@@ -60,6 +60,7 @@ pub use serving::Serving;
 pub use work::WorkByGroup;
 
 use crate::alert_rules::AlertRules;
+use crate::policies::PolicyResults;
 use crate::pricing::Pricing;
 
 /// Maximum number of readings that wait for older ones, of all GPUs together: 6 MiB.
@@ -120,6 +121,8 @@ pub struct Pipeline<'a> {
     /// What earlier runs have billed, and the time since then that no run bills.
     earlier: EarlierRuns,
     gaps: Vec<RunGap>,
+    /// The newest results of policies, for reports of the run so far.
+    results: PolicyResults,
     /// The GPUs that were added and not taken.
     joined: BilledUntil,
     /// The end of the run, if its last reading is not.
@@ -182,6 +185,7 @@ impl<'a> Pipeline<'a> {
             buffered: 0,
             earlier: EarlierRuns::None,
             gaps: Vec::new(),
+            results: PolicyResults::default(),
             joined: BilledUntil::new(),
             end: None,
             is_finished: false,

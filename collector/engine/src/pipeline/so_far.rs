@@ -112,7 +112,11 @@ impl Pipeline<'_> {
             pricing: self.pricing.take(),
             // Alerts are counted over the run, not by part.
             alerts: if self.part.is_some() { AlertRules::default() } else { self.alerts.clone() },
-            results: PolicyResults::default(),
+            // Recommendations are about the whole run.
+            results: match self.part {
+                Some(_) => PolicyResults::default(),
+                None => mem::take(&mut self.results),
+            },
             wall: self.wall.offset(),
             work: self.work.clone(),
             work_by_group: self.work_by_group.clone(),
@@ -123,8 +127,8 @@ impl Pipeline<'_> {
             experiments: self.ended.clone(),
         };
         let result = read(&run);
-        let Finished { gpus, pricing, .. } = run;
-        (self.gpus, self.pricing) = (gpus, pricing);
+        let Finished { gpus, pricing, results, .. } = run;
+        (self.gpus, self.pricing, self.results) = (gpus, pricing, results);
         Some(result)
     }
 }

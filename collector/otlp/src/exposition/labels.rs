@@ -7,6 +7,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 
 use super::names::label_name;
+use crate::names::attribute;
 
 /// Attributes of resources that become labels of each series. The same as in
 /// `otel-config/prometheus/otlp.yaml` and `otel-config/collector/collector.yaml`.
@@ -21,8 +22,8 @@ const PROMOTED: [&str; 14] = [
     "k8s.node.name",
     "k8s.pod.name",
     "k8s.statefulset.name",
-    "phasemeter.experiment.id",
-    "phasemeter.role",
+    attribute::EXPERIMENT_ID,
+    attribute::ROLE,
     "service.name",
     "team",
 ];

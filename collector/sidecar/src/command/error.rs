@@ -21,6 +21,8 @@ use super::exit_status::{
 };
 #[cfg(feature = "full")]
 use super::listing::counted;
+#[cfg(feature = "full")]
+use super::status_error::StatusError;
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +95,10 @@ pub enum CommandError {
     #[cfg(feature = "full")]
     #[error(transparent)]
     Live(#[from] super::LiveError),
+    /// There is no report of a run in progress.
+    #[cfg(feature = "full")]
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// A `policy` subcommand failed.
     #[cfg(feature = "full")]
     #[error(transparent)]
@@ -200,6 +206,10 @@ impl CommandError {
             Self::Report(error) if error.is_unreadable() => EX_NOINPUT,
             #[cfg(feature = "full")]
             Self::Bill(_) | Self::Compare(_) | Self::Import(_) | Self::Report(_) => EX_DATAERR,
+            #[cfg(feature = "full")]
+            Self::Status(StatusError::Report(..)) => EX_DATAERR,
+            #[cfg(feature = "full")]
+            Self::Status(_) => EX_UNAVAILABLE,
             #[cfg(feature = "full")]
             Self::ParquetFormat(_) | Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
             #[cfg(feature = "full")]

@@ -21,7 +21,7 @@ use phasemeter_work::ledger::WorkLedger;
 
 use super::error::CommandError;
 use super::gateway_notes::{self, Dropped};
-use super::interim::OpenRun;
+use super::interim::{OpenRun, answer_status};
 use super::local_zone::LocalZone;
 use super::mappings;
 use super::outputs::{FinishedRun, Outputs};
@@ -91,7 +91,7 @@ impl GatewayMeter {
             self.price_spans()?;
             health.step();
             outputs.step(&mut self.pipeline, self.billing.gpus())?;
-            self.report(outputs, args);
+            self.report(outputs, health, args);
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
             let results = self.scheduler.step(|| {
                 // Daylight saving time may have begun or ended.
@@ -100,6 +100,7 @@ impl GatewayMeter {
             });
             if let Some(results) = results {
                 self.pipeline.export_results(&results, self.billing.gpus(), self.clock.now())?;
+                self.pipeline.keep_results(results);
             }
             if let Some(SignalEvent::Signal(_)) = signals.next(Duration::ZERO) {
                 return Ok(());
@@ -108,14 +109,16 @@ impl GatewayMeter {
         Ok(())
     }
 
-    /// Writes the reports that are due while the gateway goes on.
-    fn report(&mut self, outputs: &mut Outputs, args: &MeteringArgs) {
+    /// Writes the reports that are due while the gateway goes on, and makes the one that a client waits for.
+    fn report(&mut self, outputs: &mut Outputs, health: &Health, args: &MeteringArgs) {
         let now = self.clock.now();
         let Self { pipeline, billing, zone, .. } = self;
+        let gpus = billing.gpus();
+        let mut run = OpenRun { pipeline, gpus, now, is_live: false, zone };
         if let Some(interim) = &mut outputs.interim {
-            let gpus = billing.gpus();
-            interim.step(args, TITLE, &mut OpenRun { pipeline, gpus, now, is_live: false, zone });
+            interim.step(args, TITLE, &mut run);
         }
+        answer_status(health, outputs.interim.as_ref(), args, TITLE, &mut run);
     }
 
     fn take(&mut self, metered: Metered) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::health::Health;
 use phasemeter_engine::pipeline::{Finished, Pipeline};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
@@ -114,7 +115,7 @@ impl Interim {
 
     /// Writes what is due, unless the last report is still being written.
     pub(super) fn step(&mut self, args: &MeteringArgs, title: &str, run: &mut OpenRun<'_>) {
-        let OpenRun { ref mut pipeline, gpus, now, is_live, zone } = *run;
+        let OpenRun { ref mut pipeline, gpus, now, zone, .. } = *run;
         let wall = pipeline.wall();
         if let Some(periods) = &mut self.periods {
             periods.wall = periods.wall.max(wall);
@@ -125,17 +126,11 @@ impl Interim {
         if self.is_writing() {
             return;
         }
-        let provenance = || Provenance {
-            title: title.to_owned(),
-            assumptions: vec![zone.describe()],
-            sampling: vec!["written during the run, which went on".to_owned()],
-            ..Provenance::default()
-        };
         if let Some(periods) = self.periods.as_mut().filter(|it| it.is_over(pipeline, now)) {
             let before = periods.clone();
             pipeline.take_part(|run| {
                 if run.gpus.iter().any(|gpu| gpu.part.is_some()) {
-                    let report = before.report(args, gpus, run, provenance());
+                    let report = before.report(args, gpus, run, provenance(title, zone));
                     self.writing = Writing::start(before.file(&self.file), report, true);
                 }
             });
@@ -143,18 +138,10 @@ impl Interim {
             periods.plan(pipeline, now);
         } else if let Some(every) = self.every.filter(|_| self.due <= Instant::now()) {
             self.due = Instant::now() + every;
-            let written =
-                pipeline.so_far(is_live.then_some(now), gpus, |run| match &self.periods {
-                    Some(periods) => {
-                        let report = periods.report(args, gpus, run, provenance());
-                        Writing::start(periods.file(&self.file), report, false)
-                    }
-                    None => {
-                        let input = Input::of(run, gpus, args.meter.thresholds, provenance());
-                        Writing::start(self.file.clone(), encode(&input), false)
-                    }
-                });
-            self.writing = written.flatten();
+            let report = so_far(self.periods.as_ref(), args, title, run);
+            let file = self.periods.as_ref().map(|periods| periods.file(&self.file));
+            let file = file.unwrap_or_else(|| self.file.clone());
+            self.writing = report.and_then(|report| Writing::start(file, report, false));
         }
     }
 
@@ -259,5 +246,45 @@ impl Periods {
         let reached = metered.max(recent).max(self.start);
         self.end = pipeline.wall().floor(reached, self.length) + self.length;
         pipeline.end_part_at(self.end);
+    }
+}
+
+/// Makes the report so far if a client of `/status` waits for it: of the period in progress, if there are periods.
+pub(super) fn answer_status(
+    health: &Health,
+    interim: Option<&Interim>,
+    args: &MeteringArgs,
+    title: &str,
+    run: &mut OpenRun<'_>,
+) {
+    health.status().answer(|| {
+        let periods = interim.and_then(|interim| interim.periods.as_ref());
+        let report = so_far(periods, args, title, run)?;
+        report.inspect_err(|error| warn!("report so far: {}", error.in_one_line())).ok()
+    });
+}
+
+/// The report so far, as JSON: of the period in progress, if there are periods. `None` if nothing has begun.
+fn so_far(
+    periods: Option<&Periods>,
+    args: &MeteringArgs,
+    title: &str,
+    run: &mut OpenRun<'_>,
+) -> Option<Result<Vec<u8>, CommandError>> {
+    let OpenRun { ref mut pipeline, gpus, now, is_live, zone } = *run;
+    let provenance = provenance(title, zone);
+    pipeline.so_far(is_live.then_some(now), gpus, |run| match periods {
+        Some(periods) => periods.report(args, gpus, run, provenance),
+        None => encode(&Input::of(run, gpus, args.meter.thresholds, provenance)),
+    })
+}
+
+/// What such a report states beside the bill.
+fn provenance(title: &str, zone: &LocalZone) -> Provenance {
+    Provenance {
+        title: title.to_owned(),
+        assumptions: vec![zone.describe()],
+        sampling: vec!["written during the run, which went on".to_owned()],
+        ..Provenance::default()
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use phasemeter_engine::gateway::{CommandTelemetry, CounterIntake, Metered, SpanCosts};
+use phasemeter_engine::health::Health;
 use phasemeter_engine::live::{
     ClockNotes, EventLog, HardwareExport, LongTrace, MigParts, event as live_event,
 };
@@ -26,7 +27,7 @@ use tracing::warn;
 
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::hand_over::HandOver;
-use super::interim::OpenRun;
+use super::interim::{OpenRun, answer_status};
 use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
 use super::outputs::Outputs;
@@ -235,13 +236,21 @@ impl Live {
         outputs.step(&mut self.pipeline, &self.gpus)
     }
 
-    /// Writes the reports that are due while the run goes on.
-    pub(super) fn report(&mut self, outputs: &mut Outputs, args: &MeteringArgs, title: &str) {
+    /// Writes the reports that are due while the run goes on, and makes the one that a client waits for.
+    pub(super) fn report(
+        &mut self,
+        outputs: &mut Outputs,
+        health: &Health,
+        args: &MeteringArgs,
+        title: &str,
+    ) {
         let now = self.clock.now();
         let Self { pipeline, gpus, zone, .. } = self;
+        let mut run = OpenRun { pipeline, gpus, now, is_live: true, zone };
         if let Some(interim) = &mut outputs.interim {
-            interim.step(args, title, &mut OpenRun { pipeline, gpus, now, is_live: true, zone });
+            interim.step(args, title, &mut run);
         }
+        answer_status(health, outputs.interim.as_ref(), args, title, &mut run);
     }
 
     /// Evaluates policies if a window is due, and exports new results.
@@ -254,9 +263,10 @@ impl Live {
             kinds.set(pipeline, gpus.len());
             pipeline.window(gpus, false)
         });
-        results.map_or(Ok(()), |results| {
-            self.pipeline.export_results(&results, gpus, self.clock.now())
-        })
+        let Some(results) = results else { return Ok(()) };
+        self.pipeline.export_results(&results, gpus, self.clock.now())?;
+        self.pipeline.keep_results(results);
+        Ok(())
     }
 
     /// The present, by the clock of the run.

@@ -108,11 +108,17 @@ mod signals;
 mod sinks;
 #[cfg(feature = "full")]
 mod span_notes;
+#[cfg(feature = "full")]
+mod status;
+#[cfg(feature = "full")]
+mod status_error;
 mod strict;
 #[cfg(feature = "full")]
 mod supervision;
 #[cfg(feature = "full")]
 mod today;
+#[cfg(feature = "full")]
+mod top;
 #[cfg(feature = "full")]
 mod window_scheduler;
 mod work_log;
@@ -151,6 +157,10 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         #[cfg(feature = "full")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Top(args) => top::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

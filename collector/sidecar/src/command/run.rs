@@ -135,7 +135,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         let step = |live: &mut Live| {
             health.step();
             live.claim(&mut outputs)?;
-            live.report(&mut outputs, &machine.live.metering, &title);
+            live.report(&mut outputs, &health, &machine.live.metering, &title);
             interruptions.iter_mut().try_for_each(|notices| notices.take(live, attended))
         };
         let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;

@@ -21,7 +21,8 @@ const OPTIONS: [&str; 2] = ["--health-listen", "127.0.0.1:0"];
 /// The status and the body of the response to a request without a body.
 fn ask(address: &str, method: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
@@ -93,6 +94,7 @@ fn gateway_answers_probes_and_states_what_it_does() {
         names.iter().all(|it| page.contains(it)) && !page.contains("phasemeter_gpu_")
     };
     until(probes, "/metrics/internal", is_internal);
+    until(probes, "/status", |status, body| status == 200 && body.contains("phasemeter.report/"));
     assert!(gateway.stop().0.success());
 }
 
