@@ -9,6 +9,8 @@ use phasemeter_meter::units::Timestamp;
 
 use super::{MeteredGpu, Pipeline};
 use crate::pricing::GpuOfModel;
+#[cfg(feature = "full")]
+use crate::pricing::PriceOptions;
 
 impl Pipeline<'_> {
     /// Counts a GPU of this model, and returns the number of those before it.
@@ -77,6 +79,22 @@ impl Pipeline<'_> {
                 gpu.price_from_start(first);
             }
         }
+    }
+
+    /// Prices all GPUs by other options from `at` on; what was charged remains, and so does a price in place of which there
+    /// is none. Returns whether that was possible: pricers may be loading.
+    #[cfg(feature = "full")]
+    pub fn change_prices(&mut self, options: PriceOptions, at: Timestamp) -> bool {
+        if !self.pricing.change(options) {
+            return false;
+        }
+        for gpu in &mut self.gpus {
+            let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
+            let now = self.pricing.at(&of_model, at, at);
+            gpu.price_until = at.max(gpu.meter.charged_until().unwrap_or_default());
+            gpu.change_price(now);
+        }
+        true
     }
 
     /// Bills nothing for the time `from`..`to` of a GPU, which lies before its next reading. Returns the

@@ -77,6 +77,17 @@ impl Pricing {
         std::mem::replace(self, Self::new(PriceOptions::default(), Quotes::default(), book))
     }
 
+    /// Prices by other options from now on. Returns whether that was possible: pricers may be loading.
+    #[cfg(feature = "full")]
+    pub(crate) fn change(&mut self, options: PriceOptions) -> bool {
+        if self.quotes.are_loading() {
+            return false;
+        }
+        self.options = options;
+        self.schedules.clear();
+        true
+    }
+
     /// Sets the wall time, in which prices end, of all instants from now on.
     pub const fn set_wall_clock(&mut self, wall: WallOffset) {
         self.wall = wall;

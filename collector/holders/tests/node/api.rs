@@ -80,6 +80,13 @@ impl Node {
         }
     }
 
+    /// Polls until this is a part of a problem.
+    fn waits_for(&mut self, problem: &str) {
+        let is_there =
+            |found: &Assignments| found.problems.iter().any(|it| it.to_string().contains(problem));
+        self.wait(problem, is_there);
+    }
+
     /// Waits until something watches.
     fn is_watched(&self) {
         let began = Instant::now();
@@ -206,11 +213,13 @@ fn forbidden_claims_are_a_problem_until_they_are_allowed() {
     let expected = "API server: cannot get resourceclaims: 403 Forbidden; allow the service account this verb \
                     and resource in a ClusterRole; until then parts of shared devices are unknown, and \
                     administrative access is inferred";
-    for _ in 0..60 {
+    node.waits_for(expected);
+    node.api.requests();
+    for _ in 0..59 {
         assert_eq!(node.problems(), [expected]);
     }
     let requests = node.api.requests();
-    assert_eq!(requests.iter().filter(|path| *path == CLAIM).count(), 2, "{requests:?}");
+    assert_eq!(requests.iter().filter(|path| *path == CLAIM).count(), 1, "{requests:?}");
     node.api.rejects(None);
     assert_eq!(node.problems(), [""; 0]);
 }
@@ -233,10 +242,7 @@ fn rotated_token_is_read_again() {
     fs::write(&node.api.server.token, "forged").unwrap();
     node.is_watched();
     node.api.emits(b"{\n");
-    node.wait("a problem", |found| {
-        let expected = ": 401 Unauthorized; mount a valid service account token; ";
-        found.problems.iter().any(|it| it.to_string().contains(expected))
-    });
+    node.waits_for(": 401 Unauthorized; mount a valid service account token; ");
 }
 
 /// An older server has an older version of the API, or none.
@@ -244,12 +250,9 @@ fn rotated_token_is_read_again() {
 fn failing_server_is_asked_again_and_again() {
     let mut node = Node::start();
     node.api.fails(Some(StatusCode::INTERNAL_SERVER_ERROR));
-    let problems = node.problems();
-    assert!(problems.iter().any(|it| it.contains("500 Internal Server Error")), "{problems:?}");
+    node.waits_for("500 Internal Server Error");
     node.api.fails(None);
-    node.wait("no version", |found| {
-        found.problems.iter().any(|it| it.to_string().contains("404 Not Found"))
-    });
+    node.waits_for("404 Not Found");
     let requests = node.api.requests();
     for version in ["v1", "v1beta2", "v1beta1"] {
         assert!(requests.iter().any(|path| path.contains(&format!("/{version}/"))), "{requests:?}");
@@ -264,8 +267,7 @@ fn server_of_another_authority_gets_no_token() {
     let other = tempfile::tempdir().unwrap();
     let _other = FakeApi::start(other.path());
     fs::copy(other.path().join("ca.crt"), &node.api.server.authority).unwrap();
-    let problems = node.problems();
-    assert!(problems.iter().any(|it| it.contains("certificate")), "{problems:?}");
+    node.waits_for("certificate");
     assert_eq!(node.api.requests(), [""; 0]);
 }
 
@@ -273,10 +275,28 @@ fn server_of_another_authority_gets_no_token() {
 fn missing_account_and_unreadable_slices_are_problems() {
     let mut node = Node::start();
     node.publishes(b"{\"kind\": \"ResourceSliceList\", \"items\": 1}");
-    let problems = node.problems();
-    assert!(problems.iter().any(|it| it.contains("not a list of ResourceSlices")), "{problems:?}");
+    node.waits_for("not a list of ResourceSlices");
     fs::remove_file(&node.api.server.token).unwrap();
-    node.wait("no account", |found| {
-        found.problems.iter().any(|it| it.to_string().contains("mount the service account"))
-    });
+    node.waits_for("mount the service account");
+}
+
+/// Guarantee: after the first time only metadata is requested, labels are those that the node has now, and its provider stays
+/// known; an error names the node and what to allow.
+#[test]
+fn labels_of_a_node_are_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = FakeApi::start(dir.path());
+    let path = "/api/v1/nodes/node-1";
+    let whole = br#"{"kind": "Node", "metadata": {"labels": {"pool": "a"}}, "spec": {"providerID": "aws:///z/i-1"}}"#;
+    let metadata = br#"{"kind": "PartialObjectMetadata", "metadata": {"labels": {"pool": "b"}}}"#;
+    let cached = (format!("{path}?resourceVersion=0"), metadata.to_vec());
+    api.has([(path.to_owned(), whole.to_vec()), cached].into());
+    let node = phasemeter_holders::Node::read(&api.server, "node-1").unwrap();
+    assert_eq!((node.labels["pool"].as_str(), node.provider_id.as_str()), ("a", "aws:///z/i-1"));
+    let again = node.read_labels(&api.server, "node-1").unwrap();
+    assert_eq!((again.labels["pool"].as_str(), &again.provider_id), ("b", &node.provider_id));
+    assert!(api.accepted().contains("as=PartialObjectMetadata;"), "{}", api.accepted());
+    api.fails(Some(StatusCode::FORBIDDEN));
+    let error = node.read_labels(&api.server, "node-1").unwrap_err().to_string();
+    assert!(error.starts_with("cannot get node node-1: 403 Forbidden; allow"), "{error}");
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use phasemeter_holders::{
     Assignment, Assignments, NodeGpu, NodeHolders, NodeInstance, Options, PodName, PodSource,
+    Problem, Unresolved,
 };
 use phasemeter_meter::holder::{Holder, Share};
 use phasemeter_meter::units::Timestamp;
@@ -189,7 +190,14 @@ impl Node {
         self.api.fails(objects.is_empty().then_some(StatusCode::FORBIDDEN));
         self.publish(objects);
         let gpus: Vec<NodeGpu> = gpus.iter().zip(0..).map(|(gpu, i)| gpu.at(step, i)).collect();
-        self.holders.poll(Timestamp::from_millis(1_000_000_000 + step.at_ms).unwrap(), &gpus)
+        let at = Timestamp::from_millis(1_000_000_000 + step.at_ms).unwrap();
+        let began = Instant::now();
+        loop {
+            let found = self.holders.poll(at, &gpus);
+            if !is_late(&found) || began.elapsed() > PATIENCE {
+                return found;
+            }
+        }
     }
 
     /// The API server has these objects. Returns once those that are watched have been listed anew.
@@ -217,6 +225,19 @@ impl Node {
     fn json<T: DeserializeOwned>(&self, file: &str) -> T {
         serde_json::from_slice(&fs::read(self.dir.join(file)).unwrap()).unwrap()
     }
+}
+
+/// Whether slices were not listed in time, on a busy machine.
+fn is_late(found: &Assignments) -> bool {
+    let is_missing =
+        |it: &Problem| matches!(it, Problem::Unresolved { reason: Unresolved::NoSlices, .. });
+    let is_slow = |reason: &str| reason.contains("no response within");
+    let mut failures = found.problems.iter().filter_map(|it| match it {
+        Problem::Api { reason, .. } => Some(reason),
+        _ => None,
+    });
+    let has_failed = failures.clone().next().is_some();
+    failures.any(|reason| is_slow(reason)) || (!has_failed && found.problems.iter().any(is_missing))
 }
 
 /// Has a list, from a cache and otherwise.

@@ -89,7 +89,7 @@ impl MissingArgs {
 }
 
 /// The price of a GPU-hour.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Price")]
 pub struct PriceArgs {
     /// Price in USD per GPU-hour [default: from the price book].

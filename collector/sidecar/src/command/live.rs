@@ -30,6 +30,7 @@ use super::hand_over::HandOver;
 use super::interim::{OpenRun, answer_status};
 use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
+use super::node_price::NodePrice;
 use super::outputs::Outputs;
 use super::window_scheduler::WindowScheduler;
 use crate::cli::MeteringArgs;
@@ -53,6 +54,8 @@ pub(super) struct Live {
     pub(super) hardware: HardwareExport,
     /// Who holds the GPUs, if this is the agent of a node.
     agent: Option<NodeAgent>,
+    /// What the labels of the node do to its price, if they are followed.
+    pub(super) node_price: Option<NodePrice>,
     /// Which GPUs the agent of the node exports, if this may be beside one.
     pub(super) hand_over: Option<HandOver>,
     /// The policies, until they are known to be loaded.
@@ -95,6 +98,7 @@ impl Live {
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
             agent: None,
+            node_price: None,
             hand_over: None,
             loading,
             start: clock.now(),
@@ -204,6 +208,9 @@ impl Live {
         let now = self.clock.now();
         if let Some(agent) = &mut self.agent {
             agent.step(&mut self.pipeline, &self.gpus, now);
+        }
+        if let Some(price) = &mut self.node_price {
+            price.step(&mut self.pipeline, now);
         }
         if let Some(hand_over) = &mut self.hand_over {
             hand_over.step(&mut self.pipeline, &self.gpus);

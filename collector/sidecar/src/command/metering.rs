@@ -178,10 +178,14 @@ pub(super) fn pricing(
     policies: Option<Arc<PolicyManager>>,
 ) -> Result<Pricing, CommandError> {
     let book = book_file::load(&args.prices)?;
+    Ok(Pricing::new(price_options(args, resource), Quotes::of(policies), book))
+}
+
+/// The options of prices of GPUs with this resource.
+pub(super) fn price_options(args: &PriceArgs, resource: &Attributes) -> PriceOptions {
     let PriceArgs { price: given, provider, region, instance_type, plan, .. } = args.clone();
     let location = Location { provider, region, instance_type };
     let default_location = Location::from_resource(resource).lacking_in(&location);
     let attributes = resource.clone();
-    let options = PriceOptions { given, location, default_location, plan, attributes };
-    Ok(Pricing::new(options, Quotes::of(policies), book))
+    PriceOptions { given, location, default_location, plan, attributes }
 }

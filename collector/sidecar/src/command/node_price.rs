@@ -1,11 +1,18 @@
 //! The price of a node's GPUs by the node's labels: what is configured for a label, else where the node is and how it is
 //! paid for, for the price book.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_holders::{ApiServer, Node};
 use phasemeter_meter::price::PaymentPlan;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::Attributes;
 use tracing::{info, warn};
 
+use super::metering;
 use crate::cli::{NodeArgs, PriceArgs};
 
 /// Labels of Kubernetes, and the attributes of the resource that they are.
@@ -27,26 +34,122 @@ const SPOT: [(&str, &str); 5] = [
     ("kubernetes.azure.com/scalesetpriority", "spot"),
 ];
 
-/// The options of prices with what the labels of the node add, if they are to be read. Attributes that are not given are
-/// those of the node.
+/// How often labels are read again.
+const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// The price of the GPUs of a node, as its labels change.
+#[derive(Debug)]
+pub(super) struct NodePrice {
+    args: NodeArgs,
+    given: PriceArgs,
+    /// The attributes of the resource, without those of the node.
+    attributes: Attributes,
+    /// What holds now, by the labels read last.
+    current: (PriceArgs, Attributes),
+    updates: Receiver<Node>,
+    /// A change that is not applied yet.
+    changed: Option<(PriceArgs, Attributes)>,
+    /// Ends the thread when it is dropped.
+    _running: Sender<()>,
+}
+
+/// The options of prices with what the labels of the node add, if they are to be read, and what follows them. Attributes that
+/// are not given are those of the node.
 pub(super) fn of_node(
     args: &NodeArgs,
     given: &PriceArgs,
     attributes: &mut Attributes,
-) -> PriceArgs {
+) -> (PriceArgs, Option<NodePrice>) {
     if !args.node_labels && args.price_label.is_empty() {
-        return given.clone();
+        return (given.clone(), None);
     }
     let variable = |name: &str| std::env::var(name).ok();
-    let read = match ApiServer::of_pod(variable).zip(variable("NODE_NAME")) {
-        Some((server, name)) => Node::read(&server, &name).map_err(|error| error.to_string()),
-        None => Err("no API server, or no NODE_NAME; set both as in a pod".to_owned()),
+    let Some((server, name)) = ApiServer::of_pod(variable).zip(variable("NODE_NAME")) else {
+        warn!("{NOT_USED}: no API server, or no NODE_NAME; set both as in a pod");
+        return (given.clone(), None);
     };
-    match read {
-        Ok(node) => priced(&node, args, given, attributes),
-        Err(error) => {
-            warn!("labels of the node are not used for its price: {error}");
-            given.clone()
+    let node = Node::read(&server, &name);
+    let node = node.inspect_err(|error| warn!("{NOT_USED}: {error}")).ok();
+    let before = attributes.clone();
+    let price = match &node {
+        Some(node) => priced(node, args, given, attributes),
+        None => given.clone(),
+    };
+    let (running, ended) = channel();
+    let (sender, updates) = channel();
+    let follow = move || follow(&server, &name, node, READ_EVERY, (&ended, &sender));
+    if let Err(error) = thread::Builder::new().name("node-labels".to_owned()).spawn(follow) {
+        warn!("labels of the node are not followed: thread not started: {error}");
+        return (price, None);
+    }
+    let followed = NodePrice {
+        args: args.clone(),
+        given: given.clone(),
+        attributes: before,
+        current: (price.clone(), attributes.clone()),
+        updates,
+        changed: None,
+        _running: running,
+    };
+    (price, Some(followed))
+}
+
+/// The beginning of warnings if labels cannot be read.
+const NOT_USED: &str = "labels of the node are not used for its price";
+
+/// Reads the labels of a node again and again, and sends it if it has changed.
+fn follow(
+    server: &ApiServer,
+    name: &str,
+    mut last: Option<Node>,
+    every: Duration,
+    (ended, sender): (&Receiver<()>, &Sender<Node>),
+) {
+    let mut has_failed = last.is_none();
+    while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        let read = match &last {
+            Some(last) => last.read_labels(server, name),
+            None => Node::read(server, name),
+        };
+        match read {
+            Ok(node) => {
+                has_failed = false;
+                if last.as_ref() != Some(&node) {
+                    last = Some(node.clone());
+                    if sender.send(node).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => {
+                if !has_failed {
+                    warn!("price by the labels of the node that were read last: {error}");
+                }
+                has_failed = true;
+            }
+        }
+    }
+}
+
+impl NodePrice {
+    /// Applies the labels that were read since the last call, from now on.
+    pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, now: Timestamp) {
+        self.read();
+        if let Some((price, attributes)) = &self.changed
+            && pipeline.change_prices(metering::price_options(price, attributes), now)
+        {
+            info!("the labels of the node have changed, and so does its price");
+            self.current = (price.clone(), attributes.clone());
+            self.changed = None;
+        }
+    }
+
+    /// Takes the labels that were read since the last call.
+    fn read(&mut self) {
+        if let Some(node) = self.updates.try_iter().last() {
+            let mut attributes = self.attributes.clone();
+            let price = priced(&node, &self.args, &self.given, &mut attributes);
+            self.changed = Some((price, attributes)).filter(|changed| *changed != self.current);
         }
     }
 }
@@ -132,5 +235,36 @@ mod tests {
             let line = ["phasemeter", "agent", "--price-label", text];
             assert!(Cli::try_parse_from(line).is_err(), "{text}");
         }
+    }
+
+    /// Labels that change the price are a change; others, and the same ones again, are none.
+    #[test]
+    fn change_of_a_label_is_one_of_the_price_only_if_it_decides() {
+        let (own, given) = args(&["--price", "9", "--price-label", "pool=research:2.5"]);
+        let (running, _ended) = channel();
+        let (sender, updates) = channel();
+        let attributes = Attributes::new();
+        let mut first = attributes.clone();
+        let current = priced(&node(&[]), &own, &given, &mut first);
+        let mut followed = NodePrice {
+            args: own,
+            given,
+            attributes,
+            current: (current, first),
+            updates,
+            changed: None,
+            _running: running,
+        };
+        let mut changed = |labels: &[(&str, &str)]| {
+            sender.send(node(labels)).unwrap();
+            followed.read();
+            followed.changed.as_ref().map(|(price, _)| price.price)
+        };
+        assert_eq!(changed(&[("team", "vision")]), None);
+        let research = phasemeter_meter::money::Rate::parse("2.5").ok();
+        assert_eq!(changed(&[("pool", "research")]), Some(research));
+        assert_eq!(changed(&[]), None, "as it was, before it was applied");
+        let place = changed(&[("topology.kubernetes.io/region", "us-east-1")]);
+        assert_eq!(place, Some(phasemeter_meter::money::Rate::parse("9").ok()));
     }
 }

@@ -216,7 +216,10 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         None => ExperimentKind::Sidecar { trace },
     };
     let own = &mut environment.experiment.attributes;
-    let price = node.map(|node| node_price::of_node(node, &options.price, own));
+    let (price, followed) = match node {
+        Some(node) => node_price::of_node(node, &options.price, own),
+        None => (options.price.clone(), None),
+    };
     let given = environment.experiment.attributes.clone();
     detectors::add(&mut environment.experiment.attributes, container);
     let request = metering::request(options, std::mem::take(&mut environment.experiment));
@@ -237,8 +240,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let manager = policies::open(&options.policies, policies::Evaluations::Periodic);
     let manager = optional.result(manager)?.flatten();
     let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
-    let mut pricing =
-        metering::pricing(price.as_ref().unwrap_or(&options.price), &given, manager.clone())?;
+    let mut pricing = metering::pricing(&price, &given, manager.clone())?;
     query_prices(&mut pricing, &gpus, clock);
 
     // The pipeline.
@@ -282,6 +284,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     live.hardware = HardwareExport::new(own.slot);
     let agent = node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock));
     agent.transpose()?.into_iter().for_each(|agent| live.follow(agent));
+    live.node_price = followed;
     live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
     gpus.into_iter().for_each(|gpu| live.join(gpu));
 
