@@ -257,6 +257,13 @@ impl<D: Disk> Outbox<D> {
         Ok(())
     }
 
+    /// Whether a request with a payload of this length can be stored without dropping another.
+    #[must_use]
+    pub fn fits(&self, length: u64) -> bool {
+        let headers = (record::HEADER_BYTES + segment::HEADER_BYTES) as u64;
+        self.has_space(length.saturating_add(headers))
+    }
+
     fn has_space(&self, bytes: u64) -> bool {
         let requests: usize = self.lanes.iter().map(|lane| lane.pending.len()).sum();
         self.bytes().saturating_add(bytes) <= self.limits.bytes && requests < self.limits.requests

@@ -49,6 +49,9 @@ impl DataDirectory {
         let failed = |error| DataError::Disk(path.to_owned(), error);
         make(&path.join(OUTBOX)).map_err(failed)?;
         sync_directory(path).map_err(failed)?;
+        // A path of one relative name has an empty parent.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.map_or(Ok(()), sync_directory).map_err(failed)?;
         let lock = match alone.then(|| lock(&path.join(LOCK))).transpose().map_err(failed)? {
             Some(None) => return Err(DataError::Busy(path.to_owned())),
             lock => lock.flatten(),

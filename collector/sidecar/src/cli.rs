@@ -9,6 +9,8 @@ mod alerts;
 #[cfg(feature = "full")]
 mod bill;
 #[cfg(feature = "full")]
+mod export;
+#[cfg(feature = "full")]
 mod gateway;
 #[cfg(feature = "full")]
 mod interruptions;
@@ -42,6 +44,8 @@ pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "full")]
+pub use export::{ExportArgs, FlushArgs};
 #[cfg(feature = "full")]
 pub use gateway::{GatewayArgs, ReceiveArgs};
 #[cfg(feature = "full")]
@@ -150,6 +154,9 @@ pub enum Command {
     /// Show the GPUs of a run, agent or gateway in progress, live in the terminal.
     #[cfg(feature = "full")]
     Top(TopArgs),
+    /// Deliver what runs that ended have left in the data directory.
+    #[cfg(feature = "full")]
+    Flush(FlushArgs),
     /// Record this machine's GPUs in nvidia-smi format, for a later audit.
     #[cfg(feature = "full")]
     Record(RecordArgs),

@@ -71,6 +71,8 @@ fn exported(meter: &Meter, exporter: &Arc<Exporter>, duration: &Histogram<f64>) 
                 ("rejected", counts.partially_rejected),
                 ("non_retryable", counts.rejected.items),
                 ("queue_full", counts.dropped.items),
+                ("expired", counts.expired.items),
+                ("unreadable", counts.unreadable.items),
             ];
             for (error_type, items) in failed.into_iter().filter(|(_, items)| *items > 0) {
                 observer.observe(items, &observed.failed(error_type));

@@ -3,23 +3,46 @@
 //! Encoded requests of a signal are a sequence of elements, so one with the elements of several is their bytes, one
 //! after another.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::outcome::{Count, Receipt, RequestOutcome};
-use crate::request::EncodedRequest;
+use super::storage::Location;
 use crate::signal::Signal;
+
+/// Where the bytes of a request are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// In memory: it leaves from there.
+    Memory(Bytes),
+    /// In memory until it is stored: it does not leave before.
+    Unstored(Bytes),
+    /// On disk.
+    Stored(Location),
+}
+
+impl Body {
+    /// Bytes that it takes in memory.
+    pub(super) const fn memory(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) | Self::Unstored(bytes) => bytes.len() as u64,
+            Self::Stored(_) => 0,
+        }
+    }
+}
 
 /// A request with its sequence number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Queued {
     pub(super) number: u64,
-    pub(super) request: EncodedRequest,
+    pub(super) signal: Signal,
+    pub(super) count: Count,
+    pub(super) body: Body,
     /// Hashes of its resources, whose data stays in order.
     pub(super) resources: Vec<u64>,
     pub(super) arrived: Instant,
     pub(super) receipt: Receipt,
-    /// Whether it leaves with no other: it was rejected with others.
+    /// Whether it leaves with no other: it was rejected with others, or an earlier run has stored it.
     pub(super) is_alone: bool,
 }
 
@@ -37,7 +60,7 @@ impl Batch {
         Some(Self { first: parts.next()?, rest: parts.collect() })
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Queued> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Queued> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
@@ -51,7 +74,7 @@ impl Batch {
     }
 
     pub(super) const fn signal(&self) -> Signal {
-        self.first.request.signal()
+        self.first.signal
     }
 
     /// Whether they are several.
@@ -67,18 +90,8 @@ impl Batch {
     /// All of them together.
     pub(super) fn count(&self) -> Count {
         let mut sum = Count::default();
-        self.parts().for_each(|part| sum += Count::of(&part.request));
+        self.parts().for_each(|part| sum += part.count);
         sum
-    }
-
-    /// The encoded request that has the elements of all, in order.
-    pub(super) fn body(&self) -> Bytes {
-        if self.rest.is_empty() {
-            return self.first.request.body().clone();
-        }
-        let mut body = BytesMut::new();
-        self.parts().for_each(|part| body.extend_from_slice(part.request.body()));
-        body.freeze()
     }
 
     /// From now on each of them leaves alone.

@@ -11,7 +11,7 @@ use thiserror::Error;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::attempt_log::AttemptLog;
 use super::config::{Config, QUEUE_BYTES_PER_GPU};
@@ -19,6 +19,7 @@ use super::losses::Losses;
 use super::operations::{OperationEnd, Operations};
 use super::outcome::{Outcome, Receipt};
 use super::queue::Queue;
+use super::storage::Storage;
 use super::worker::{Closing, Shared, Worker};
 use crate::duration_histogram::Counts;
 use crate::request::EncodedRequest;
@@ -29,6 +30,12 @@ const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// How often a flush checks whether it is cut.
 const CUT_POLL: Duration = Duration::from_millis(5);
+
+/// How long after its deadline a flush waits for the disk.
+const DISK_MARGIN: Duration = Duration::from_secs(2);
+
+/// How often it is noted on disk what was accepted, if nothing else arrives.
+const CHECKPOINT: Duration = Duration::from_secs(1);
 
 /// A running client. If dropped without [`Client::flush`], it stops at once and loses queued data.
 #[derive(Debug)]
@@ -52,7 +59,16 @@ impl Client {
     /// # Errors
     /// Returns an error if the operating system refuses a thread or a file descriptor.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        let queue = Arc::new(Queue::new(config.queue_bytes, config.batching));
+        Self::start_with(config, None)
+    }
+
+    /// Starts the thread with a storage: requests are stored before they are sent, and what earlier runs have
+    /// left is sent first.
+    ///
+    /// # Errors
+    /// Returns an error if the operating system refuses a thread or a file descriptor.
+    pub fn start_with(config: &Config, storage: Option<Storage>) -> Result<Self, StartError> {
+        let queue = Arc::new(Queue::new(config.queue_bytes, config.batching, storage));
         let (closing, closes) = watch::channel(None);
         let operations = BySignal::<Arc<Operations>>::default();
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
@@ -75,9 +91,10 @@ impl Client {
                 (0..config.batching.consumers.max(1)).map(worker).collect::<Vec<_>>()
             })
             .collect();
+        let stored = Arc::clone(&queue);
         let thread = thread::Builder::new()
             .name("otlp".to_owned())
-            .spawn(move || send(runtime, workers, closes))?;
+            .spawn(move || send(runtime, workers, closes, &stored))?;
         let addressed = BySignal::each(|signal| config.target(signal).is_some());
         let name = |signal| config.target(signal).map(ToString::to_string).unwrap_or_default();
         let losses = Arc::new(Losses::new(BySignal::each(name)));
@@ -104,9 +121,10 @@ impl Client {
         self.sender.enqueue(request);
     }
 
-    /// Like [`Client::enqueue`]. `None` if the request is discarded.
+    /// Like [`Client::enqueue`], for a request that the caller keeps until it has an outcome: it is not stored.
+    /// `None` if the request is discarded.
     pub fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
-        self.sender.push(request)
+        self.sender.push(request, false)
     }
 
     /// What queues requests from another thread.
@@ -145,7 +163,9 @@ impl Client {
     pub fn flush_unless(self, grace: Duration, is_cut: impl Fn() -> bool) -> Outcome {
         let deadline = Instant::now() + grace.min(LONGEST_GRACE);
         self.closing.send_replace(Some(deadline));
-        while !self.thread.is_finished() && !is_cut() {
+        // A disk that hangs must not keep the process.
+        let last = deadline + DISK_MARGIN;
+        while !self.thread.is_finished() && !is_cut() && Instant::now() < last {
             thread::sleep(CUT_POLL);
         }
         // A worker that panicked leaves its requests counted as unsent.
@@ -164,15 +184,15 @@ pub struct RequestSender {
 impl RequestSender {
     /// Queues a request like [`Client::enqueue`]. Once the client is flushed, it is never sent.
     pub fn enqueue(&self, request: EncodedRequest) {
-        let _ = self.push(request);
+        let _ = self.push(request, true);
     }
 
     /// `None` if the request is discarded.
-    fn push(&self, request: EncodedRequest) -> Option<Receipt> {
+    fn push(&self, request: EncodedRequest, is_kept: bool) -> Option<Receipt> {
         if !*self.addressed.of(request.signal()) || request.items() == 0 {
             return None;
         }
-        let (receipt, dropped) = self.queue.push(request);
+        let (receipt, dropped) = self.queue.push(request, is_kept);
         self.losses.add(&dropped, std::time::Instant::now());
         Some(receipt)
     }
@@ -206,8 +226,18 @@ impl Stats {
 }
 
 /// Runs until the client closes and everything is sent or its time is up, or until it is dropped.
-fn send(runtime: Runtime, workers: Vec<Worker>, mut closes: watch::Receiver<Closing>) {
+fn send(
+    runtime: Runtime,
+    workers: Vec<Worker>,
+    mut closes: watch::Receiver<Closing>,
+    queue: &Arc<Queue>,
+) {
+    let stores = queue.has_storage();
+    let storing = Arc::clone(queue);
     runtime.block_on(async move {
+        if stores {
+            tokio::spawn(store(storing));
+        }
         let mut tasks = JoinSet::new();
         for worker in workers {
             tasks.spawn(worker.run());
@@ -219,6 +249,16 @@ fn send(runtime: Runtime, workers: Vec<Worker>, mut closes: watch::Receiver<Clos
         let finished = async { while tasks.join_next().await.is_some() {} };
         let _ = timeout_at(deadline, finished).await;
     });
+    queue.close();
     // A pending DNS lookup must not delay the exit.
     runtime.shutdown_background();
+}
+
+/// Stores what arrives, also while workers wait for a backend.
+async fn store(queue: Arc<Queue>) {
+    loop {
+        // Elapsed time is a reason, too.
+        let _ = timeout(CHECKPOINT, queue.to_store()).await;
+        queue.store();
+    }
 }

@@ -36,8 +36,11 @@ mod resources;
 mod response;
 mod retry;
 mod sdk;
+mod storage;
 mod transport;
 mod worker;
+
+pub use phasemeter_outbox::{DataDirectory, DataError};
 
 pub use self::client::{Client, RequestSender, StartError, Stats};
 pub use self::config::{
@@ -46,3 +49,4 @@ pub use self::config::{
 pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome};
 pub use self::retry::Retry;
+pub use self::storage::{Storage, StorageKind};

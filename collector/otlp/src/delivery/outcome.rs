@@ -16,8 +16,8 @@ pub enum RequestOutcome {
     Accepted,
     /// The backend rejected it or items of it, or its response is a success, but not one of OTLP.
     Refused,
-    /// It was dropped as the oldest when the queue was full. Its last attempt, if there was one, had no
-    /// response.
+    /// It was dropped as the oldest when the queue was full, or lost on disk. Its last attempt, if there was
+    /// one, had no response.
     Dropped,
 }
 
@@ -65,10 +65,16 @@ pub struct DeliveryCounts {
     /// Rejected for good, for example because of a wrong token or path, or answered by a success that
     /// is not one of OTLP.
     pub rejected: Count,
-    /// Dropped as the oldest when the queue was full.
+    /// Dropped as the oldest when the queue, in memory or on disk, was full.
     pub dropped: Count,
+    /// Dropped from the disk because they were too old.
+    pub expired: Count,
+    /// Stored, but lost: their bytes on disk are missing or damaged.
+    pub unreadable: Count,
     /// Waiting, or sent without a response yet. After the last flush, their arrival is unknown.
     pub unsent: Count,
+    /// Those of `unsent` that are on disk: a later run sends them.
+    pub kept: Count,
     /// Failed attempts that were or will be repeated.
     pub failed_attempts: u64,
     /// The last error, in the backend's words if it sent any. It is kept after recovery.
@@ -86,13 +92,20 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl DeliveryCounts {
+    /// What no backend has accepted.
+    #[must_use]
+    pub const fn lost(&self) -> [Count; 5] {
+        [self.rejected, self.dropped, self.expired, self.unreadable, self.unsent]
+    }
+}
+
 impl Outcome {
     /// Whether everything enqueued was accepted.
     #[must_use]
     pub fn all_sent(&self) -> bool {
         self.iter().all(|(_, counts)| {
-            let lost = [counts.rejected, counts.dropped, counts.unsent];
-            counts.partially_rejected == 0 && lost.iter().all(|count| count.requests == 0)
+            counts.partially_rejected == 0 && counts.lost().iter().all(|count| count.requests == 0)
         })
     }
 

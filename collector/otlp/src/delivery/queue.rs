@@ -3,33 +3,42 @@
 //! loses its own old requests before another's new ones. Small requests may leave as one, and several at
 //! once, those of one resource in order.
 //!
+//! With a storage, a request leaves once it is stored, and its bytes are then on disk only.
+//!
 //! Every request is counted here from its arrival to its outcome, under one lock, so that the
 //! counts always add up. The lock is held only while moving a pointer.
 
-use std::collections::{HashSet, VecDeque};
+mod state;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
+use phasemeter_outbox::Reason;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::batch::{Batch, Queued};
+use self::state::State;
+use super::batch::{Batch, Body};
 use super::config::Batching;
 use super::outcome::{Count, Outcome, Receipt, RequestOutcome};
 use super::resources::resources;
 use super::response::ExportResponse;
+use super::storage::Storage;
 use crate::request::EncodedRequest;
 use crate::signal::{BySignal, Signal};
 
-/// The number of requests among which one is looked for that may leave.
-const SCANNED: usize = 256;
-
-/// The Collector's `sending_queue`, in memory.
+/// The Collector's `sending_queue`.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// In encoded bytes, including requests in flight.
+    /// In encoded bytes in memory, including requests in flight.
     capacity: AtomicU64,
+    storage: Option<Mutex<Storage>>,
+    /// Whether it takes new requests.
+    stores: bool,
+    /// Notified when there is something to store.
+    to_store: Notify,
     batching: Batching,
     started: Instant,
     /// The delay of signals that all meters send at the same instants.
@@ -41,36 +50,32 @@ pub(super) struct Queue {
     space: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    waiting: BySignal<VecDeque<Queued>>,
-    /// The resources of requests in flight.
-    in_flight: BySignal<HashSet<u64>>,
-    /// The worker whose last attempt failed: the others wait for it.
-    failing: BySignal<Option<usize>>,
-    outcome: Outcome,
-    /// The number of the next request.
-    next: u64,
-    /// Encoded bytes of all requests so far.
-    pushed: u64,
-    /// No request has left since a caller gave up waiting.
-    stalled: bool,
-}
-
 impl Queue {
-    pub(super) fn new(capacity: u64, batching: Batching) -> Self {
+    /// What a storage has left is queued first.
+    pub(super) fn new(capacity: u64, batching: Batching, storage: Option<Storage>) -> Self {
+        let mut state = State::default();
+        let left = storage.iter().flat_map(Storage::pending);
+        left.for_each(|left| state.restore(left));
         Self {
             capacity: capacity.into(),
+            stores: storage.as_ref().is_some_and(Storage::stores),
+            storage: storage.map(Mutex::new),
+            to_store: Notify::new(),
             batching,
             started: Instant::now(),
             offset: OnceLock::new(),
-            state: Mutex::default(),
+            state: state.into(),
             arrived: BySignal::default(),
             space: Condvar::new(),
         }
     }
 
-    /// The capacity in encoded bytes, including requests in flight.
+    /// Whether there is something on disk, or may be.
+    pub(super) const fn has_storage(&self) -> bool {
+        self.storage.is_some()
+    }
+
+    /// The capacity in encoded bytes in memory, including requests in flight.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)
     }
@@ -81,14 +86,103 @@ impl Queue {
     }
 
     /// Adds a request without waiting: if there is no space, the oldest are dropped. Returns its receipt,
-    /// and what was dropped.
-    pub(super) fn push(&self, request: EncodedRequest) -> (Receipt, BySignal<Count>) {
+    /// and what was dropped. `is_kept`: it is stored, if there is a storage.
+    pub(super) fn push(
+        &self,
+        request: EncodedRequest,
+        is_kept: bool,
+    ) -> (Receipt, BySignal<Count>) {
         let signal = request.signal();
         let orders = self.batching.consumers > 1;
         let resources = if orders { resources(request.body()) } else { Vec::new() };
-        let pushed = self.lock().push(request, resources, self.capacity());
+        let is_stored = is_kept && self.stores;
+        let pushed = self.lock().push(&request, resources, self.capacity(), is_stored);
+        if is_stored {
+            self.to_store.notify_one();
+        }
         self.arrived.of(signal).notify_one();
         pushed
+    }
+
+    /// Returns once there may be something to store.
+    pub(super) async fn to_store(&self) {
+        self.to_store.notified().await;
+    }
+
+    /// Stores what has arrived, some at a time, and notes on disk what was accepted. Blocks on the disk.
+    pub(super) fn store(&self) {
+        if self.store_some() {
+            self.to_store.notify_one();
+        }
+    }
+
+    /// Stores all that has arrived.
+    pub(super) fn store_all(&self) {
+        while self.store_some() {}
+    }
+
+    /// Returns whether there may be more.
+    fn store_some(&self) -> bool {
+        let Some(storage) = &self.storage else { return false };
+        let requests = self.lock().unstored();
+        let mut storage = lock(storage);
+        let encoded: Vec<_> = requests.iter().map(|(_, request)| request.clone()).collect();
+        let locations = storage.store(&encoded);
+        storage.checkpoint();
+        let dropped = storage.take_dropped();
+        let mut state = self.lock();
+        for ((number, request), location) in requests.iter().zip(locations) {
+            let is_waiting = state.stored(request.signal(), *number, location);
+            if let Some(location) = location.filter(|_| !is_waiting) {
+                storage.settle(request.signal(), location);
+            }
+        }
+        for (signal, location, reason) in dropped {
+            state.lose(signal, location, reason);
+        }
+        drop((state, storage));
+        for (_, request) in &requests {
+            self.arrived.of(request.signal()).notify_one();
+        }
+        !requests.is_empty()
+    }
+
+    /// Stores the rest, and ends the use of the storage.
+    pub(super) fn close(&self) {
+        self.store_all();
+        self.storage.iter().for_each(|storage| lock(storage).close());
+    }
+
+    /// The encoded request that has the elements of all, in order. What can no longer be read is taken out and
+    /// counted; `None` if that is all.
+    pub(super) fn body(&self, taken: Batch) -> Option<(Batch, Bytes)> {
+        let signal = taken.signal();
+        let (mut bodies, mut parts) = (Vec::new(), Vec::new());
+        for part in taken.into_parts() {
+            let body = match &part.body {
+                Body::Memory(bytes) | Body::Unstored(bytes) => Ok(bytes.clone()),
+                Body::Stored(location) => match &self.storage {
+                    Some(storage) => lock(storage).read(signal, *location),
+                    None => Err(Reason::Unreadable),
+                },
+            };
+            match body {
+                Ok(body) => {
+                    bodies.push(body);
+                    parts.push(part);
+                }
+                Err(reason) => self.lock().give_up(&part, reason),
+            }
+        }
+        let body = match bodies.as_slice() {
+            [one] => one.clone(),
+            several => {
+                let mut body = BytesMut::new();
+                several.iter().for_each(|part| body.extend_from_slice(part));
+                body.freeze()
+            }
+        };
+        Some((Batch::new(parts)?, body))
     }
 
     /// Sets the delay of metrics and spans, once.
@@ -108,7 +202,7 @@ impl Queue {
     /// How long the queue can take more requests if nothing leaves it and they arrive as fast as so far.
     pub(super) fn time_until_full(&self) -> Duration {
         let state = self.lock();
-        let free = self.capacity().saturating_sub(state.bytes());
+        let free = self.capacity().saturating_sub(state.memory);
         let nanos = self.started.elapsed().as_nanos().saturating_mul(free.into());
         let nanos = nanos.checked_div(state.pushed.into()).unwrap_or(u128::MAX);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -119,7 +213,7 @@ impl Queue {
     pub(super) fn wait_for_space(&self, request: &EncodedRequest, patience: Duration) {
         let size = Count::of(request).bytes;
         let mut state = self.lock();
-        while !state.stalled && size <= self.capacity() && state.bytes() + size > self.capacity() {
+        while !state.stalled && size <= self.capacity() && state.memory + size > self.capacity() {
             let woken = self.space.wait_timeout(state, patience);
             let (next, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
             state = next;
@@ -156,6 +250,7 @@ impl Queue {
         }
         if let Some(outcome) = RequestOutcome::of(response) {
             taken.set_outcome(outcome);
+            taken.parts().for_each(|part| state.release(part));
         }
         let counts = state.outcome.get_mut(signal);
         match response {
@@ -182,6 +277,11 @@ impl Queue {
         }
         state.stalled = false;
         drop(state);
+        for part in taken.parts() {
+            if let (Body::Stored(location), Some(storage)) = (&part.body, &self.storage) {
+                lock(storage).settle(signal, *location);
+            }
+        }
         self.arrived.of(signal).notify_one();
         self.space.notify_all();
     }
@@ -200,113 +300,12 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
-impl State {
-    fn take(&mut self, signal: Signal, worker: usize, batching: Batching) -> Option<Batch> {
-        if self.failing.of(signal).is_some_and(|failing| failing != worker) {
-            return None;
-        }
-        let waiting = self.waiting.get_mut(signal);
-        // Resources of which something older is in flight or stays.
-        let mut held = self.in_flight.of(signal).clone();
-        let (mut taken, mut index) = (Vec::<Queued>::new(), 0);
-        let mut bytes = 0;
-        while let Some(next) = waiting.get(index).filter(|_| index < SCANNED) {
-            let is_held = next.resources.iter().any(|resource| held.contains(resource));
-            let size = Count::of(&next.request).bytes;
-            if taken.first().is_some_and(|first| {
-                first.is_alone || next.is_alone || bytes + size > *batching.max_bytes.of(signal)
-            }) {
-                break;
-            }
-            // If the response to two rounds of a resource is lost, a backend that has stored both rejects the
-            // first of them as too old once it arrives alone: metrics leave one round after another.
-            if is_held || signal == Signal::Metrics {
-                held.extend(&next.resources);
-            }
-            if is_held {
-                index += 1;
-            } else {
-                bytes += size;
-                taken.extend(waiting.remove(index));
-            }
-        }
-        let taken = Batch::new(taken)?;
-        self.in_flight.get_mut(signal).extend(taken.resources());
-        Some(taken)
-    }
-
-    /// Requests are no longer in flight.
-    fn land(&mut self, taken: &Batch) {
-        let in_flight = self.in_flight.get_mut(taken.signal());
-        taken.resources().for_each(|resource| {
-            in_flight.remove(&resource);
-        });
-    }
-
-    fn put_back(&mut self, taken: Batch) {
-        let waiting = self.waiting.get_mut(taken.signal());
-        for queued in taken.into_parts() {
-            let position = waiting.partition_point(|other| other.number < queued.number);
-            waiting.insert(position, queued);
-        }
-    }
-
-    fn push(
-        &mut self,
-        request: EncodedRequest,
-        resources: Vec<u64>,
-        capacity: u64,
-    ) -> (Receipt, BySignal<Count>) {
-        let (receipt, mut dropped) = (Receipt::default(), BySignal::<Count>::default());
-        let signal = request.signal();
-        let size = Count::of(&request);
-        if size.bytes > capacity {
-            self.outcome.get_mut(signal).dropped += size;
-            *dropped.get_mut(signal) += size;
-            receipt.set(RequestOutcome::Dropped);
-            return (receipt, dropped);
-        }
-        self.outcome.get_mut(signal).unsent += size;
-        self.pushed = self.pushed.saturating_add(size.bytes);
-        let (number, arrived) = (self.next, Instant::now());
-        self.next += 1;
-        let receipt_of_request = receipt.clone();
-        let queued = Queued {
-            number,
-            request,
-            resources,
-            arrived,
-            receipt: receipt_of_request,
-            is_alone: false,
-        };
-        self.waiting.get_mut(signal).push_back(queued);
-        while self.bytes() > capacity
-            && let Some(oldest) = self.drop_oldest()
-        {
-            *dropped.get_mut(oldest.signal()) += Count::of(&oldest);
-        }
-        (receipt, dropped)
-    }
-
-    /// `None` if the queue is empty.
-    fn drop_oldest(&mut self) -> Option<EncodedRequest> {
-        let fronts = self.waiting.iter().filter_map(|(_, waiting)| waiting.front());
-        let signal = fronts.min_by_key(|queued| queued.number)?.request.signal();
-        let Queued { request, receipt, .. } = self.waiting.get_mut(signal).pop_front()?;
-        let (counts, size) = (self.outcome.get_mut(signal), Count::of(&request));
-        counts.unsent -= size;
-        counts.dropped += size;
-        receipt.set(RequestOutcome::Dropped);
-        Some(request)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.outcome.queued().bytes
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use phasemeter_meter::units::Nanos;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -89,8 +90,9 @@ impl Worker {
     /// Sends until the client closes and the queue is empty, or nothing can be sent in time.
     pub(super) async fn run(mut self) {
         while let Some(taken) = self.next().await {
+            let Some((taken, body)) = self.shared.queue.body(taken) else { continue };
             let (number, started) = (taken.number(), self.begin(taken.number()));
-            let Attempt { response, end } = self.attempt(&taken).await;
+            let Attempt { response, end } = self.attempt(body).await;
             let took = Nanos::from(started.elapsed());
             if taken.is_batch() && response.is_rejection() {
                 // One of them may be what the backend rejects.
@@ -144,6 +146,10 @@ impl Worker {
             if let Some(due) = self.shared.queue.due(self.signal) {
                 self.wait_until(due).await;
             }
+            match self.deadline {
+                None => self.shared.queue.store(),
+                Some(_) => self.shared.queue.store_all(),
+            }
             if let Some(taken) = self.shared.queue.take(self.signal, self.number) {
                 self.tried_at_end = self.deadline.is_some();
                 return Some(taken);
@@ -170,14 +176,13 @@ impl Worker {
 
     /// Makes one attempt within the timeout. After a timeout, or with new certificates, the next attempt
     /// uses a new connection.
-    async fn attempt(&mut self, taken: &Batch) -> Attempt {
+    async fn attempt(&mut self, body: Bytes) -> Attempt {
         let certificates = self.target.tls.as_ref().map(Tls::current);
         let is_current = |(new, used): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, used);
         if !certificates.as_ref().zip(self.certificates.as_ref()).is_none_or(is_current) {
             self.transport = Transport::new(self.signal, &self.target);
         }
         self.certificates = certificates;
-        let body = taken.body();
         match timeout(self.target.timeout, self.transport.send(body)).await {
             Ok(attempt) => attempt,
             Err(_) => {

@@ -5,6 +5,7 @@
 #[path = "../mock_backend/mod.rs"]
 mod mock_backend;
 mod retry;
+mod storage;
 mod tls;
 
 use std::io::Read;

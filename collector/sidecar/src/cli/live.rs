@@ -14,6 +14,7 @@ use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::nvidia_smi::UtcOffset;
 
+use super::export::ExportArgs;
 use super::value::{duration, period, seconds};
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
 use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
@@ -141,6 +142,9 @@ pub struct LiveArgs {
     /// process only.
     #[arg(long = "state", value_name = "FILE")]
     pub state_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub export: ExportArgs,
 
     /// UTC offset of the hours of the week, like `+02:00` [default: the time zone of TZ, else of this
     /// machine].

@@ -7,12 +7,13 @@ use phasemeter_engine::instance;
 use phasemeter_engine::telemetry::{ScrapeReader, Telemetry};
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{
-    Client, Config, ConfigErrors, Destination, Receipt, RequestSender,
+    Client, Config, ConfigErrors, Destination, Receipt, RequestSender, StorageKind,
 };
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
 use tracing::warn;
 
+use super::data_dir::ExportOptions;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
@@ -49,8 +50,8 @@ impl Delivery {
     /// Starts delivery if the command line requests it.
     pub(super) fn open(send: &SendArgs) -> Result<Option<Self>, CommandError> {
         let destination = |endpoint: &Option<String>| match endpoint {
-            Some(endpoint) => Self::start(Destination::Endpoint(endpoint), Export::Required),
-            None => Self::start(Destination::Default, Export::Required),
+            Some(endpoint) => Self::start(Destination::Endpoint(endpoint), Export::Required, None),
+            None => Self::start(Destination::Default, Export::Required, None),
         };
         let delivery = send.otlp.as_ref().map(destination).transpose()?;
         if let Some(None) = delivery {
@@ -62,11 +63,17 @@ impl Delivery {
     /// Starts delivery; `None` if there is no destination. Connects when the first request is sent. Of what
     /// is invalid the default is used, with a warning; what has none is an error if export is required, or if
     /// nothing is left.
-    pub(super) fn start(
+    /// Requests are stored as `options` say; without them, they wait in memory.
+    fn start(
         destination: Destination<'_>,
         export: Export,
+        options: Option<&ExportOptions>,
     ) -> Result<Option<Self>, CommandError> {
-        let (config, errors) = Config::read_usable(destination, |name| std::env::var(name).ok());
+        let variable = |name: &str| match options {
+            Some(options) => options.look_up(name),
+            None => std::env::var(name).ok(),
+        };
+        let (config, errors) = Config::read_usable(destination, variable);
         let is_required = export == Export::Required || config.is_none();
         if is_required && errors.prevent_export() {
             return Err(LiveError::from(errors).into());
@@ -79,7 +86,9 @@ impl Delivery {
                 "headers, which may contain credentials, are sent unencrypted: {target}; use https"
             );
         }
-        let client = Client::start(&config).map_err(LiveError::from)?;
+        let storage = options.map(|options| options.storage(&config, StorageKind::Own));
+        let storage = storage.transpose()?.flatten();
+        let client = Client::start_with(&config, storage).map_err(LiveError::from)?;
         Ok(Some(Self { client, config }))
     }
 
@@ -87,9 +96,10 @@ impl Delivery {
     pub(super) fn of_environment(
         environment: &Environment,
         export: Export,
+        options: &ExportOptions,
         optional: Optional,
     ) -> Result<Result<Self, NotSent>, CommandError> {
-        let started = match Self::start(Destination::Environment, export) {
+        let started = match Self::start(Destination::Environment, export, Some(options)) {
             Err(CommandError::Live(LiveError::Config(errors))) if export == Export::Optional => {
                 log(&errors);
                 None

@@ -25,18 +25,23 @@ impl DeliveryReport {
 
     /// That not all data was accepted, with the last error; `None` if all was.
     pub(super) fn loss(&self) -> Option<String> {
-        let (mut sent, mut all, mut last) = (0, 0, None);
+        let (mut sent, mut all, mut kept, mut last) = (0, 0, 0, None);
         for (_, counts) in self.outcome.iter() {
-            let lost = [counts.rejected, counts.dropped, counts.unsent];
-            let lost: u64 = lost.iter().map(|count| count.items).sum();
+            let lost: u64 = counts.lost().iter().map(|count| count.items).sum();
             let lost = lost + counts.partially_rejected;
+            kept += counts.kept.items;
             sent += counts.sent.items;
             all += counts.sent.items + lost;
             last = last.or(counts.last_error.as_ref().filter(|_| lost > 0));
         }
         let last = last.map(|error| format!("; last error: {error}")).unwrap_or_default();
         let lost = all - sent;
-        (lost > 0).then(|| format!("not delivered: {lost} of {all} spans, points and events{last}"))
+        let kept = match kept {
+            0 => String::new(),
+            kept => format!(", of which {kept} are kept for the next run"),
+        };
+        (lost > 0)
+            .then(|| format!("not delivered: {lost} of {all} spans, points and events{kept}{last}"))
     }
 
     /// One sentence per signal with data.
@@ -69,7 +74,10 @@ fn describe_outcome(signal: Signal, counts: &DeliveryCounts) -> String {
     let lost = [
         (counts.partially_rejected + counts.rejected.items, "rejected"),
         (counts.dropped.items, "dropped (queue full)"),
-        (counts.unsent.items, "unsent"),
+        (counts.expired.items, "dropped (too old)"),
+        (counts.unreadable.items, "lost on disk"),
+        (counts.kept.items, "kept for the next run"),
+        (counts.unsent.items.saturating_sub(counts.kept.items), "unsent"),
     ];
     let mut text = format!("{} {items} sent", counts.sent.items);
     for (count, how) in lost.iter().filter(|(count, _)| *count > 0) {

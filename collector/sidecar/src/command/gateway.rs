@@ -62,7 +62,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let probes = Probes::bind(args.live.health_listen, environment.export.every)?;
     outputs.expose(&probes);
     let config = relay::config(&args.receive)?;
-    let (relay, received) = Relay::start(config, &args.spans, replicas.clone(), Optional(false))?;
+    let (relay, received) =
+        Relay::start(config, &args.spans, replicas.clone(), &outputs.options, Optional(false))?;
     outputs.open_claims(&args.live)?;
     outputs.claims.iter_mut().for_each(Claims::begin_reported);
     signals.ready();

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use phasemeter_otlp::delivery::{ConfigErrors, StartError};
+use phasemeter_otlp::delivery::{ConfigErrors, DataError, StartError};
 use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
 use phasemeter_sources::live::DriverError;
 use phasemeter_sources::live::select::SelectError;
@@ -47,6 +47,24 @@ pub enum LiveError {
     /// OTLP export cannot be started.
     #[error(transparent)]
     Client(#[from] StartError),
+    /// The data directory cannot be used.
+    #[error("--data-dir {0}")]
+    Data(DataError),
+    /// There is no data directory.
+    #[error("--data-dir: no data directory exists; name the one of the runs")]
+    NoData,
+    /// A file with headers cannot be read.
+    #[error("--otlp-headers-file {}: cannot be read; check that it exists and is readable", .path.display())]
+    HeadersFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no backend to deliver to.
+    #[error("OTEL_EXPORTER_OTLP_ENDPOINT: not set; set it to the backend of the runs")]
+    NoBackend,
     /// There is no backend to forward to.
     #[error("OTEL_EXPORTER_OTLP_ENDPOINT: not set; set it to the backend to forward to")]
     NoUpstream,
@@ -110,6 +128,9 @@ impl LiveError {
             | Self::Receiver(ReceiverError::Listen { .. }) => EX_UNAVAILABLE,
             Self::Client(_) | Self::Receiver(ReceiverError::Thread(_)) => EX_OSERR,
             Self::Config(_)
+            | Self::Data(_)
+            | Self::NoData
+            | Self::NoBackend
             | Self::NoUpstream
             | Self::Loop { .. }
             | Self::Mapping { .. }
@@ -117,7 +138,7 @@ impl LiveError {
             | Self::Security(_)
             | Self::Receiver(ReceiverError::Insecure(_)) => EX_CONFIG,
             Self::NoSpans | Self::Replicas(_) => EX_USAGE,
-            Self::MappingFile { .. } => EX_NOINPUT,
+            Self::MappingFile { .. } | Self::HeadersFile { .. } => EX_NOINPUT,
         }
     }
 }

@@ -14,6 +14,8 @@ mod claims;
 #[cfg(feature = "full")]
 mod compare;
 #[cfg(feature = "full")]
+mod data_dir;
+#[cfg(feature = "full")]
 mod delivery;
 #[cfg(feature = "full")]
 mod delivery_report;
@@ -26,6 +28,8 @@ mod error;
 #[cfg_attr(not(feature = "full"), allow(dead_code))]
 mod exit_status;
 mod files;
+#[cfg(feature = "full")]
+mod flush;
 #[cfg(feature = "full")]
 mod gateway;
 #[cfg(feature = "full")]
@@ -154,6 +158,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Agent(args) => agent::run(&args),
         #[cfg(feature = "full")]
         Command::Gateway(args) => gateway::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Flush(args) => flush::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),

@@ -15,6 +15,7 @@ use phasemeter_report::Provenance;
 use tracing::{error, warn};
 
 use super::claims::Claims;
+use super::data_dir::ExportOptions;
 use super::delivery::{self, Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
@@ -44,6 +45,8 @@ pub(super) struct Outputs {
     pub(super) interim: Option<Interim>,
     file: Option<LiveFile>,
     delivery: Result<Delivery, NotSent>,
+    /// Options of export, with the data directory.
+    pub(super) options: ExportOptions,
     /// What is received and forwarded.
     pub(super) relay: Option<Relay>,
     /// The file of `--state`.
@@ -87,12 +90,14 @@ impl Outputs {
         let file = args.metering.report.otlp_file.as_deref();
         file.map_or(Ok(()), files::reject_pipe)?;
         let file = optional.result(file.map(files::create_otlp).transpose())?.flatten();
-        let delivery = Delivery::of_environment(environment, export, optional)?;
+        let options = ExportOptions::read(&args.export, optional)?;
+        let delivery = Delivery::of_environment(environment, export, &options, optional)?;
         Ok(Self {
             report,
             interim: None,
             file: file.map(LiveFile::new),
             delivery,
+            options,
             relay: None,
             claims: None,
             telemetry: None,

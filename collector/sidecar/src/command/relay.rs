@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use phasemeter_engine::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplaced};
 use phasemeter_files::read_text;
-use phasemeter_otlp::delivery::{Batching, Client, Config, Destination};
+use phasemeter_otlp::delivery::{Batching, Client, Config, Destination, StorageKind};
 use phasemeter_otlp::encode::has_span_costs;
 use phasemeter_otlp::receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverStats, server_tls,
@@ -17,6 +17,7 @@ use phasemeter_rules::cgroup;
 use phasemeter_work::mapping::WorkMappings;
 use tracing::info;
 
+use super::data_dir::ExportOptions;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
@@ -53,16 +54,18 @@ impl Relay {
         config: ReceiverConfig,
         spans: &SpanArgs,
         replicas: Replicas,
+        options: &ExportOptions,
         optional: Optional,
     ) -> Result<(Self, mpsc::Receiver<Metered>), CommandError> {
-        let environment = |name: &str| std::env::var(name).ok();
+        let environment = |name: &str| options.look_up(name);
         let (upstream, errors) = Config::read_usable(Destination::Environment, environment);
         let is_invalid = errors.prevent_export();
         let Some(mut upstream) = upstream.filter(|_| optional.0 || !is_invalid) else {
             let none = if is_invalid { errors.into() } else { LiveError::NoUpstream };
             return Err(none.into());
         };
-        // It must never drop what was accepted: requests in flight and spans that wait are limited.
+        // It must never drop what was accepted: requests in memory and spans that wait are limited, and what is
+        // stored makes space for more only while the disk has some.
         upstream.queue_bytes = u64::MAX;
         upstream.batching = Batching::PASS_THROUGH;
         let has_token = config.token.is_some();
@@ -75,7 +78,8 @@ impl Relay {
             }
         }
         let targets = BySignal::each(|signal| upstream.target(signal).map(ToString::to_string));
-        let client = Client::start(&upstream).map_err(LiveError::from)?;
+        let storage = options.storage(&upstream, StorageKind::PassedOn)?;
+        let client = Client::start_with(&upstream, storage).map_err(LiveError::from)?;
         let failed = CommandError::system("cannot start a thread");
         let (forwarder, metered) =
             Forwarder::start(received, client, spans.filter(), replicas).map_err(failed)?;
@@ -207,6 +211,7 @@ pub(super) fn work_mappings(args: &WorkMappingArgs) -> Result<WorkMappings, Comm
 /// now and the command runs anyway.
 pub(super) fn of_command(
     args: &WorkloadArgs,
+    options: &ExportOptions,
     optional: Optional,
 ) -> Result<Option<(Relay, mpsc::Receiver<Metered>)>, CommandError> {
     let prices_spans = !args.spans.price_spans.is_empty();
@@ -224,7 +229,7 @@ pub(super) fn of_command(
     let (token, text) = generated.map_err(LiveError::from)?.unzip();
     let listen = vec![listen.unwrap_or(free)];
     let config = ReceiverConfig { listen, token, limits, ..ReceiverConfig::default() };
-    let started = Relay::start(config, &args.spans, Replicas::default(), optional);
+    let started = Relay::start(config, &args.spans, Replicas::default(), options, optional);
     let own = |(relay, metered)| (Relay { command_token: text, ..relay }, metered);
     optional.result(started.map(own))
 }

@@ -192,7 +192,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     outputs.expose(&probes);
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
-    (outputs.relay, received) = relay::of_command(workload, optional)?.unzip();
+    (outputs.relay, received) = relay::of_command(workload, &outputs.options, optional)?.unzip();
     outputs.open_claims(&machine.live)?;
 
     // GPUs: the driver is searched while the rest is prepared.

@@ -29,11 +29,11 @@ fn retry() -> ExportResponse {
 
 #[test]
 fn oldest_request_is_dropped_across_signals() {
-    let queue = Queue::new(CAPACITY, ALONE);
-    queue.push(request(Signal::Traces, 1, 40));
-    queue.push(request(Signal::Metrics, 2, 40));
-    queue.push(request(Signal::Metrics, 3, 40));
-    queue.push(request(Signal::Logs, 4, 40));
+    let queue = Queue::new(CAPACITY, ALONE, None);
+    queue.push(request(Signal::Traces, 1, 40), true);
+    queue.push(request(Signal::Metrics, 2, 40), true);
+    queue.push(request(Signal::Metrics, 3, 40), true);
+    queue.push(request(Signal::Logs, 4, 40), true);
     let outcome = queue.outcome();
     assert_eq!(outcome.traces.dropped, Count { requests: 1, items: 1, bytes: 40 });
     assert_eq!(outcome.metrics.dropped, Count { requests: 1, items: 2, bytes: 40 });
@@ -44,10 +44,10 @@ fn oldest_request_is_dropped_across_signals() {
 /// What was dropped is returned at once, and each request has one outcome.
 #[test]
 fn receipt_has_the_outcome_of_its_request() {
-    let queue = Queue::new(CAPACITY, ALONE);
-    let (refused, _) = queue.push(request(Signal::Logs, 1, 10));
-    let (retried, _) = queue.push(request(Signal::Metrics, 1, 10));
-    let (partial, _) = queue.push(request(Signal::Traces, 2, 10));
+    let queue = Queue::new(CAPACITY, ALONE, None);
+    let (refused, _) = queue.push(request(Signal::Logs, 1, 10), true);
+    let (retried, _) = queue.push(request(Signal::Metrics, 1, 10), true);
+    let (partial, _) = queue.push(request(Signal::Traces, 2, 10), true);
     assert_eq!([&refused, &retried, &partial].map(Receipt::outcome), [None; 3]);
     let complete = |signal, response: &ExportResponse| {
         queue.complete(queue.take(signal, 0).unwrap(), 0, response);
@@ -62,32 +62,32 @@ fn receipt_has_the_outcome_of_its_request() {
     complete(Signal::Metrics, &accepted());
     assert_eq!(retried.outcome(), Some(RequestOutcome::Accepted));
 
-    let (old, dropped) = queue.push(request(Signal::Traces, 3, 60));
+    let (old, dropped) = queue.push(request(Signal::Traces, 3, 60), true);
     assert_eq!((old.outcome(), dropped.traces), (None, Count::default()));
-    let (_, dropped) = queue.push(request(Signal::Logs, 4, 60));
+    let (_, dropped) = queue.push(request(Signal::Logs, 4, 60), true);
     assert_eq!(dropped.traces, Count { requests: 1, items: 3, bytes: 60 });
-    let (large, dropped) = queue.push(request(Signal::Logs, 5, 101));
+    let (large, dropped) = queue.push(request(Signal::Logs, 5, 101), true);
     assert_eq!((old.outcome(), large.outcome()), (Some(RequestOutcome::Dropped), old.outcome()));
     assert_eq!(dropped.logs.items, 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn time_until_full_follows_from_the_rate_so_far() {
-    let queue = Queue::new(CAPACITY, ALONE);
+    let queue = Queue::new(CAPACITY, ALONE, None);
     assert_eq!(queue.time_until_full(), Duration::from_nanos(u64::MAX));
     tokio::time::advance(Duration::from_secs(60)).await;
-    queue.push(request(Signal::Traces, 1, 25));
+    queue.push(request(Signal::Traces, 1, 25), true);
     assert_eq!(queue.time_until_full(), Duration::from_secs(180));
-    queue.push(request(Signal::Traces, 1, 75));
+    queue.push(request(Signal::Traces, 1, 75), true);
     assert_eq!(queue.time_until_full(), Duration::ZERO);
 }
 
 #[test]
 fn request_in_flight_is_counted_and_not_dropped() {
-    let queue = Queue::new(CAPACITY, ALONE);
-    queue.push(request(Signal::Traces, 1, 60));
+    let queue = Queue::new(CAPACITY, ALONE, None);
+    queue.push(request(Signal::Traces, 1, 60), true);
     let sent = queue.take(Signal::Traces, 0).unwrap();
-    queue.push(request(Signal::Traces, 2, 60));
+    queue.push(request(Signal::Traces, 2, 60), true);
     assert_eq!(queue.take(Signal::Traces, 0), None, "the newer one had to go");
     queue.complete(sent, 0, &accepted());
     let counts = queue.outcome().traces;
@@ -97,8 +97,8 @@ fn request_in_flight_is_counted_and_not_dropped() {
 
 #[test]
 fn wait_for_space_ends_with_space_or_patience() {
-    let queue = Queue::new(CAPACITY, ALONE);
-    queue.push(request(Signal::Traces, 1, 60));
+    let queue = Queue::new(CAPACITY, ALONE, None);
+    queue.push(request(Signal::Traces, 1, 60), true);
     let next = request(Signal::Traces, 2, 60);
     queue.wait_for_space(&next, AT_ONCE);
     assert!(queue.lock().stalled, "nothing left in time");
@@ -107,7 +107,7 @@ fn wait_for_space_ends_with_space_or_patience() {
     queue.complete(sent, 0, &accepted());
     assert!(!queue.lock().stalled, "something left");
 
-    queue.push(next.clone());
+    queue.push(next.clone(), true);
     let sent = queue.take(Signal::Traces, 0).unwrap();
     let (done, waits) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -150,7 +150,7 @@ proptest! {
     /// requests leave in order.
     #[test]
     fn nothing_is_lost_in_silence(steps in prop::collection::vec(step(), 0..200)) {
-        let queue = Queue::new(CAPACITY, ALONE);
+        let queue = Queue::new(CAPACITY, ALONE, None);
         let mut pushed = 0;
         let mut flying: BySignal<Option<Batch>> = BySignal::default();
         let mut done: BySignal<Option<u64>> = BySignal::default();
@@ -158,7 +158,7 @@ proptest! {
             match step {
                 Step::Push(signal, items, bytes) => {
                     pushed += items;
-                    queue.push(request(signal, items, bytes));
+                    queue.push(request(signal, items, bytes), true);
                 }
                 Step::Take(signal) => {
                     let flying = flying.get_mut(signal);
@@ -189,15 +189,16 @@ proptest! {
                 })
                 .sum();
             prop_assert_eq!(counted, pushed);
-            let held: usize = queue
+            let held: u64 = queue
                 .lock()
                 .waiting
                 .iter()
                 .flat_map(|(_, waiting)| waiting)
-                .map(|queued| queued.request.body().len())
-                .chain(flying.iter().filter_map(|(_, taken)| Some(taken.as_ref()?.body().len())))
+                .chain(flying.iter().flat_map(|(_, it)| it.iter().flat_map(Batch::parts)))
+                .map(|queued| queued.body.memory())
                 .sum();
-            prop_assert_eq!(held as u64, outcome.queued().bytes);
+            prop_assert_eq!(held, outcome.queued().bytes);
+            prop_assert_eq!(held, queue.lock().memory);
         }
     }
 }
@@ -214,20 +215,20 @@ fn of_signal(signal: Signal, resource: u8) -> EncodedRequest {
     EncodedRequest::new(signal, 1, vec![10, 3, 10, 1, resource].into())
 }
 
-fn bodies(taken: Option<Batch>) -> Vec<u8> {
-    let body = taken.map(|taken| taken.body()).unwrap_or_default();
+fn bodies(queue: &Queue, taken: Option<Batch>) -> Vec<u8> {
+    let body = taken.and_then(|taken| queue.body(taken)).map(|(_, body)| body).unwrap_or_default();
     body.chunks(5).map(|request| request[4]).collect()
 }
 
 #[test]
 fn small_requests_leave_as_one() {
-    let queue = Queue::new(CAPACITY, BATCHES);
-    (0..5).for_each(|number| drop(queue.push(of(number))));
+    let queue = Queue::new(CAPACITY, BATCHES, None);
+    (0..5).for_each(|number| drop(queue.push(of(number), true)));
     let first = queue.take(Signal::Traces, 0).unwrap();
     assert_eq!(first.count(), Count { requests: 3, items: 3, bytes: 15 });
     queue.complete(first, 0, &accepted());
-    queue.push(request(Signal::Traces, 1, 16));
-    assert_eq!(bodies(queue.take(Signal::Traces, 0)), [3, 4]);
+    queue.push(request(Signal::Traces, 1, 16), true);
+    assert_eq!(bodies(&queue, queue.take(Signal::Traces, 0)), [3, 4]);
     assert_eq!(queue.take(Signal::Traces, 0).unwrap().count().bytes, 16, "larger ones leave alone");
     assert_eq!(queue.outcome().traces.sent, Count { requests: 3, items: 3, bytes: 15 });
 }
@@ -235,33 +236,33 @@ fn small_requests_leave_as_one() {
 /// A backend that has stored two rounds of a resource rejects the first of them if it arrives again alone.
 #[test]
 fn metrics_of_a_resource_leave_one_request_after_another() {
-    let queue = Queue::new(CAPACITY, BATCHES);
-    let push = |resource| drop(queue.push(of_signal(Signal::Metrics, resource)));
+    let queue = Queue::new(CAPACITY, BATCHES, None);
+    let push = |resource| drop(queue.push(of_signal(Signal::Metrics, resource), true));
     [b'a', b'a', b'b', b'a'].into_iter().for_each(push);
     for expected in [&b"ab"[..], b"a", b"a"] {
         let first = queue.take(Signal::Metrics, 0).unwrap();
         queue.complete(first, 0, &retry());
-        let again = queue.take(Signal::Metrics, 0).unwrap();
-        assert_eq!(again.body().chunks(5).map(|request| request[4]).collect::<Vec<_>>(), expected);
+        let (again, body) = queue.body(queue.take(Signal::Metrics, 0).unwrap()).unwrap();
+        assert_eq!(body.chunks(5).map(|request| request[4]).collect::<Vec<_>>(), expected);
         queue.complete(again, 0, &accepted());
     }
 }
 
 #[test]
 fn capacity_grows_and_never_shrinks() {
-    let queue = Queue::new(CAPACITY, ALONE);
-    queue.push(request(Signal::Metrics, 1, 60));
+    let queue = Queue::new(CAPACITY, ALONE, None);
+    queue.push(request(Signal::Metrics, 1, 60), true);
     queue.grow(2 * CAPACITY);
     queue.grow(CAPACITY);
     assert_eq!(queue.capacity(), 2 * CAPACITY);
-    let (_, dropped) = queue.push(request(Signal::Metrics, 1, 60));
+    let (_, dropped) = queue.push(request(Signal::Metrics, 1, 60), true);
     assert_eq!(dropped.metrics, Count::default());
 }
 
 #[test]
 fn data_of_a_resource_stays_in_order_while_others_are_in_flight() {
-    let queue = Queue::new(CAPACITY, Batching { consumers: 2, ..ALONE });
-    [b'a', b'a', b'b', b'a'].into_iter().for_each(|resource| drop(queue.push(of(resource))));
+    let queue = Queue::new(CAPACITY, Batching { consumers: 2, ..ALONE }, None);
+    [b'a', b'a', b'b', b'a'].into_iter().for_each(|resource| drop(queue.push(of(resource), true)));
     let first = queue.take(Signal::Traces, 0).unwrap();
     let other = queue.take(Signal::Traces, 1).unwrap();
     assert_eq!(other.number(), 2, "the next one of a resource that is not in flight");
@@ -277,8 +278,8 @@ fn data_of_a_resource_stays_in_order_while_others_are_in_flight() {
 
 #[test]
 fn requests_that_are_rejected_as_one_are_sent_one_by_one() {
-    let queue = Queue::new(CAPACITY, BATCHES);
-    (0..3).for_each(|number| drop(queue.push(of(number))));
+    let queue = Queue::new(CAPACITY, BATCHES, None);
+    (0..3).for_each(|number| drop(queue.push(of(number), true)));
     queue.divide(queue.take(Signal::Traces, 0).unwrap());
     let rejected = ExportResponse::Rejected { reason: "no".to_owned() };
     for (number, response) in [accepted(), rejected, accepted()].iter().enumerate() {

@@ -1,0 +1,303 @@
+//! The Collector's `storage` of its `sending_queue`: requests on disk from before they are sent until they are
+//! accepted or rejected for good, as gzip of their protobuf.
+//!
+//! This run has an outbox of its own. Those that ended before, for the same destinations, are delivered first.
+
+mod earlier_runs;
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::bufread::{GzDecoder, GzEncoder};
+use phasemeter_outbox::{DataDirectory, Limits, Loss, Outbox, ReadError, Reason, Stream};
+use tracing::{info, warn};
+
+use self::earlier_runs::{EarlierRuns, Run};
+use super::config::Config;
+use crate::request::EncodedRequest;
+use crate::signal::Signal;
+
+/// The time between checkpoints, which bounds what is sent twice after a crash.
+const CHECKPOINT: Duration = Duration::from_secs(1);
+/// After an error of the disk, requests are kept in memory for so long before the next try.
+const PAUSE: Duration = Duration::from_secs(60);
+/// The minimum time between two reports of dropped requests.
+const REPORT: Duration = Duration::from_secs(60);
+/// The longest request that is read back.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Whose requests are stored. A run delivers only what one of its kind has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageKind {
+    /// Phasemeter's own. If the limits are reached, the oldest are dropped.
+    Own,
+    /// Those of other programs. If the limits are reached, new ones wait in memory, and their senders with them.
+    PassedOn,
+}
+
+impl StorageKind {
+    const ALL: [Self; 2] = [Self::Own, Self::PassedOn];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::PassedOn => "passed on",
+        }
+    }
+}
+
+/// Where a request is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    run: usize,
+    pub(super) sequence: u64,
+}
+
+/// A stored request that an earlier run has left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) signal: Signal,
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+    pub(super) location: Location,
+}
+
+/// Stored requests of this run and of those before it.
+#[derive(Debug)]
+pub struct Storage {
+    /// Holds the lock.
+    data: Arc<DataDirectory>,
+    /// Oldest first; with [`Self::stores`], the last one is that of this run.
+    runs: Vec<Run>,
+    stores: Option<StorageKind>,
+    others: usize,
+    checked: Instant,
+    /// Until when the disk is not tried again.
+    paused: Option<Instant>,
+    /// Whether an error was logged since the disk worked.
+    is_failing: bool,
+    /// Requests that were dropped, and when that was logged last.
+    dropped: u64,
+    reported: Option<Instant>,
+}
+
+impl Storage {
+    /// Takes over what earlier runs of this kind have left for the destinations of a configuration, and makes
+    /// an outbox for this run.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses. What earlier runs have left is then as it was.
+    pub fn begin(
+        data: &Arc<DataDirectory>,
+        config: &Config,
+        kind: StorageKind,
+    ) -> io::Result<Self> {
+        let label = label(config, kind);
+        let directory = data.begin(&label, wall_nanos())?;
+        let opened = Outbox::open(directory.disk(), Limits::default());
+        let outbox = opened.map_err(io::Error::other)?;
+        let mut storage = Self::left_for(data, &[label])?;
+        storage.runs.push(Run { outbox, directory });
+        storage.stores = Some(kind);
+        Ok(storage)
+    }
+
+    /// Takes over what earlier runs have left for the destinations of a configuration, to deliver that alone.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses.
+    pub fn left(data: &Arc<DataDirectory>, config: &Config) -> io::Result<Self> {
+        Self::left_for(data, &StorageKind::ALL.map(|kind| label(config, kind)))
+    }
+
+    fn left_for(data: &Arc<DataDirectory>, labels: &[String]) -> io::Result<Self> {
+        let EarlierRuns { runs, others } = EarlierRuns::take(data, labels, wall_nanos())?;
+        let (data, checked, is_failing) = (Arc::clone(data), Instant::now(), false);
+        let (stores, paused, reported, dropped) = (None, None, None, 0);
+        Ok(Self { data, runs, stores, others, checked, paused, is_failing, dropped, reported })
+    }
+
+    /// The number of runs that have left requests for other destinations, or were of another kind.
+    #[must_use]
+    pub const fn others(&self) -> usize {
+        self.others
+    }
+
+    /// Whether new requests are stored.
+    pub(super) const fn stores(&self) -> bool {
+        self.stores.is_some()
+    }
+
+    /// What earlier runs have left, in order per signal.
+    pub(super) fn pending(&self) -> Vec<Left> {
+        let mut left = Vec::new();
+        for (run, Run { outbox, .. }) in self.runs.iter().enumerate() {
+            for signal in Signal::ALL {
+                left.extend(outbox.pending(stream(signal)).map(|it| {
+                    let location = Location { run, sequence: it.sequence };
+                    Left { signal, items: it.items, bytes: it.length.into(), location }
+                }));
+            }
+        }
+        left
+    }
+
+    /// Stores requests at once; `None` for those that stay in memory. They are durable when this returns.
+    pub(super) fn store(&mut self, requests: &[EncodedRequest]) -> Vec<Option<Location>> {
+        let now = Instant::now();
+        if requests.is_empty() || self.paused.is_some_and(|until| now < until) {
+            return vec![None; requests.len()];
+        }
+        match self.try_store(requests) {
+            Ok(stored) => {
+                let path = self.data.path().display();
+                if std::mem::take(&mut self.is_failing) {
+                    info!("{path}: requests are stored again");
+                }
+                self.paused = None;
+                stored
+            }
+            Err(error) => {
+                self.fail(&error);
+                vec![None; requests.len()]
+            }
+        }
+    }
+
+    fn try_store(&mut self, requests: &[EncodedRequest]) -> io::Result<Vec<Option<Location>>> {
+        let (kind, run) = (self.stores, self.runs.len().wrapping_sub(1));
+        let Some(Run { outbox, .. }) = self.runs.last_mut().filter(|_| kind.is_some()) else {
+            return Ok(vec![None; requests.len()]);
+        };
+        let now = wall_nanos();
+        let mut stored = Vec::with_capacity(requests.len());
+        for request in requests {
+            let mut payload = Vec::new();
+            GzEncoder::new(&request.body()[..], Compression::fast()).read_to_end(&mut payload)?;
+            if kind == Some(StorageKind::PassedOn) && !outbox.fits(payload.len() as u64) {
+                stored.push(None);
+                continue;
+            }
+            let stream = stream(request.signal());
+            let sequence = outbox.append(stream, request.items(), &payload, now)?;
+            stored.push(Some(Location { run, sequence }));
+        }
+        outbox.commit()?;
+        Ok(stored)
+    }
+
+    /// The encoded request that was stored, or why it is lost.
+    pub(super) fn read(&mut self, signal: Signal, location: Location) -> Result<Bytes, Reason> {
+        let run = self.runs.get_mut(location.run).ok_or(Reason::Unreadable)?;
+        let Run { outbox, directory } = run;
+        let read = outbox.read(stream(signal), location.sequence).and_then(|payload| {
+            let mut body = Vec::new();
+            let read = GzDecoder::new(&payload[..]).take(MAX_BYTES).read_to_end(&mut body);
+            read.map_err(|error| ReadError::Unreadable(error.to_string()))?;
+            Ok(Bytes::from(body))
+        });
+        read.map_err(|error| match error {
+            // It was dropped while it was in flight.
+            ReadError::Gone => Reason::Full,
+            ReadError::Unreadable(_) => {
+                warn!("{}: a stored request is lost: {error}", directory.path().display());
+                outbox.lose(stream(signal), location.sequence, Reason::Unreadable);
+                Reason::Unreadable
+            }
+        })
+    }
+
+    /// A request needs no further attempt.
+    pub(super) fn settle(&mut self, signal: Signal, location: Location) {
+        if let Some(Run { outbox, .. }) = self.runs.get_mut(location.run) {
+            outbox.settle(stream(signal), location.sequence);
+        }
+    }
+
+    /// Notes on disk what is settled, if that is due.
+    pub(super) fn checkpoint(&mut self) {
+        let now = Instant::now();
+        let is_paused = self.paused.is_some_and(|until| now < until);
+        if !is_paused && now.duration_since(self.checked) >= CHECKPOINT {
+            self.checked = now;
+            self.checkpoint_now();
+        }
+    }
+
+    fn checkpoint_now(&mut self) {
+        let now = wall_nanos();
+        let mut noted = self.runs.iter_mut().map(|run| run.outbox.checkpoint(now));
+        if let Some(error) = noted.find_map(Result::err) {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.paused = Some(Instant::now() + PAUSE);
+        if !std::mem::replace(&mut self.is_failing, true) {
+            let path = self.data.path().display();
+            warn!("{path}: {error}; requests wait in memory until it works again");
+        }
+    }
+
+    /// Requests that were dropped since the last call.
+    pub(super) fn take_dropped(&mut self) -> Vec<(Signal, Location, Reason)> {
+        let mut dropped = Vec::new();
+        for (run, Run { outbox, .. }) in self.runs.iter_mut().enumerate() {
+            let losses = outbox.take_dropped().into_iter();
+            dropped.extend(losses.map(|Loss { stream, sequence, reason, .. }| {
+                (signal(stream), Location { run, sequence }, reason)
+            }));
+        }
+        self.dropped += dropped.len() as u64;
+        let is_due = |last: Instant| last.elapsed() >= REPORT;
+        if self.dropped > 0 && self.reported.is_none_or(is_due) {
+            let (path, requests) = (self.data.path().display(), self.dropped);
+            warn!(requests, "{path}: {requests} stored requests dropped: too many, or too old");
+            (self.dropped, self.reported) = (0, Some(Instant::now()));
+        }
+        dropped
+    }
+
+    /// Notes what is settled, and removes the directories of runs that have nothing left.
+    pub(super) fn close(&mut self) {
+        self.checkpoint_now();
+        self.runs.drain(..).for_each(Run::close);
+        self.stores = None;
+    }
+}
+
+/// What the directory of a run says of it.
+fn label(config: &Config, kind: StorageKind) -> String {
+    let mut label = format!("{}\n", kind.name());
+    for signal in Signal::ALL {
+        let target = config.target(signal).map_or("none".to_owned(), ToString::to_string);
+        label += &format!("{}: {target}\n", signal.name());
+    }
+    label
+}
+
+const fn stream(signal: Signal) -> Stream {
+    match signal {
+        Signal::Traces => Stream::ALL[0],
+        Signal::Metrics => Stream::ALL[1],
+        Signal::Logs => Stream::ALL[2],
+    }
+}
+
+const fn signal(stream: Stream) -> Signal {
+    match stream.index() {
+        0 => Signal::Traces,
+        1 => Signal::Metrics,
+        _ => Signal::Logs,
+    }
+}
+
+/// Nanoseconds since 1970.
+fn wall_nanos() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,94 @@
+//! What earlier runs have left in a data directory.
+
+use std::io;
+
+use phasemeter_outbox::{
+    DataDirectory, FileDisk, Limits, OpenError, Outbox, Reason, RunDirectory, Stream,
+};
+use tracing::warn;
+
+/// The outbox of a run, which this process has locked.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) outbox: Outbox<FileDisk>,
+    pub(super) directory: RunDirectory,
+}
+
+/// Runs that ended, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct EarlierRuns {
+    pub(super) runs: Vec<Run>,
+    /// The number of those with another label.
+    pub(super) others: usize,
+}
+
+impl EarlierRuns {
+    /// Takes over those with one of these labels, as many of the newest as one run may store. Of others, what is too
+    /// old is removed.
+    pub(super) fn take(data: &DataDirectory, labels: &[String], now: u64) -> io::Result<Self> {
+        let mut earlier = Self::default();
+        for directory in data.ended()? {
+            let is_ours = labels.iter().any(|label| label == directory.label());
+            let path = directory.path().display().to_string();
+            match Outbox::open(directory.disk(), Limits::default()) {
+                Ok(outbox) => earlier.add(Run { outbox, directory }, is_ours, now),
+                Err(error @ OpenError::Newer(_)) => warn!("{path}: {error}"),
+                Err(error @ OpenError::Disk(_)) => warn!("{path}: not delivered: {error}"),
+            }
+        }
+        earlier.limit();
+        Ok(earlier)
+    }
+
+    fn add(&mut self, mut run: Run, is_ours: bool, now: u64) {
+        let path = run.directory.path().display().to_string();
+        if let Err(error) = run.outbox.checkpoint(now) {
+            warn!("{path}: {error}");
+        }
+        let lost = run.outbox.losses().total();
+        if lost > 0 && is_ours {
+            warn!(lost, "{path}: {lost} requests of an earlier run were lost");
+        }
+        match (run.outbox.is_empty(), is_ours) {
+            (true, _) => run.close(),
+            (false, true) => self.runs.push(run),
+            (false, false) => self.others += 1,
+        }
+    }
+
+    /// A process that is killed all the time must not fill the disk.
+    fn limit(&mut self) {
+        let mut bytes: u64 = self.runs.iter().map(|run| run.outbox.bytes()).sum();
+        while bytes > Limits::default().bytes && self.runs.len() > 1 {
+            let mut oldest = self.runs.remove(0);
+            bytes = bytes.saturating_sub(oldest.outbox.bytes());
+            let lost = oldest.lose_all();
+            let path = oldest.directory.path().display();
+            warn!(lost, "{path}: {lost} requests of an earlier run dropped: the outbox is full");
+            oldest.close();
+        }
+    }
+}
+
+impl Run {
+    fn lose_all(&mut self) -> usize {
+        let mut lost = 0;
+        for stream in Stream::ALL {
+            let pending: Vec<_> = self.outbox.pending(stream).map(|it| it.sequence).collect();
+            lost += pending.len();
+            let outbox = &mut self.outbox;
+            pending.into_iter().for_each(|it| outbox.lose(stream, it, Reason::Full));
+        }
+        lost
+    }
+
+    /// Removes the directory if nothing is left in it.
+    pub(super) fn close(self) {
+        let Self { outbox, directory } = self;
+        if outbox.is_empty() {
+            let path = directory.path().display().to_string();
+            drop(outbox);
+            directory.remove().unwrap_or_else(|error| warn!("{path}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What is stored survives the client, and arrives before what is newer.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::StatusCode;
+use phasemeter_otlp::delivery::{
+    Client, Config, DataDirectory, Outcome, RequestOutcome, Storage, StorageKind,
+};
+use phasemeter_otlp::{EncodedRequest, Signal};
+use tempfile::TempDir;
+use tonic::Status;
+
+use crate::mock_backend::{MockBackend, Reply, Unreachable};
+use crate::{AT_ONCE, GRACE, PROTOCOLS, config as config_of, plain, points, spans, until};
+
+/// The data directory in a home.
+fn data(home: &TempDir) -> Arc<DataDirectory> {
+    Arc::new(DataDirectory::open(home.path(), true).unwrap())
+}
+
+fn start(config: &Config, data: &Arc<DataDirectory>) -> Client {
+    let storage = Storage::begin(data, config, StorageKind::Own).unwrap();
+    Client::start_with(config, Some(storage)).unwrap()
+}
+
+/// The number of directories of runs.
+fn runs(home: &TempDir) -> usize {
+    fs::read_dir(home.path().join("outbox")).unwrap().count()
+}
+
+/// Scenario: the backend answers nothing useful until the run has ended.
+/// Guarantee: the next run sends the same bytes first, then its own, in order; after that, the disk is empty.
+#[test]
+fn next_run_delivers_what_the_last_one_left_before_its_own() {
+    for protocol in PROTOCOLS {
+        let home = TempDir::new().unwrap();
+        let is_up = Arc::new(AtomicBool::new(false));
+        let decides = Arc::clone(&is_up);
+        let backend = MockBackend::deciding(move |_| match decides.load(Ordering::Relaxed) {
+            true => Reply::Accept,
+            false if protocol == "grpc" => Reply::Status(Status::unavailable("down")),
+            false => Reply::Http(StatusCode::SERVICE_UNAVAILABLE, None, ""),
+        });
+        let mut config = plain(&backend, protocol);
+        config.retry.initial_interval = Duration::from_secs(60);
+        config.retry.max_interval = Duration::from_secs(60);
+        let sent: Vec<EncodedRequest> = (0..6).map(|it| spans(&it.to_string(), 1)).collect();
+
+        let data_of_first = data(&home);
+        let client = start(&config, &data_of_first);
+        sent[..3].iter().for_each(|request| client.enqueue(request.clone()));
+        client.enqueue(points(5));
+        until(&client, |outcome| kept(outcome) == 4);
+        let outcome = client.flush(AT_ONCE);
+        assert_eq!((outcome.traces.kept.items, outcome.traces.unsent.items), (3, 3));
+        assert_eq!((outcome.metrics.kept.items, outcome.metrics.unsent.items), (5, 5));
+        assert!(!outcome.all_sent());
+        drop((data_of_first, backend.received()));
+        assert_eq!(runs(&home), 1, "it stays");
+
+        let data = data(&home);
+        is_up.store(true, Ordering::Relaxed);
+        let client = start(&config, &data);
+        sent[3..].iter().for_each(|request| client.enqueue(request.clone()));
+        let outcome = client.flush(GRACE);
+        assert!(outcome.all_sent(), "{outcome:?}");
+        assert_eq!((outcome.traces.sent.requests, outcome.metrics.sent.items), (6, 5));
+        let path = if protocol == "grpc" { "TraceService" } else { "/v1/traces" };
+        let received = backend.received();
+        let traces: Vec<_> = received.iter().filter(|it| it.path.contains(path)).collect();
+        assert_eq!(traces.len(), 6);
+        for (request, export) in traces.iter().zip(&sent) {
+            assert!(request.body.ends_with(export.body()), "the same bytes, in order");
+        }
+        assert_eq!(runs(&home), 0, "nothing is left");
+    }
+}
+
+fn kept(outcome: &Outcome) -> u64 {
+    Signal::ALL.iter().map(|signal| outcome.of(*signal).kept.requests).sum()
+}
+
+/// Scenario: partial success, a rejection, and what a caller keeps itself.
+/// Guarantee: none of it is sent again, or stored longer.
+#[test]
+fn what_has_an_outcome_is_not_stored() {
+    let home = TempDir::new().unwrap();
+    let backend = MockBackend::start([
+        Reply::Partial(2, "old"),
+        Reply::Status(Status::invalid_argument("no")),
+    ]);
+    let (config, data_directory) = (plain(&backend, "grpc"), data(&home));
+    let client = start(&config, &data_directory);
+    client.enqueue(spans("a", 3));
+    until(&client, |outcome| outcome.queued().requests == 0);
+    client.enqueue(spans("b", 4));
+    until(&client, |outcome| outcome.queued().requests == 0);
+    let receipt = client.enqueue_with_receipt(spans("c", 5)).unwrap();
+    let outcome = client.flush(GRACE).traces;
+    assert_eq!(receipt.outcome(), Some(RequestOutcome::Accepted));
+    assert_eq!((outcome.partially_rejected, outcome.rejected.items), (2, 4), "{outcome:?}");
+    assert_eq!((outcome.sent.items, outcome.failed_attempts), (6, 0));
+    assert_eq!(backend.received().len(), 3);
+    assert_eq!(runs(&home), 0);
+}
+
+/// Scenario: a run had another backend.
+/// Guarantee: what it left stays, and is counted.
+#[test]
+fn data_for_other_destinations_stays() {
+    let home = TempDir::new().unwrap();
+    let (down, up) = (Unreachable::reserve(), MockBackend::start([]));
+    let config = config_of(&format!("http://{}", down.address), &[("PROTOCOL", "grpc")]);
+    let first = data(&home);
+    let client = start(&config, &first);
+    client.enqueue(spans("a", 1));
+    until(&client, |outcome| outcome.traces.kept.requests == 1);
+    let _ = client.flush(AT_ONCE);
+    drop(first);
+    let data = data(&home);
+    let config = plain(&up, "grpc");
+    let storage = Storage::left(&data, &config).unwrap();
+    assert_eq!(storage.others(), 1);
+    let client = Client::start_with(&config, Some(storage)).unwrap();
+    assert!(client.flush(GRACE).all_sent());
+    assert!(up.received().is_empty());
+    assert_eq!(runs(&home), 1);
+}

@@ -1,0 +1,170 @@
+//! The data directory of a command, and the variables of export that its options replace.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use phasemeter_files::read_text;
+use phasemeter_otlp::delivery::{Config, DataDirectory, DataError, Storage, StorageKind};
+use tracing::{debug, info, warn};
+
+use super::error::CommandError;
+use super::live_error::LiveError;
+use super::optional::Optional;
+use crate::cli::ExportArgs;
+
+const DATA: &str = "PHASEMETER_DATA";
+const HEADERS_FILE: &str = "PHASEMETER_OTLP_HEADERS_FILE";
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+/// The largest file with headers.
+const MAX_HEADERS: u64 = 64 << 10;
+
+/// How long a command waits for a disk.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where services keep their data.
+const SYSTEM: &str = "/var/lib/phasemeter";
+const NAME: &str = "phasemeter";
+
+/// What options of export name. The directory is opened when something is first stored, and stays this process's
+/// own until it is dropped.
+pub(super) struct ExportOptions {
+    headers: Option<String>,
+    named: Option<PathBuf>,
+    optional: Optional,
+    directory: OnceCell<Option<Arc<DataDirectory>>>,
+}
+
+impl ExportOptions {
+    /// Reads the file with headers.
+    pub(super) fn read(args: &ExportArgs, optional: Optional) -> Result<Self, CommandError> {
+        let or_variable = |option: &Option<PathBuf>, variable| {
+            option.clone().or_else(|| variable_of(variable).map(PathBuf::from))
+        };
+        let file = or_variable(&args.otlp_headers_file, HEADERS_FILE);
+        let headers = file.map(|path| {
+            let text = read_text(&path, MAX_HEADERS);
+            text.map_err(|source| LiveError::HeadersFile { path, source })
+        });
+        let headers = headers.transpose()?.map(|text| list(&text));
+        let named = or_variable(&args.data_dir, DATA);
+        Ok(Self { headers, named, optional, directory: OnceCell::new() })
+    }
+
+    /// The value of a variable.
+    pub(super) fn look_up(&self, name: &str) -> Option<String> {
+        let own = self.headers.as_ref().filter(|_| name == HEADERS);
+        own.cloned().or_else(|| std::env::var(name).ok())
+    }
+
+    /// A storage for the requests of a client; `None` if they wait in memory.
+    pub(super) fn storage(
+        &self,
+        config: &Config,
+        kind: StorageKind,
+    ) -> Result<Option<Storage>, CommandError> {
+        let Some(data) = self.directory()? else { return Ok(None) };
+        let path = data.path().to_owned();
+        let config = config.clone();
+        let begun = self.in_time(&path, move || Storage::begin(&data, &config, kind));
+        Ok(begun.and_then(|begun| {
+            let failed = |error: &_| warn!("{}: {error}; requests wait in memory", path.display());
+            begun.inspect_err(failed).ok()
+        }))
+    }
+
+    /// What the disk answers. A command waits for that no longer than [`PATIENCE`]; then it is `None`.
+    fn in_time<T: Send + 'static>(
+        &self,
+        path: &Path,
+        ask: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        if !self.optional.0 {
+            return Some(ask());
+        }
+        let (sender, answer) = mpsc::channel();
+        let asking = thread::Builder::new().name("data".to_owned());
+        // Nothing may wait for it any more.
+        let asked = asking.spawn(move || drop(sender.send(ask())));
+        let answer = asked.ok().and_then(|_| answer.recv_timeout(PATIENCE).ok());
+        if answer.is_none() {
+            warn!("{}: does not respond; requests wait in memory", path.display());
+        }
+        answer
+    }
+
+    /// The data directory; `None` if there is none that can be used, which is logged once. One that another
+    /// process uses alone is an error, unless there is a command.
+    pub(super) fn directory(&self) -> Result<Option<Arc<DataDirectory>>, CommandError> {
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory.clone());
+        }
+        let named = self.named.clone();
+        let path = named.clone().unwrap_or_else(|| SYSTEM.into());
+        let opened = self.in_time(&path, move || match named {
+            Some(path) => DataDirectory::open(&path, true).map(Some),
+            None => Ok(shared()),
+        });
+        let opened = match opened.unwrap_or(Ok(None)) {
+            Err(error @ DataError::Busy(_)) if !self.optional.0 => {
+                return Err(LiveError::Data(error).into());
+            }
+            Err(error) => {
+                warn!("--data-dir {error}; requests wait in memory");
+                None
+            }
+            Ok(opened) => opened,
+        };
+        Ok(self.directory.get_or_init(|| opened.map(Arc::new)).clone())
+    }
+}
+
+/// The first of the usual directories that can be used.
+fn shared() -> Option<DataDirectory> {
+    let open = |path: &PathBuf| match DataDirectory::open(path, false) {
+        Ok(directory) => Some(directory),
+        Err(error) => {
+            info!("requests are not stored: {error}");
+            None
+        }
+    };
+    let found = usual().iter().find_map(open);
+    if found.is_none() {
+        debug!("requests wait in memory: there is no data directory; name one with --data-dir");
+    }
+    found
+}
+
+/// The usual directories, those that exist, or can be made in one that does.
+fn usual() -> Vec<PathBuf> {
+    let system = Some(PathBuf::from(SYSTEM)).filter(|path| path.is_dir());
+    let given = variable_of("XDG_STATE_HOME").map(PathBuf::from);
+    let home = variable_of("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let user = given.or(home).filter(|path| path.is_absolute() && path.is_dir());
+    system.into_iter().chain(user.map(|state| state.join(NAME))).collect()
+}
+
+/// The value of a variable. An empty one counts as unset.
+fn variable_of(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Headers of a file as a list of the variable: one per line, `#` begins a comment.
+fn list(text: &str) -> String {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::list;
+
+    #[test]
+    fn headers_are_one_per_line() {
+        let text = "# token\nauthorization=Bearer%20t\r\n\n x-tenant=7,x=8\n";
+        assert_eq!(list(text), "authorization=Bearer%20t,x-tenant=7,x=8");
+    }
+}

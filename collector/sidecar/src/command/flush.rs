@@ -1,0 +1,40 @@
+//! `phasemeter flush`: delivers what runs that ended have left in the data directory.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use phasemeter_otlp::BySignal;
+use phasemeter_otlp::delivery::{Client, Config, Destination, Storage};
+use tracing::warn;
+
+use super::data_dir::ExportOptions;
+use super::delivery_report::DeliveryReport;
+use super::error::CommandError;
+use super::live_error::LiveError;
+use super::optional::Optional;
+use crate::cli::FlushArgs;
+
+/// Delivers to the backend of the environment. What another process uses is left to it.
+pub(super) fn run(args: &FlushArgs) -> Result<(), CommandError> {
+    let options = ExportOptions::read(&args.export, Optional(false))?;
+    let config = Config::read(Destination::Environment, |name| options.look_up(name));
+    let config = config.map_err(LiveError::from)?.ok_or(LiveError::NoBackend)?;
+    let data = options.directory()?.ok_or(LiveError::NoData)?;
+    let failed = CommandError::system("cannot read the data directory");
+    let storage = Storage::left(&data, &config).map_err(failed)?;
+    let others = storage.others();
+    if others > 0 {
+        warn!(
+            "{}: {others} runs have left requests for other endpoints; set OTEL_EXPORTER_OTLP_ENDPOINT to theirs",
+            data.path().display()
+        );
+    }
+    let targets = BySignal::each(|signal| config.target(signal).map(ToString::to_string));
+    let client = Client::start_with(&config, Some(storage)).map_err(LiveError::from)?;
+    let report = DeliveryReport::new(targets, client.flush(Duration::from_nanos(args.timeout.0)));
+    if report.is_complete() {
+        writeln!(io::stdout(), "{report}").map_err(CommandError::Output)
+    } else {
+        Err(CommandError::Undelivered(Box::new(report)))
+    }
+}
