@@ -39,6 +39,7 @@ mod alerts;
 mod backends;
 mod configuration;
 mod dashboards;
+mod durable;
 mod end_to_end;
 mod fleet;
 mod forwarding;

@@ -110,10 +110,32 @@ impl Otelcol {
     }
 }
 
+impl Otelcol {
+    /// Starts it with the unmodified `collector.yaml` at an address for gRPC, with this file, which it continues.
+    pub(crate) fn start_again(&self, grpc: Option<SocketAddr>, file: &Path) -> Collector {
+        let given = [None, grpc, None, None];
+        let (server, [_, grpc, http, prometheus]) = Server::start_at(given, "/", |ports, dir| {
+            let mut command = self.command(None, &["collector.yaml"], dir);
+            command.args(["--config", NO_METRICS]).env("OTELCOL_FILE", file);
+            let names = ["OTELCOL_HEALTH", "OTELCOL_GRPC", "OTELCOL_HTTP", "OTELCOL_PROMETHEUS"];
+            for (name, port) in names.iter().zip(ports) {
+                command.env(name, port.to_string());
+            }
+            command
+        });
+        Collector { server, grpc, http, prometheus }
+    }
+}
+
 impl Collector {
     /// Its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.server.id()
+    }
+
+    /// Ends it, so that its files are complete.
+    pub(crate) fn stop(mut self) {
+        self.server.stop();
     }
 
     /// The Prometheus scrape page.

@@ -53,6 +53,11 @@ impl Run {
         Self::metering("agent", script, options)
     }
 
+    /// Meters until it is ended, with a driver of this script.
+    pub(crate) fn endless(script: &str, options: &[&str]) -> Self {
+        Self::metering("run", script, options)
+    }
+
     fn metering(subcommand: &str, script: &str, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::install(dir.path(), script).unwrap();
@@ -77,6 +82,11 @@ impl Run {
     pub(crate) fn export_to(self, endpoint: &str, protocol: &str) -> Self {
         self.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    }
+
+    /// Starts it, to be killed.
+    pub(crate) fn spawn(mut self) -> (Child, Self) {
+        (self.command.stderr(Stdio::null()).spawn().unwrap(), self)
     }
 
     /// Runs it and returns the report.
