@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::parts::Parts;
-use super::rows::RowId;
+use super::row_id::RowId;
 use crate::holder::Share;
 use crate::units::Timestamp;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::accounts::HolderAccounts;
-use super::rows::RowId;
+use super::row_id::RowId;
 use crate::holder::Holder;
 use crate::holder_details::HolderDetails;
 

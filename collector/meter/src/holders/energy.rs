@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::rows::RowId;
+use super::row_id::RowId;
 use crate::apportion::apportion;
 use crate::units::{Nanos, Timestamp};
 

@@ -12,6 +12,7 @@ mod energy;
 mod parts;
 mod pricing;
 mod rounding;
+mod row_id;
 mod rows;
 mod shares;
 mod uses;

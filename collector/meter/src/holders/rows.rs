@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use super::accounts::HolderAccounts;
 use super::earlier::Earlier;
+use super::row_id::RowId;
 use crate::holder::Holder;
 use crate::holder_details::HolderDetails;
 use crate::units::Timestamp;
 
 /// Maximum number of holders that have not ended. More are refused.
 const MAX_HOLDING: usize = 512;
-
-/// Identifies a row.
-pub(super) type RowId = u64;
 
 /// The holders of a GPU.
 #[derive(Clone, Debug)]

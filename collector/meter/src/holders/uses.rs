@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::rows::RowId;
+use super::row_id::RowId;
 use crate::units::{Timestamp, Utilization};
 
 /// Maximum number of ranges that wait: 15 s of ten per second of a hundred holders.
