@@ -184,6 +184,7 @@ fn promises(recommendation: &Recommendation, promise: Option<Promise>) -> bool {
         Some(Promise::Cash) => {
             recommendation.counted && recommendation.saving_usd.is_some() && saving.high > 0.0
         }
+        Some(Promise::Automation) => recommendation.remediation.is_some(),
         // Of the whole report.
         Some(Promise::Monthly) => false,
     }

@@ -58,6 +58,8 @@ pub(crate) enum Promise {
     Cash,
     /// A monthly saving of all recommendations together.
     Monthly,
+    /// That a controller may do it: a remediation.
+    Automation,
 }
 
 /// A recommendation that would be wrong.

@@ -30,6 +30,8 @@ pub(crate) struct Recommendation {
     pub(crate) saving_usd: Option<Value>,
     /// Whether it is part of the sum.
     pub(crate) counted: bool,
+    /// The same for automation; `None` if a person decides.
+    pub(crate) remediation: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
