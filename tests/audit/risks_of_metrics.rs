@@ -75,3 +75,27 @@ fn sources_that_contradict_each_other_are_a_risk() {
     assert!(with_code(&of(97.0, 96.0, 55.0, 640.0), "health.contradiction").is_none());
     assert!(with_code(&of(100.0, 100.0, 1.0, 150.0), "health.contradiction").is_none(), "one SM");
 }
+
+/// Scenario: two GPUs work for two hours at 620 W, and then for two at 100% and 126 W, in the usual fields of
+/// dcgm-exporter, which have no power limit.
+/// Guarantee: the hang is a risk with the limit of the model; the same at 620 W to the end is none.
+#[test]
+fn hang_is_seen_in_the_usual_fields_of_dcgm() {
+    const B: &str = "gpu=\"1\",UUID=\"GPU-bbbbbbbb-0000-4000-8000-000000000000\",\
+                     modelName=\"NVIDIA H100 80GB HBM3\"";
+    let of = |hung: f64, sms: f64| {
+        audited(pages(240, |minute| {
+            // Work varies, as it does.
+            let work = metrics(97.0, 96.0, 61.0, 600.0 + f64::from(minute % 7) * 6.0, 68_000.0);
+            let hang = metrics(100.0, 100.0, sms, hung, 68_000.0);
+            let now = || if minute < 120 { work.clone() } else { hang.clone() };
+            vec![(A, now()), (B, now())]
+        }))
+    };
+    let hung = of(126.0, 12.0);
+    let risk = with_code(&hung, "health.hang").unwrap();
+    assert_eq!(list(&risk["gpus"]).len(), 2);
+    assert!(risk["rationale"].to_string().contains("126 of 700 W"), "{risk:#}");
+    assert_eq!(risk["remediation"]["kind"], "job.restart");
+    assert!(with_code(&of(620.0, 60.0), "health.hang").is_none());
+}

@@ -4,7 +4,7 @@
 
 use phasemeter_policy::Gpu;
 
-use crate::Model;
+use crate::power_limit;
 
 /// How the metrics of a contradiction begin, and that of its time ends.
 const PREFIX: &str = "contradiction.";
@@ -69,9 +69,7 @@ pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
         && busy.level() >= WORK
         && busy.seconds >= MIN_SECONDS;
     let power = gpu.sensors.busy_power.filter(|_| works)?;
-    // Names are compared last: that takes the longest.
-    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0);
-    let limit = limit.or_else(|| Model::of(&gpu.model)?.watts)?;
+    let limit = power_limit(gpu)?;
     (power.p95 <= NO_POWER * limit).then_some((power.p50, limit))
 }
 

@@ -1,9 +1,10 @@
 //! GPUs that are fully busy and compute nothing: a collective that waits for a rank that is gone, or for one that is
-//! late. A plateau that ended by itself before, or others of the job at work, show that it may be a wait.
+//! late. A plateau that ended by itself before, or others of the job at work, show that it may be a wait: a hang is what
+//! did not end by itself before.
 
 use phasemeter_policy::{Gpu, Window, Workload};
 
-use crate::{are_separate, unpowered_work};
+use crate::{are_separate, power_limit, unpowered_work};
 
 /// Time after which a GPU hangs, in seconds, as a default of policies.
 const HANG_SECONDS: f64 = 600.0;
@@ -36,6 +37,9 @@ const ENDED: f64 = 0.5;
 /// Share of the time of a plateau in which another GPU of the job works, from which it does. An assumption.
 const AT_WORK: f64 = 0.1;
 
+/// Shortest plateau that is a wait of a job and not a step of it, in seconds. An assumption.
+const MIN_WAIT_SECONDS: f64 = 60.0;
+
 /// A GPU that is fully busy at a flat low power until the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
@@ -45,6 +49,21 @@ pub struct Stall {
     pub before: Option<f64>,
     /// Whether others of its job work meanwhile, which it may wait for.
     pub others_work: bool,
+    /// Whether it drew more while it worked before.
+    pub has_worked: bool,
+}
+
+/// Plateaus after which the work went on: the job waited, and utilization counts that as full load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waits {
+    /// How many.
+    pub count: usize,
+    /// All of them together, in seconds.
+    pub seconds: f64,
+    /// The longest, in seconds.
+    pub longest: f64,
+    /// Power in the last of them, in watts.
+    pub watts: f64,
 }
 
 impl Stall {
@@ -79,7 +98,7 @@ pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
     let points = gpu.utilization.iter().zip(&gpu.power).take(last.from.saturating_sub(1));
     let idle = window.thresholds().idle;
     let worked = points.filter(|(utilization, _)| **utilization >= idle).map(|(_, power)| *power);
-    let has_contrast = worked.fold(0.0, f64::max) >= CONTRAST * last.high;
+    let has_worked = worked.fold(0.0, f64::max) >= CONTRAST * last.high;
     let waits_too = |other: &Gpu| {
         other.id != gpu.id
             && other.is_alike(gpu)
@@ -87,12 +106,33 @@ pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
             && stalled(other).is_some()
     };
     let waits_together = || gpu.workload != Workload::Serving && window.gpus.iter().any(&waits_too);
-    let is_stall = last.len() >= POINTS && (has_contrast || waits_together());
+    let is_stall = last.len() >= POINTS && (has_worked || waits_together());
     is_stall.then(|| {
-        let before =
-            ended(gpu, last, limit, idle).map(|points| points as f64 * window.step_seconds);
+        let seconds = |points: usize| points as f64 * window.step_seconds;
+        let near = |a: f64, b: f64| (a - b).abs() <= SAME_POWER * limit;
+        let is_equal = |it: &Plateau| near(it.high, last.high) && near(it.low, last.low);
+        let ended = ended(gpu, last.from, limit, idle).into_iter().filter(is_equal);
+        let before = ended.map(|it| seconds(it.len())).reduce(f64::max);
         let others_work = window.gpus.iter().any(|other| works_meanwhile(other, gpu, last, window));
-        Stall { seconds: last.len() as f64 * window.step_seconds, before, others_work }
+        Stall { seconds: seconds(last.len()), before, others_work, has_worked }
+    })
+}
+
+/// Returns the waits of a GPU that ended by themselves; `None` if there were none.
+pub fn waits(gpu: &Gpu, window: &Window) -> Option<Waits> {
+    let limit = power_limit(gpu)?;
+    // Most GPUs never draw so little while they work.
+    gpu.sensors.busy_power.filter(|power| power.p5 <= HUNG_POWER * limit)?;
+    let to = gpu.utilization.len().min(gpu.power.len());
+    let seconds = |plateau: &Plateau| plateau.len() as f64 * window.step_seconds;
+    let ended = ended(gpu, to, limit, window.thresholds().idle);
+    let ended: Vec<_> = ended.into_iter().filter(|it| seconds(it) >= MIN_WAIT_SECONDS).collect();
+    let is_credible = || unpowered_work(gpu).is_none();
+    Some(Waits {
+        watts: ended.first().filter(|_| is_credible())?.high,
+        count: ended.len(),
+        seconds: ended.iter().map(seconds).sum(),
+        longest: ended.iter().map(seconds).fold(0.0, f64::max),
     })
 }
 
@@ -103,9 +143,11 @@ pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
 
 /// The plateau at the end, and the power limit.
 fn stalled(gpu: &Gpu) -> Option<(Plateau, f64)> {
-    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
     // The last point may be partly over.
     let to = gpu.utilization.len().min(gpu.power.len()).checked_sub(1)?;
+    // Most GPUs are not full at the end, and the names of models take the longest.
+    gpu.utilization[..to].last().filter(|level| **level >= FULL)?;
+    let limit = power_limit(gpu)?;
     let plateau = plateau(gpu, to, limit);
     // SMs that work at less than the power of an idle GPU show a wrong sensor.
     (plateau.len() > 0 && unpowered_work(gpu).is_none()).then_some((plateau, limit))
@@ -126,28 +168,24 @@ fn plateau(gpu: &Gpu, to: usize, limit: f64) -> Plateau {
     found
 }
 
-/// The points of the longest plateau before the last one that has its power and ended by itself: its process worked on.
-fn ended(gpu: &Gpu, last: Plateau, limit: f64, idle: f64) -> Option<usize> {
-    let is_equal = |it: &Plateau| {
-        (it.high - last.high).abs() <= SAME_POWER * limit
-            && (it.low - last.low).abs() <= SAME_POWER * limit
-    };
-    let works =
-        |point: usize| gpu.utilization[point] >= idle && gpu.power[point] >= CONTRAST * last.high;
-    let (mut to, mut has_worked, mut longest) = (last.from, false, None);
+/// The plateaus before the point `to` that ended by themselves, the last one first: their process worked on.
+fn ended(gpu: &Gpu, mut to: usize, limit: f64, idle: f64) -> Vec<Plateau> {
+    let (mut ended, mut highest) = (Vec::new(), 0.0_f64);
     while to > 0 {
         let found = plateau(gpu, to, limit);
         if found.len() == 0 {
             to -= 1;
-            has_worked |= works(to);
+            if gpu.utilization[to] >= idle {
+                highest = highest.max(gpu.power[to]);
+            }
             continue;
         }
-        if has_worked && is_equal(&found) && goes_on(gpu, found) {
-            longest = longest.max(Some(found.len()));
+        if highest >= CONTRAST * found.high && goes_on(gpu, found) {
+            ended.push(found);
         }
-        (to, has_worked) = (found.from, false);
+        (to, highest) = (found.from, 0.0);
     }
-    longest
+    ended
 }
 
 /// Whether the process of a plateau still had its memory after it. If memory was not recorded, it may have had.
@@ -165,9 +203,8 @@ fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bo
     }
     let idle = window.thresholds().idle;
     let is_stalled = |point: usize| {
-        let limit = other.power_limit_watts.unwrap_or(f64::INFINITY);
-        other.utilization[point] >= FULL
-            && other.power.get(point).is_some_and(|power| *power <= HUNG_POWER * limit)
+        let is_low = |power: &f64| power_limit(other).is_none_or(|it| *power <= HUNG_POWER * it);
+        other.utilization[point] >= FULL && other.power.get(point).is_some_and(is_low)
     };
     let works = |point: &usize| {
         other.utilization.get(*point).is_some_and(|level| *level >= idle) && !is_stalled(*point)

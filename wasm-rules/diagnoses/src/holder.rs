@@ -13,11 +13,6 @@ const UNTOUCHED: f64 = 0.9;
 /// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
 const CONTEXT: f64 = 0.01;
 
-/// What a scheduler allocated a GPU to, and whose allocation nothing ever touched, for how many seconds.
-const HOLDERS: &str = "phasemeter.gpu.holders";
-const NEVER_TOUCHED_BY: &str = "phasemeter.gpu.never_touched_by";
-const NEVER_TOUCHED: &str = "idle.never_touched";
-
 /// Attributes that name it if the source has no allocations: of the GPU, or of a run within its pod or job.
 const POD: &str = "k8s.pod.name";
 const NAMESPACE: &str = "k8s.namespace.name";
@@ -44,7 +39,6 @@ impl Allocation {
         };
         let names = gpu.holder_names();
         let name = (!names.is_empty()).then(|| names.join(", "));
-        let name = name.or_else(|| gpu.attribute(HOLDERS).map(str::to_owned));
         let name = name.or_else(|| value(POD).map(pod));
         let name = name.or_else(|| value(JOB).map(|id| [JOB_NAME, id].concat()));
         name.map(|name| Self { name })
@@ -102,11 +96,10 @@ impl Untouched {
         })
     }
 
-    /// That of a whole GPU, for so many seconds of its idle time.
-    fn of_gpu(gpu: &Gpu, allocation: Allocation, seconds: f64) -> Self {
+    /// That of a whole GPU, for all of its idle time.
+    fn of_gpu(gpu: &Gpu, allocation: Allocation) -> Self {
         let idle = gpu.accounts.idle();
-        let cost = (idle.cost as f64 * (seconds / idle.seconds).min(1.0)) as u64;
-        Self { allocation, seconds, gpu_seconds: seconds, cost }
+        Self { allocation, seconds: idle.seconds, gpu_seconds: idle.seconds, cost: idle.cost }
     }
 }
 
@@ -115,16 +108,11 @@ pub fn untouched(gpu: &Gpu, window: &Window) -> Option<Untouched> {
     if !gpu.holders.is_empty() {
         return Untouched::of_holders(gpu);
     }
-    if let Some(seconds) = gpu.metric(NEVER_TOUCHED) {
-        let by = gpu.attribute(NEVER_TOUCHED_BY).map(|name| Allocation { name: name.to_owned() });
-        return by.filter(|_| seconds > 0.0).map(|by| Untouched::of_gpu(gpu, by, seconds));
-    }
-    let seconds = gpu.accounts.idle().seconds;
-    let is_idle = gpu.accounts.busy().seconds <= 0.0 && seconds > 0.0;
+    let is_idle = gpu.accounts.busy().seconds <= 0.0 && gpu.accounts.idle().seconds > 0.0;
     let is_empty = || gpu.memory_share().is_some_and(|share| share <= CONTEXT);
     // Names are compared last.
     let allocation = (is_idle && is_empty()).then(|| Allocation::of(gpu, window))?;
-    allocation.map(|of| Untouched::of_gpu(gpu, of, seconds))
+    allocation.map(|of| Untouched::of_gpu(gpu, of))
 }
 
 /// Whether a GPU was never touched for all of the observed time.
@@ -170,13 +158,6 @@ mod tests {
         assert_eq!(of(with_memory(steady(3_600, 0.0), 30.0), &pod), None, "a process holds it");
         assert_eq!(of(with_memory(steady(3_600, 0.4), 0.0), &pod), None, "it worked");
         assert_eq!(of(steady(3_600, 0.0), &pod), None, "memory was not recorded");
-        let never_touched = |seconds: f64| Gpu {
-            metrics: vec![(NEVER_TOUCHED.to_owned(), seconds)],
-            ..with_memory(steady(3_600, 0.3), 30.0)
-        };
-        let by = [(HOLDERS, "ml/a, ml/b"), (NEVER_TOUCHED_BY, "ml/b")];
-        assert_eq!(of(never_touched(1_800.0), &by).as_deref(), Some("ml/b"), "before another");
-        assert_eq!(of(never_touched(0.0), &by[..1]), None);
     }
 
     #[test]

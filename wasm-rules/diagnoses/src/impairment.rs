@@ -5,7 +5,7 @@ use phasemeter_policy::{Gpu, Window};
 
 use crate::{
     THROTTLED, capped_below, hangs, has_failed_counters, is_behind, is_credible, is_slowed,
-    slowed_by_heat, slowed_by_power_supply, waits_in_collective,
+    power_share, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
 };
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
@@ -24,7 +24,7 @@ pub fn needs_repair(gpu: &Gpu) -> bool {
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown, also
 /// if only the others of its job show that.
 pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
-    let is_at_limit = gpu.power_share().is_some_and(|share| share >= AT_LIMIT);
+    let is_at_limit = power_share(gpu).is_some_and(|share| share >= AT_LIMIT);
     needs_repair(gpu)
         || slowed_by_power_supply(gpu) >= THROTTLED
         || (is_slowed(gpu) && !is_at_limit)

@@ -6,7 +6,7 @@
 
 use phasemeter_diagnoses::{
     hangs, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked,
-    kind_of_speedup, nvlink, pcie,
+    kind_of_speedup, nvlink, pcie, power_share,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -201,7 +201,7 @@ fn texts(gpu: &Gpu, link: &str, has_peer: bool) -> (&'static str, &'static str) 
 /// Columns without which communication cannot be told from other limits.
 fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
     let is_slow = |gpu: &Gpu| {
-        let low = gpu.power_share().is_some_and(|share| share < LOW_POWER);
+        let low = power_share(gpu).is_some_and(|share| share < LOW_POWER);
         low && gpu.workload != Workload::Serving
     };
     let is_open = |gpu: &Gpu| {

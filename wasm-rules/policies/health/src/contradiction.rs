@@ -1,7 +1,7 @@
 //! Sources of utilization that contradict each other, and power that contradicts all of them.
 
 use phasemeter_diagnoses::{
-    Contradiction, Model, contradictions, has_failed_counters, unpowered_work,
+    Contradiction, contradictions, has_failed_counters, power_limit, unpowered_work,
 };
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
@@ -46,8 +46,7 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
     }
     let named: Vec<_> =
         values.iter().map(|(name, value)| [*name, " ", &percent(*value)].concat()).collect();
-    let built_for = || Model::of(&first.model)?.watts;
-    let limit = first.power_limit_watts.or_else(built_for).filter(|limit| *limit > 0.0);
+    let limit = power_limit(first);
     let share = longest.watts.zip(limit).map(|(watts, limit)| watts / limit);
     let draw = longest.watts.map_or_else(String::new, |watts| {
         let limit = limit.map_or_else(String::new, |limit| [" of ", &*decimal(limit, 0)].concat());

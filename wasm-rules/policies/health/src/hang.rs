@@ -1,16 +1,21 @@
 //! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
+//! Waits that ended are named as such. Automation restarts only what lasts, and what no history explains.
 
-use phasemeter_diagnoses::{Stall, is_lost, stall};
-use phasemeter_policy::format::{decimal, duration};
+use phasemeter_diagnoses::{Stall, Waits, is_lost, power_limit, stall, waits};
+use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
-    Gpu, Need, Recommendation, Remediation, Response, Window, Workload, evidence, groups,
+    Effort, Gpu, Need, Recommendation, Remediation, Response, Target, Window, Workload, evidence,
+    groups,
 };
 
 use crate::cost::{so_far, so_far_and_further};
-use crate::{SURE_DEAD, Settings, risk};
+use crate::{SURE, SURE_DEAD, SURE_YOUNG, Settings, risk};
 
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
 const STOPPED: f64 = 0.9;
+
+/// Share of the time in waits from which they are named. An assumption.
+const WAITS_MATTER: f64 = 0.05;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
     let stalled = window.gpus.iter().filter_map(|gpu| {
@@ -25,17 +30,65 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
          work: the steps that it does (--work, or a work log) tell a job that waits from one that hangs",
         waiting.iter().map(|(gpu, _)| *gpu),
     );
+    let hangs = groups.iter().filter_map(|group| warn(group, settings, window));
     Response {
-        recommendations: groups.iter().filter_map(|group| warn(group, window)).collect(),
+        recommendations: hangs.chain(waiting_jobs(window)).collect(),
         needs: need.into_iter().collect(),
     }
 }
 
-fn warn(stalled: &[(&Gpu, Stall)], window: &Window) -> Option<Recommendation> {
+/// Jobs that wait at full utilization again and again.
+fn waiting_jobs(window: &Window) -> Vec<Recommendation> {
+    let found = window.gpus.iter().filter(|gpu| Texts::of(gpu.workload).has_ranks);
+    let found = found.filter_map(|gpu| {
+        let matters = WAITS_MATTER * gpu.accounts.observed().seconds;
+        Some((gpu, waits(gpu, window).filter(|waits| waits.seconds >= matters)?))
+    });
+    let groups = groups(found, |a: &(&Gpu, Waits), b| a.0.is_alike(b.0));
+    groups.iter().filter_map(|group| name_waits(group)).collect()
+}
+
+fn name_waits(group: &[(&Gpu, Waits)]) -> Option<Recommendation> {
+    let (first, waits) = group.first()?;
+    let lost: Vec<_> = group.iter().map(|(gpu, waits)| (*gpu, waits.seconds)).collect();
+    let share = waits.seconds / first.accounts.observed().seconds;
+    let limit = power_limit(first)?;
+    Some(Recommendation {
+        title: ["Find what the job waits for at full utilization, ", &so_far(&lost)].concat(),
+        action: "Dump the stacks of all processes in the next wait, for example with py-spy dump. If one rank evaluates \
+                 or saves alone, divide that among all, or do it beside the training."
+            .to_owned(),
+        rationale: format!(
+            "{} at 100% with a flat {} of {} W in {} of up to {}, {} of the time, and worked on after each. That is no \
+             hang and no work: a collective waits, most likely for an evaluation or a checkpoint.",
+            if group.len() == 1 { "It was" } else { "Each was" },
+            decimal(waits.watts, 0),
+            decimal(limit, 0),
+            count(waits.count, "wait"),
+            duration(waits.longest),
+            percent(share),
+        ),
+        confidence: SURE,
+        evidence: evidence([
+            ("wait.time", waits.seconds, "s"),
+            ("wait.longest", waits.longest, "s"),
+            ("wait.power", waits.watts, "W"),
+        ]),
+        effort: Effort::Medium,
+        ..Recommendation::new(
+            "health.waits",
+            Target::Throughput,
+            "measure",
+            group.iter().map(|(gpu, _)| *gpu),
+        )
+    })
+}
+
+fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Option<Recommendation> {
     let hung: Vec<_> = stalled.iter().map(|(gpu, stall)| (*gpu, stall.seconds)).collect();
     let (first, since) = *hung.first()?;
     let watts = *first.power.iter().rev().find(|power| !power.is_nan())?;
-    let limit = first.power_limit_watts?;
+    let limit = power_limit(first)?;
     let texts = Texts::of(first.workload);
     let stopped = window.gpus.iter().find(|gpu| {
         let after = gpu.activity.after_work.seconds;
@@ -69,25 +122,30 @@ fn warn(stalled: &[(&Gpu, Stall)], window: &Window) -> Option<Recommendation> {
         decimal(limit, 0),
         duration(since),
     );
-    let title = [texts.what, " hangs, ", &so_far(&hung), ": ", texts.remedy, " it"].concat();
+    let lasts = hung.iter().all(|(_, seconds)| *seconds >= settings.restart_seconds);
+    let cost = so_far(&hung);
+    let title = if lasts {
+        [texts.what, " hangs, ", &cost, ": ", texts.remedy, " it"].concat()
+    } else {
+        [texts.what, " may hang, ", &cost, ": look at its stacks"].concat()
+    };
     Some(Recommendation {
         evidence: evidence([
             ("hung.time", since, "s"),
             ("power", watts, "W"),
             ("power.share_of_limit", watts / limit, "1"),
         ]),
-        // Shorter plateaus ended by themselves: a person decides.
-        remediation: stalled
-            .iter()
-            .all(|(_, stall)| stall.before.is_none())
-            .then(|| restart(window)),
+        // If shorter plateaus ended by themselves, or work was never seen, a person decides.
+        remediation: (lasts
+            && stalled.iter().all(|(_, stall)| stall.before.is_none() && stall.has_worked))
+        .then(|| restart(window)),
         ..risk(
             "health.hang",
             "restart",
             hung.iter().map(|(gpu, _)| *gpu),
             [&title, texts.action],
             rationale,
-            SURE_DEAD,
+            if lasts { SURE_DEAD } else { SURE_YOUNG },
         )
     })
 }
@@ -146,7 +204,7 @@ fn restart(window: &Window) -> Remediation {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{steady, window, with_power};
-    use phasemeter_policy::{Quiet, RecommendationKind};
+    use phasemeter_policy::{Percentiles, Quiet, RecommendationKind};
 
     use super::*;
 
@@ -165,10 +223,13 @@ mod tests {
         let one = found(hung(2)).unwrap();
         assert_eq!((one.code.as_str(), one.gpus.len()), ("health.hang", 2));
         assert_eq!((one.kind, one.saving.high), (RecommendationKind::Risk, 0.0));
-        assert_eq!(one.title, "The job hangs, $7.18 so far: restart it");
+        assert_eq!(one.title, "The job may hang, $7.18 so far: look at its stacks");
         assert!(found(hung(1)).is_none());
         let short = vec![with_power(steady(400, 1.0), 125.0); 2];
         assert!(found(short).is_none());
+        let mut unlimited = hung(2);
+        unlimited.iter_mut().for_each(|gpu| gpu.power_limit_watts = None);
+        assert!(found(unlimited).unwrap().rationale.contains("of 700 W"), "the model's");
     }
 
     #[test]
@@ -201,7 +262,7 @@ mod tests {
     #[test]
     fn job_of_slurm_is_requeued() {
         let remediation = |attributes| {
-            let window = Window { attributes, ..window(hung(2)) };
+            let window = Window { attributes, ..window(vec![stalled_in(&[(200, 563)])]) };
             recommend(&Settings::default(), &window).recommendations[0].remediation.clone().unwrap()
         };
         let job = remediation(vec![("slurm.job.id".to_owned(), "4711".to_owned())]);
@@ -232,9 +293,31 @@ mod tests {
     }
 
     #[test]
-    fn hang_after_shorter_waits_is_not_automated() {
+    fn hang_without_history_or_after_shorter_waits_is_not_automated() {
+        let one = found(vec![stalled_in(&[(530, 563)])]).unwrap();
+        assert!(one.title.starts_with("The job may hang") && one.remediation.is_none());
+        assert!(found(hung(2)).unwrap().remediation.is_none(), "work was never seen");
         let one = found(vec![stalled_in(&[(100, 140), (200, 563)])]).unwrap();
         assert!(one.code == "health.hang" && one.remediation.is_none());
         assert!(found(vec![stalled_in(&[(200, 563)])]).unwrap().remediation.is_some());
+    }
+
+    #[test]
+    fn waits_that_ended_are_named() {
+        let with_percentiles = |mut gpu: Gpu, low: f64| {
+            let of = |p5| Percentiles { p5, p50: 620.0, p95: 620.0, max: 620.0 };
+            gpu.sensors.busy_power = Some(of(low));
+            gpu
+        };
+        let often = || with_percentiles(stalled_in(&[(100, 120), (300, 320)]), 125.0);
+        let one = found(vec![often(), often()]).unwrap();
+        assert_eq!((&*one.code, one.gpus.len(), one.saving.high), ("health.waits", 2, 0.0));
+        assert!(
+            one.rationale.contains("in 2 waits of up to 10 min 40 s, 7.1% of the time"),
+            "{one:?}"
+        );
+        assert!(found(vec![with_percentiles(stalled_in(&[(100, 110)]), 620.0)]).is_none(), "once");
+        let serving = Gpu { workload: Workload::Serving, ..often() };
+        assert!(found(vec![serving]).is_none(), "it waits for requests");
     }
 }

@@ -23,12 +23,18 @@ use phasemeter_policy::{
 phasemeter_policy::settings! {
     /// Time at full utilization and a flat low power after which a job hangs, in seconds.
     hang_seconds: number = 600.0 in 60.0..=86400.0;
+    /// Time in that state after which automation may restart a job that never waited so before, in seconds.
+    restart_seconds: number = 3600.0 in 60.0..=604800.0;
     /// Warn if memory is full within this time, in seconds.
     memory_full_seconds: number = 14400.0 in 60.0..=604800.0;
 }
 
 /// Confidence in a hang or a loss. An assumption.
 const SURE_DEAD: f64 = 0.9;
+
+/// Confidence in a hang that is shorter than what automation may end: the first evaluation of a job looks like this. An
+/// assumption.
+const SURE_YOUNG: f64 = 0.6;
 
 /// Confidence in memory that runs out. An assumption.
 const SURE: f64 = 0.8;

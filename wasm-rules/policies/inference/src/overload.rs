@@ -1,5 +1,6 @@
 //! Services without a reserve: GPUs that are full all the time.
 
+use phasemeter_diagnoses::power_share;
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
@@ -69,7 +70,7 @@ pub(crate) fn recommend(
 fn is_saturated(gpu: &Gpu) -> bool {
     let sensors = &gpu.sensors;
     let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
-    gpu.power_share().is_some_and(|share| share >= FULL_POWER)
+    power_share(gpu).is_some_and(|share| share >= FULL_POWER)
         || activity.iter().flatten().any(|activity| *activity >= FULL_ACTIVITY)
 }
 

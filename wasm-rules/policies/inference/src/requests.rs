@@ -4,7 +4,7 @@
 //! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
 //! fewer replicas suffice as it is has no use for it.
 
-use phasemeter_diagnoses::{Unit, busiest_minutes, min_peak, shows_peaks};
+use phasemeter_diagnoses::{Unit, busiest_minutes, min_peak, power_share, shows_peaks};
 use phasemeter_policy::column::observed;
 use phasemeter_policy::format::{count, decimal, duration, percent, subject};
 use phasemeter_policy::{
@@ -261,10 +261,10 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
         serves(gpu)
             && gpu.full_share() >= FULL
             && activity.iter().all(Option::is_none)
-            && gpu.power_share().is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
     };
     let gpus: Vec<&Gpu> = all.iter().copied().filter(applies).collect();
-    let share = mean(&gpus, |gpu| gpu.power_share().unwrap_or(0.0));
+    let share = mean(&gpus, |gpu| power_share(gpu).unwrap_or(0.0));
     (!gpus.is_empty()).then(|| Recommendation {
         title: "Serve more requests at a time".to_owned(),
         action: "Raise the limit of concurrent requests, or the maximum batch, step by step. Compare latency and \

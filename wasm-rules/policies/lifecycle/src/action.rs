@@ -64,11 +64,13 @@ pub(crate) fn choose<'a>(
     window: &Window,
     settings: &Settings,
 ) -> Option<Finding<'a>> {
-    let after = settings.release_after_seconds;
     let (workload, when) = (unit.workload(), idle.when());
     // Released twice as late, as set, and after half of that or in shorter periods too.
-    let mut released = [LATE * after, after, after / LATE].map(|after| idle.saved(after));
-    released[2] = released[2].max(idle.all_saved(after));
+    let released_after = |after: f64| {
+        let [low, expected, high] = [LATE * after, after, after / LATE].map(|it| idle.saved(it));
+        [low, expected, high.max(idle.all_saved(after))]
+    };
+    let released = released_after(settings.release_after_seconds);
     // A session that draws a desktop is never quiet.
     let stops = |it: &Schedule| it.is_quiet(&idle) || workload == Workload::Interactive;
     let schedule = schedule.filter(|it| stops(it) && it.share >= SCHEDULED_SHARE * idle.share());
@@ -120,8 +122,11 @@ pub(crate) fn choose<'a>(
         Action::Fill if is_doubted => FILLED.map(|part| part * DOUBTED * expected),
         Action::Fill | Action::EndHeld => FILLED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),
-        _ => released,
+        _ => released_after(idle.ends_after(workload, settings)),
     };
+    if saved[1] <= 0.0 {
+        return None;
+    }
     if action == Action::Schedule && is_doubted {
         // Somebody may use it.
         saved[1] *= DOUBTED;

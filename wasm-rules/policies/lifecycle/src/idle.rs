@@ -1,7 +1,9 @@
 //! Periods in which no GPU of an instance works.
 
 use phasemeter_diagnoses::{QuietTime, Unit, shows_holder};
-use phasemeter_policy::Window;
+use phasemeter_policy::{Window, Workload};
+
+use crate::Settings;
 
 /// Difference of instants, as a share of the length, up to which they are the same: the first and the last reading
 /// may be of another second than those of other GPUs. An assumption.
@@ -108,6 +110,15 @@ impl Idle {
     /// The same with the shorter ones.
     pub(crate) fn all_saved(&self, after: f64) -> f64 {
         self.without(&self.all, after)
+    }
+
+    /// Time without work after which the instance is given back, in seconds. What is held may be somebody's work; a
+    /// service is started again by its next request, and a batch job by its next run.
+    pub(crate) fn ends_after(&self, workload: Workload, settings: &Settings) -> f64 {
+        match self.is_held && !matches!(workload, Workload::Serving | Workload::Batch) {
+            true => settings.end_after_seconds,
+            false => settings.release_after_seconds,
+        }
     }
 
     fn without(&self, periods: &[(f64, f64)], after: f64) -> f64 {

@@ -27,10 +27,9 @@ phasemeter_policy::settings! {
     min_period_seconds: number = 3600.0 in 600.0..=86400.0;
     /// Time without work after which an instance is given back, in seconds.
     release_after_seconds: number = 600.0 in 10.0..=86400.0;
+    /// Time without work after which what holds an instance is ended, such as a person's session, in seconds.
+    end_after_seconds: number = 3600.0 in 600.0..=604800.0;
 }
-
-/// Shortest time without work after which a session is ended, in seconds. An assumption.
-const MIN_SESSION_SECONDS: f64 = 600.0;
 
 /// Difference of shares up to which instances get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
@@ -385,7 +384,9 @@ mod tests {
         let pauses = |second: usize| if second % (HOUR / 2) < 120 { 0.4 } else { 0.0 };
         let session =
             |workload| Gpu { workload, ..single(gpu(PatternKind::Idle, 6 * HOUR, pauses)) };
-        let found = recommendations(vec![session(Workload::Interactive)]);
+        let held = recommendations(vec![session(Workload::Interactive)]);
+        assert!(held.is_empty(), "a person's session lasts for an hour");
+        let found = recommendations(vec![free(session(Workload::Interactive))]);
         assert_eq!(found[0].code, "lifecycle.on-demand");
         // 28 of 30 minutes, but the first ten are waited for and five start the next.
         assert!((found[0].saving.expected - 13.0 / 30.0).abs() < 0.04, "{:?}", found[0].saving);

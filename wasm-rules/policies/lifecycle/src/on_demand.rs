@@ -9,7 +9,7 @@ use phasemeter_policy::{
 
 use crate::idle::Idle;
 use crate::text::after_idle;
-use crate::{MIN_SESSION_SECONDS, Settings, idle_saving};
+use crate::{Settings, idle_saving};
 
 /// Confidence in an instance for each use. An assumption.
 const SURE: f64 = 0.4;
@@ -39,13 +39,12 @@ pub(crate) fn recommend(
     settings: &Settings,
 ) -> Option<Recommendation> {
     let idle = Idle::of(unit, window, MIN_SECONDS);
-    let after = settings.release_after_seconds;
+    let after = idle.ends_after(unit.workload(), settings);
     let expected = idle.saved(after + START_SECONDS);
     if unit.is_committed || !idle.is_known || expected < settings.min_lost {
         return None;
     }
     let gpus = || unit.gpus.iter().copied();
-    let session = f64::max(after, MIN_SESSION_SECONDS);
     let saved = [0.0, expected, idle.all_saved(after)];
     let (title, action) = match unit.workload() {
         Workload::Batch => (
@@ -61,7 +60,7 @@ pub(crate) fn recommend(
             format!(
                 "End the session after {} without work, and return the instance. The next use starts another, and \
                  waits for it.",
-                duration(session),
+                duration(after),
             ),
         ),
     };
@@ -84,7 +83,7 @@ pub(crate) fn recommend(
         ]),
         effort: Effort::Medium,
         reversible: false,
-        remediation: Some(after_idle("process.end", session)),
+        remediation: Some(after_idle("process.end", after)),
         ..Recommendation::new("lifecycle.on-demand", Target::Idle, "autoscale", gpus())
     })
 }

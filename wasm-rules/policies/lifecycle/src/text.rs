@@ -10,7 +10,7 @@ use phasemeter_diagnoses::Allocation;
 
 use crate::action::Action;
 use crate::idle::When;
-use crate::{Finding, MIN_SESSION_SECONDS, Settings, idle_saving};
+use crate::{Finding, Settings, idle_saving};
 
 /// Confidence in what is free and given back. An assumption.
 const SURE: f64 = 0.95;
@@ -133,7 +133,7 @@ fn complete(
     window: &Window,
 ) -> Recommendation {
     let after = settings.release_after_seconds;
-    let session = f64::max(after, MIN_SESSION_SECONDS);
+    let session = first.idle.ends_after(first.workload, settings);
     let likely = draft.confidence;
     let free = Recommendation {
         title: ["Return the instance when it has no work: ", time].concat(),

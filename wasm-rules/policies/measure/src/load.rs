@@ -90,21 +90,6 @@ pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
     gpu.memory_pool().is_some() && matches!(gpu.memory_use(window.step_seconds), Memory::Pool(_))
 }
 
-/// Median power while the GPU is full, as a share of its limit.
-pub(crate) fn power_share(gpu: &Gpu, window: &Window) -> Option<f64> {
-    let limit = gpu.power_limit_watts.filter(|limit| *limit > 0.0)?;
-    // Most of the time with work it is full, so both have the same median; the column takes a pass.
-    let busy = gpu.sensors.busy_power.filter(|_| is_full(gpu)).map(|power| power.p50);
-    let of_column = || {
-        let points = gpu.utilization.iter().zip(&gpu.power);
-        let bound = window.thresholds().compute_bound;
-        let full = points.filter(|(utilization, _)| **utilization >= bound);
-        let full: Vec<_> = full.map(|(_, power)| *power).collect();
-        percentile(&full, 50)
-    };
-    Some(busy.or_else(of_column)? / limit)
-}
-
 /// Whether readings jump between idle and busy from one to the next, so that what happens between them is
 /// unknown. Phases of many readings are seen, however slow these are.
 pub(crate) fn is_undersampled(gpu: &Gpu, window: &Window) -> bool {

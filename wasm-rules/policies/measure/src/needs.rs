@@ -3,14 +3,14 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Model, hangs, is_behind, is_impaired, is_lost, units, waits_in_collective,
+    Model, hangs, is_behind, is_impaired, is_lost, power_share, units, waits_in_collective,
 };
 use phasemeter_policy::{Gpu, Need, Window, Workload};
 
 use crate::Settings;
 use crate::load::{
     HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load,
-    is_undersampled, power_share,
+    is_undersampled,
 };
 
 /// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
@@ -79,7 +79,7 @@ const RULES: [Rule; 13] = [
         |gpu, window| {
             is_full(gpu)
                 && is_nvidia(gpu)
-                && power_share(gpu, window).is_some_and(|share| share <= HUNG_POWER)
+                && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
                 && gpu.sensors.sm_activity.is_none()
                 && !hangs(gpu, window)
         },
@@ -92,7 +92,7 @@ const RULES: [Rule; 13] = [
                 && is_nvidia(gpu)
                 && gpu.sensors.tensor_activity.is_none()
                 && !is_lost(gpu)
-                && power_share(gpu, window).is_none_or(|it| it > HUNG_POWER)
+                && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
                 && !hangs(gpu, window)
                 && !is_behind(gpu, window)
                 && !waits_in_collective(gpu, window)

@@ -1,12 +1,12 @@
 //! Profiles whose result decides between causes that look alike.
 
-use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed};
+use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed, power_share};
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{Gpu, Recommendation, Target, Window, Workload, evidence, groups, mean};
 
 use crate::Settings;
 use crate::load::{
-    HUNG_POWER, has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled, power_share,
+    HUNG_POWER, has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled,
 };
 
 /// Confidence in a profile of a full GPU at low power. An assumption.
@@ -35,8 +35,7 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let busy = of(&|gpu| {
         is_full(gpu)
             && gpu.workload != Workload::Serving
-            && power_share(gpu, window)
-                .is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
             && gpu.sensors.tensor_activity.is_none()
     });
     let unclear = of(&|gpu| match gpu.workload {
@@ -51,7 +50,7 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     });
     let unclear =
         groups(unclear, |a, b| a.is_bouncing() == b.is_bouncing() && a.workload == b.workload);
-    let at_low_power = at_low_power(&busy, window);
+    let at_low_power = at_low_power(&busy);
     at_low_power.into_iter().chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
 }
 
@@ -65,8 +64,8 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
         || hangs(gpu, window)
 }
 
-fn at_low_power(gpus: &[&Gpu], window: &Window) -> Option<Recommendation> {
-    let power = mean(gpus, |gpu| power_share(gpu, window).unwrap_or(0.0));
+fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let power = mean(gpus, |gpu| power_share(gpu).unwrap_or(0.0));
     let rationale = format!(
         "{} is fully busy at {} of its power limit: memory, communication or launches limit it, not arithmetic. \
          Kernels named nccl for most of the time mean communication; long kernels without them, memory bandwidth, \

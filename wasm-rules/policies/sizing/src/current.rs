@@ -2,7 +2,7 @@
 
 use phasemeter_diagnoses::{
     Architecture, Model, Unit, carries_exchange, has_full_bandwidth, has_idle_tensor_cores,
-    min_peak,
+    min_peak, power_share,
 };
 use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
@@ -197,7 +197,7 @@ impl<'a, 'b> Current<'a, 'b> {
     /// Whether arithmetic or bandwidth limits the work, as far as activity or else power shows it.
     pub(crate) fn is_full(&self) -> bool {
         let limits = |gpu: &Gpu| {
-            let has_power = gpu.power_share().is_none_or(|share| share >= LOW_POWER);
+            let has_power = power_share(gpu).is_none_or(|share| share >= LOW_POWER);
             let has_active_sms = |activity| activity >= self.profile.full;
             has_full_bandwidth(gpu) || gpu.sensors.sm_activity.map_or(has_power, has_active_sms)
         };

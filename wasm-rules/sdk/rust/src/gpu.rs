@@ -166,13 +166,6 @@ impl Gpu {
         self.share(|accounts| accounts.compute_bound)
     }
 
-    /// Returns the median power while busy as a share of the power limit; `None` if either is unknown.
-    #[must_use]
-    pub fn power_share(&self) -> Option<f64> {
-        let limit = self.power_limit_watts.filter(|limit| *limit > 0.0)?;
-        Some(self.sensors.busy_power?.p50 / limit)
-    }
-
     /// Returns whether the load is steady.
     #[must_use]
     pub fn is_steady(&self) -> bool {

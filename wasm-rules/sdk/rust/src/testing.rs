@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     Account, Accounts, Activity, AllocationMethod, Gpu, Holder, HolderAccount, HolderKind, Load,
-    LoadBucket, LoadDistribution, Offer, Pattern, PatternKind, Pauses, Plan, Price, Quiet,
-    QuoteRequest, Sensors, Waste, Window, Workload,
+    LoadBucket, LoadDistribution, Offer, Pattern, PatternKind, Pauses, Percentiles, Plan, Price,
+    Quiet, QuoteRequest, Sensors, Waste, Window, Workload,
 };
 
 /// 2026-07-27T00:00:00Z.
@@ -266,10 +266,12 @@ pub fn with_varying_memory(gpu: Gpu, gib: f64) -> Gpu {
     Gpu { memory: memory.collect(), ..gpu }
 }
 
-/// Adds a power column with a draw of `watts`.
+/// Adds a power column with a draw of `watts`, also while it works.
 #[must_use]
-pub fn with_power(gpu: Gpu, watts: f64) -> Gpu {
-    Gpu { power: vec![watts; gpu.utilization.len()], ..gpu }
+pub fn with_power(mut gpu: Gpu, watts: f64) -> Gpu {
+    gpu.power = vec![watts; gpu.utilization.len()];
+    gpu.sensors.busy_power = Some(Percentiles { p5: watts, p50: watts, p95: watts, max: watts });
+    gpu
 }
 
 /// Adds offers of two smaller GPUs at aws in us-east-1.
