@@ -15,10 +15,12 @@ pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 const SENDERS: [&str; 3] = ["collector/engine/src", "collector/otlp/src", "collector/sidecar/src"];
 
 /// Attributes of resources, which users set, and of GPUs in windows: no metric, span or event refers to them.
-pub(crate) const OF_RESOURCES: [&str; 11] = [
+pub(crate) const OF_RESOURCES: [&str; 13] = [
     "phasemeter.role",
     "phasemeter.workload",
     "phasemeter.interruptible",
+    "phasemeter.framework",
+    "phasemeter.precision",
     "phasemeter.team",
     "phasemeter.project",
     "phasemeter.user",

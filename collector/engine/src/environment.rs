@@ -11,8 +11,9 @@ pub use ignored::Ignored;
 use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::excerpt;
 use phasemeter_otlp::experiment::{
-    ExperimentRequest, Propagators, Ratio, TraceSampler, parse_attributes,
+    Attributes, ExperimentRequest, Propagators, Ratio, TraceSampler, parse_attributes,
 };
+use phasemeter_rules::workload::{PRECISION, PRECISIONS, WORKLOAD, Workload};
 pub use unsupported::UNSUPPORTED;
 
 /// Configuration from the environment.
@@ -98,6 +99,7 @@ impl Reader<'_> {
             list.map(|list| parse_attributes(&list).map_err(Ignored::ResourceAttributes));
         let attributes = attributes.and_then(|attributes| self.keep(attributes));
         let mut attributes = attributes.unwrap_or_default();
+        self.check_declared(&mut attributes);
         if let Some(name) = self.text("OTEL_SERVICE_NAME") {
             attributes.insert("service.name".to_owned(), name);
         }
@@ -109,6 +111,38 @@ impl Reader<'_> {
             sampler: self.sampler(),
             attributes,
             ..ExperimentRequest::default()
+        }
+    }
+
+    /// Removes declared kinds and formats that do not exist: they would be taken as unknown in silence.
+    fn check_declared(&mut self, attributes: &mut Attributes) {
+        let kinds = Workload::DECLARED.map(Workload::name);
+        let known: [(_, &[&str], _, _); 2] = [
+            (
+                WORKLOAD,
+                &kinds,
+                "OTEL_RESOURCE_ATTRIBUTES: phasemeter.workload",
+                "training, serving, interactive or batch",
+            ),
+            (
+                PRECISION,
+                &PRECISIONS,
+                "OTEL_RESOURCE_ATTRIBUTES: phasemeter.precision",
+                "fp64, fp32, tf32, bf16, fp16 or fp8",
+            ),
+        ];
+        for (name, values, variable, expected) in known {
+            let is_invalid = |value: &String| !values.contains(&value.as_str());
+            if let Some(value) = attributes.get(name).filter(|value| is_invalid(value)) {
+                let value = excerpt(value);
+                self.warnings.push(Ignored::Value {
+                    variable,
+                    value,
+                    expected,
+                    default: "unknown",
+                });
+                attributes.remove(name);
+            }
         }
     }
 

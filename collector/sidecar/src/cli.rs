@@ -8,6 +8,7 @@ mod agent;
 mod alerts;
 #[cfg(feature = "full")]
 mod bill;
+mod declared;
 #[cfg(feature = "full")]
 mod export;
 #[cfg(feature = "full")]

@@ -16,6 +16,18 @@ pub use program::{is_infrastructure, kind as kind_of_process};
 /// Declares the kind: `training`, `serving`, `interactive` or `batch`.
 pub const WORKLOAD: &str = "phasemeter.workload";
 
+/// Declares the team that owns the work.
+pub const TEAM: &str = "phasemeter.team";
+
+/// Declares the framework or the program.
+pub const FRAMEWORK: &str = "phasemeter.framework";
+
+/// Declares the number format of most of the arithmetic: one of [`PRECISIONS`].
+pub const PRECISION: &str = "phasemeter.precision";
+
+/// Number formats, from the most exact to the fastest.
+pub const PRECISIONS: [&str; 6] = ["fp64", "fp32", "tf32", "bf16", "fp16", "fp8"];
+
 /// Declares that work may be interrupted: `true`.
 pub const INTERRUPTIBLE: &str = "phasemeter.interruptible";
 
@@ -78,6 +90,9 @@ impl Workload {
     /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Unknown, Self::Training, Self::Serving, Self::Interactive, Self::Batch];
+
+    /// Those that can be declared.
+    pub const DECLARED: [Self; 4] = [Self::Training, Self::Serving, Self::Interactive, Self::Batch];
 
     /// The name in attributes and reports.
     #[must_use]

@@ -60,6 +60,12 @@ fn invalid_variable_is_ignored_with_one_warning() {
     for (name, value, part) in [
         ("TRACEPARENT", "00-0AF7", "invalid traceparent"),
         ("OTEL_RESOURCE_ATTRIBUTES", "team", "invalid attribute"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "phasemeter.workload=trainin",
+            "phasemeter.workload: invalid value \"trainin\": expected training, serving, interactive or batch",
+        ),
+        ("OTEL_RESOURCE_ATTRIBUTES", "phasemeter.precision=int3", "expected fp64, fp32, tf32"),
         ("OTEL_TRACES_SAMPLER", "xray", "invalid value \"xray\": expected always_on"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "milliseconds"),

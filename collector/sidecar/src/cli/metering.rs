@@ -17,6 +17,7 @@ use phasemeter_otlp::experiment::TraceParent;
 
 #[cfg(feature = "full")]
 use super::alerts::AlertArgs;
+use super::declared::DeclaredArgs;
 use super::policies::PolicyArgs;
 use super::value::{one_of, plan, seconds, thresholds, traceparent};
 use super::work::work;
@@ -30,6 +31,8 @@ pub struct MeteringArgs {
     pub price: PriceArgs,
     #[command(flatten)]
     pub experiment: ExperimentArgs,
+    #[command(flatten)]
+    pub declared: DeclaredArgs,
     #[command(flatten)]
     pub policies: PolicyArgs,
     #[cfg(feature = "full")]

@@ -33,6 +33,7 @@ use crate::standard_error;
 pub(super) fn environment(args: &MeteringArgs) -> Environment {
     let mut environment = Environment::read(|name| std::env::var(name).ok());
     environment.export.metrics = args.report.metrics.unwrap_or(environment.export.metrics);
+    environment.experiment.attributes.extend(args.declared.attributes());
     for warning in &environment.warnings {
         warn!("{warning}; {}", warning.consequence());
     }
