@@ -1,8 +1,9 @@
-//! Signs of matrix products that could run in a lower precision.
+//! Signs of matrix products that could run in a lower precision, and the format that is declared.
 //!
-//! Simulations, renderers and decision trees fill GPUs too, and have none.
+//! Simulations, renderers and decision trees fill GPUs too, and have none. Tensor cores multiply in FP64 as well, so
+//! their activity is no sign of a model, unless the work is declared to be one's.
 
-use phasemeter_policy::{Gpu, Need, Window};
+use phasemeter_policy::{Gpu, Need, Window, Workload};
 
 /// The attribute that declares the framework.
 const FRAMEWORK: &str = "phasemeter.framework";
@@ -39,17 +40,54 @@ const WORDS: [&str; 22] = [
     "tfjob",
 ];
 
-/// Whether something shows that a GPU multiplies matrices of a model: tensor cores that were ever active, or a
-/// framework that is declared or named.
+/// Work that only models of language do.
+const TOKENS: &str = "work.tokens";
+
+/// The attribute that declares the number format.
+const PRECISION: &str = "phasemeter.precision";
+
+/// Number formats, from the most exact to the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "names of formats")]
+pub enum Format {
+    Fp64,
+    Fp32,
+    Tf32,
+    /// BF16 and FP16.
+    Half,
+    Fp8,
+}
+
+impl Format {
+    /// The format that is declared for a GPU, or for the run.
+    pub fn declared(gpu: &Gpu, window: &Window) -> Option<Self> {
+        let name = gpu.attribute(PRECISION).or_else(|| window.attribute(PRECISION))?;
+        Some(match name {
+            "fp64" => Self::Fp64,
+            "fp32" => Self::Fp32,
+            "tf32" => Self::Tf32,
+            "bf16" | "fp16" => Self::Half,
+            "fp8" => Self::Fp8,
+            _ => return None,
+        })
+    }
+}
+
+/// Whether something shows that a GPU multiplies matrices of a model: a framework that is declared or named, tokens among
+/// its work, or tensor cores that were ever active in training, a service or a session.
 pub fn multiplies_matrices(gpu: &Gpu, window: &Window) -> bool {
-    let is_active = gpu.sensors.tensor_activity.is_some_and(|activity| activity > 0.0);
-    is_active || gpu.attributes.iter().chain(&window.attributes).any(names_framework)
+    let is_active = || gpu.sensors.tensor_activity.is_some_and(|activity| activity > 0.0);
+    let is_model = !matches!(gpu.workload, Workload::Batch | Workload::Unknown);
+    (is_model && is_active())
+        || window.metric(TOKENS).is_some_and(|done| done > 0.0)
+        || gpu.attributes.iter().chain(&window.attributes).any(names_framework)
 }
 
 /// What is missing for GPUs without such a sign; `None` if there are none.
 pub fn framework_need<'a>(gpus: impl IntoIterator<Item = &'a Gpu>) -> Option<Need> {
-    let reason = "tensor cores did nothing at all: only the framework shows whether there are matrix products, which a \
-                  lower precision or a compiler makes faster (OTEL_RESOURCE_ATTRIBUTES=phasemeter.framework=pytorch)";
+    let reason = "nothing shows whether it multiplies matrices of a model, which a lower precision or a compiler makes \
+                  faster: the framework does (--framework pytorch, or phasemeter.framework in \
+                  OTEL_RESOURCE_ATTRIBUTES)";
     Need::if_any(FRAMEWORK, reason, gpus)
 }
 
@@ -72,6 +110,7 @@ mod tests {
 
     fn has_sign(attribute: (&str, &str), tensor: Option<f64>) -> bool {
         let mut window = window(vec![steady(3_600, 0.97)]);
+        window.gpus[0].workload = Workload::Training;
         window.gpus[0].sensors.tensor_activity = tensor;
         window.attributes = vec![(attribute.0.to_owned(), attribute.1.to_owned())];
         multiplies_matrices(&window.gpus[0], &window)
@@ -83,6 +122,9 @@ mod tests {
         assert!(has_sign(none, Some(0.004)));
         assert!(!has_sign(none, Some(0.0)));
         assert!(!has_sign(none, None));
+        let mut solver = window(vec![Gpu { workload: Workload::Batch, ..steady(3_600, 0.97) }]);
+        solver.gpus[0].sensors.tensor_activity = Some(0.5);
+        assert!(!multiplies_matrices(&solver.gpus[0], &solver), "FP64");
         for sign in [
             ("phasemeter.framework", "PyTorch 2.9"),
             ("k8s.deployment.name", "vllm-llama"),

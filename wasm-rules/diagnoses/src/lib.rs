@@ -29,7 +29,7 @@ pub use benefit::kind_of_speedup;
 pub use collective::{waits_for, waits_in_collective};
 pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
-pub use framework::{framework_need, multiplies_matrices};
+pub use framework::{Format, framework_need, multiplies_matrices};
 pub use hang::{Stall, Waits, hangs, stall, waits};
 pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
 pub use headroom::{FREE_MEMORY, NEARLY_FULL};

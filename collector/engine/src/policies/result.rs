@@ -103,12 +103,13 @@ impl PolicyResults {
     }
 }
 
-/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis promises
-/// none.
+/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis, a trial and what applies
+/// to one kind of work only promise none.
 fn is_supported(it: &Recommendation) -> bool {
     let saves = it.kind != RecommendationKind::Saving
         || it.lever.is_diagnosis()
-        || it.saving.expected != Fraction::ZERO;
+        || it.saving.expected != Fraction::ZERO
+        || it.saving.high == Fraction::ZERO;
     saves && it.confidence.as_f64() >= MIN_CONFIDENCE
 }
 
@@ -147,11 +148,13 @@ mod tests {
 
     use super::*;
 
-    /// Guarantee: a diagnosis is given without a saving; a saving of nothing, and a guess, are not.
+    /// Guarantee: a diagnosis and a trial are given without a saving; one of which nothing is expected, and a guess, are
+    /// not.
     #[test]
-    fn diagnosis_needs_no_saving() {
-        let given = |lever: &str, kind, high: f64, confidence: f64| {
-            let [high, confidence] = [high, confidence].map(|it| Fraction::new(it).unwrap());
+    fn diagnosis_and_trial_need_no_saving() {
+        let of = |lever: &str, kind, expected: f64, high: f64, confidence: f64| {
+            let [expected, high, confidence] =
+                [expected, high, confidence].map(|it| Fraction::new(it).unwrap());
             is_supported(&Recommendation {
                 code: "test".to_owned(),
                 target: Target::Throughput,
@@ -159,7 +162,7 @@ mod tests {
                 title: String::new(),
                 action: String::new(),
                 rationale: String::new(),
-                saving: Estimate { expected: high, high, ..Estimate::default() },
+                saving: Estimate { expected, high, ..Estimate::default() },
                 confidence,
                 evidence: BTreeMap::new(),
                 gpus: Vec::new(),
@@ -169,9 +172,11 @@ mod tests {
                 remediation: None,
             })
         };
+        let given = |lever, kind, high, confidence| of(lever, kind, high, high, confidence);
         let saving = RecommendationKind::Saving;
         assert!(given("batch", saving, 0.1, 0.5) && given("measure", saving, 0.0, 0.5));
-        assert!(!given("batch", saving, 0.0, 0.5));
+        assert!(given("batch", saving, 0.0, 0.5), "a trial");
+        assert!(!of("batch", saving, 0.0, 0.1, 0.5), "hardly anything");
         assert!(given("batch", RecommendationKind::Capacity, 0.0, 0.5));
         assert!(!given("measure", saving, 0.0, 0.19) && !given("batch", saving, 0.1, 0.19));
     }

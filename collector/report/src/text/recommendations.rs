@@ -131,7 +131,9 @@ fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
 pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
         (RecommendationKind::Risk, _) => "Risk".to_owned(),
-        (RecommendationKind::Saving, _) if saves_nothing(it) => "Measure".to_owned(),
+        (RecommendationKind::Saving, _) if saves_nothing(it) => {
+            if it.lever.is_diagnosis() { "Measure" } else { "Try" }.to_owned()
+        }
         (RecommendationKind::Saving, Some(usd)) => saves(Bill::printed(bill, usd.expected.0)),
         (RecommendationKind::Saving, None) => {
             fitting("Saves", &[number::percent(it.saving_fraction.expected)])

@@ -73,7 +73,8 @@ mod tests {
             let mut gpu = Gpu { workload, ..with_memory(steady(3_600, 0.97), 70.0) };
             gpu.sensors.dram_activity = dram;
             gpu.sensors.tensor_activity = tensor;
-            let window = window(vec![gpu]);
+            let mut window = window(vec![gpu]);
+            window.metrics = vec![("work.tokens".to_owned(), 1e6)];
             recommend(&[&window.gpus[0]], &window)
         };
         let decode = found(Workload::Serving, Some(0.8), Some(0.06));

@@ -2,13 +2,15 @@
 //!
 //! Lower precision raises throughput rather than reducing waste, as far as the architecture supports
 //! it. Utilization does not reveal a job's precision, so tensor activity must be measured. Without
-//! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits. A program whose tensor
-//! cores did nothing at all may have no matrix products: without a known framework, that is a need.
+//! tensor cores in use, matrix products most likely run in FP32: TF32 comes first, then 16 bits. A program without a
+//! sign of a model may have no such products: then the framework is a need. Training whose tensor activity was not
+//! recorded gets a trial, which promises nothing.
 
+mod trial;
 mod unclear;
 
 use phasemeter_diagnoses::{
-    Architecture, BUSY_LINK, FULL_BANDWIDTH, Model, framework_need, has_failed_counters,
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Format, Model, framework_need, has_failed_counters,
     kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
 use phasemeter_policy::format::{decimal, percent, subject};
@@ -78,6 +80,7 @@ struct Change {
     /// Formats before and after the change, for people.
     from: &'static str,
     to: &'static str,
+    format: Format,
     /// Ratio of the peaks.
     speedup: f64,
 }
@@ -96,15 +99,18 @@ impl Recommender for Precision {
         let mut unclear = Vec::new();
         let mut lacking = Vec::new();
         let mut without_sign = Vec::new();
+        let mut unmeasured = Vec::new();
         for gpu in window.observed_gpus(settings.min_seconds) {
             let bound = gpu.full_share() >= settings.min_compute_bound;
             // A GPU that waits for input would only wait longer.
             if !bound || gpu.is_bouncing() || has_failed_counters(gpu) {
                 continue;
             }
-            let Some(tensor) = tensor_use(gpu) else { continue };
-            // Tensor cores that do nothing at all may have no matrices to multiply.
-            let has_sign = tensor > 0.0 || multiplies_matrices(gpu, window);
+            let Some(tensor) = tensor_use(gpu) else {
+                unmeasured.push(gpu);
+                continue;
+            };
+            let has_sign = multiplies_matrices(gpu, window);
             if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) && has_sign {
                 lacking.push(gpu);
             }
@@ -113,6 +119,8 @@ impl Recommender for Precision {
             }
             if !has_sign {
                 without_sign.push(gpu);
+                // A profile shows what it computes, whatever that is.
+                unclear.extend(Some(gpu).filter(|_| tensor > 0.0 && tensor < MIN_TENSOR_ACTIVITY));
                 continue;
             }
             let Some(model) = Model::of(&gpu.model) else {
@@ -121,7 +129,9 @@ impl Recommender for Precision {
                 log::info(&[&*gpu.name(), problem].concat());
                 continue;
             };
-            let changes = changes(model, tensor, gpu.workload);
+            let mut changes = changes(model, tensor, gpu.workload);
+            let declared = Format::declared(gpu, window);
+            changes.retain(|change| declared.is_none_or(|format| format < change.format));
             let has_tensor_cores = model.architecture >= Architecture::Volta;
             if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
                 unclear.push(gpu);
@@ -138,8 +148,9 @@ impl Recommender for Precision {
         };
         let groups = groups(findings, similar);
         let changes = groups.iter().filter_map(|group| recommend(group));
+        let changes = changes.chain(unclear::profile(&unclear));
         Response {
-            recommendations: changes.chain(unclear::profile(&unclear)).collect(),
+            recommendations: changes.chain(trial::recommend(&unmeasured, window)).collect(),
             needs: unclear::needs(&lacking)
                 .into_iter()
                 .chain(framework_need(without_sign))
@@ -188,6 +199,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
                      over some thousand steps.",
             from: "16 bits",
             to: "FP8",
+            format: Format::Fp8,
             speedup,
         });
         return to_fp8.filter(|_| workload.is_job()).into_iter().collect();
@@ -205,6 +217,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
                  cores. Compare the results once: TF32 keeps 10 bits of each fraction.",
         from: "FP32",
         to: "TF32",
+        format: Format::Tf32,
         speedup,
     });
     // Compared with TF32, which is one setting.
@@ -219,6 +232,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
                          over a few thousand steps.",
                 from: "TF32",
                 to: "BF16",
+                format: Format::Half,
                 speedup,
             }
         } else {
@@ -230,6 +244,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
                          does not support BF16.",
                 from: "FP32",
                 to: "FP16 on tensor cores",
+                format: Format::Half,
                 speedup,
             }
         }
@@ -504,6 +519,6 @@ mod tests {
         assert!(silent.recommendations.is_empty(), "it may be a simulation");
         assert_eq!(silent.needs[0].missing, "phasemeter.framework");
         assert!(silent.needs[0].reason.len() <= 300, "{}", silent.needs[0].reason.len());
-        assert_eq!(respond(0.004).recommendations.len(), 2, "tensor cores were active");
+        assert!(respond(0.5).recommendations.is_empty(), "tensor cores multiply in FP64, too");
     }
 }

@@ -72,7 +72,9 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
     let limit = if !has_idle_tensor_cores(gpu) {
         return None;
     } else if has_full_bandwidth(gpu) {
-        Some(Limit::Bandwidth).filter(|_| gpu.workload.is_job() && !reads_weights(gpu, window))
+        let is_other = gpu.workload == Workload::Unknown && !multiplies_matrices(gpu, window);
+        let is_job = gpu.workload.is_job() && !reads_weights(gpu, window);
+        Some(Limit::Bandwidth).filter(|_| is_job || is_other)
     } else {
         let is_small = sm <= SMALL_KERNELS && dram <= FREE_BANDWIDTH;
         Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
