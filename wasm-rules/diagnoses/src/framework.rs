@@ -1,7 +1,7 @@
 //! Signs of matrix products that could run in a lower precision, and the format that is declared.
 //!
 //! Simulations, renderers and decision trees fill GPUs too, and have none. Tensor cores multiply in FP64 as well, so
-//! their activity is no sign of a model, unless the work is declared to be one's.
+//! their activity does not show a model, unless the work is declared to be one's.
 
 use phasemeter_policy::{Gpu, Need, Window, Workload};
 

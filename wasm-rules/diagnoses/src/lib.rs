@@ -5,6 +5,7 @@
 mod bandwidth;
 mod benefit;
 mod collective;
+mod conditional;
 mod contradiction;
 mod credibility;
 mod framework;
@@ -27,6 +28,7 @@ use phasemeter_policy::same_model;
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, reads_weights};
 pub use benefit::kind_of_speedup;
 pub use collective::{waits_for, waits_in_collective};
+pub use conditional::with_conditions;
 pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, framework_need, multiplies_matrices};

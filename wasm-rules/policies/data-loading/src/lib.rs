@@ -7,7 +7,7 @@
 mod copies;
 mod in_turn;
 
-use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for};
+use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for, with_conditions};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
@@ -87,50 +87,54 @@ impl Policy for DataLoading {
 
 impl Recommender for DataLoading {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        let observed = window.observed_gpus(settings.min_seconds);
-        let waiting = observed.iter().copied().filter_map(|gpu| {
-            let pattern = gpu.pattern.filter(|_| gpu.workload.is_job() && gpu.is_bouncing())?;
-            let waiting = Waiting {
-                gpu,
-                lost: gpu.lost_starvation(),
-                period: pattern.period_seconds?,
-                busy: 1.0 - waiting_share(gpu, 1.0 - pattern.duty_cycle?),
-            };
-            (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
-        });
-        // A loader feeds all GPUs of a job alike. Several that wait may be another job.
-        let (alone, together): (Vec<_>, Vec<_>) =
-            groups(waiting, |a, b| a.gpu.is_alike(b.gpu)).into_iter().partition(|alike| {
-                let is_full = |gpu: &&Gpu| gpu.is_alike(alike[0].gpu) && is_full(gpu);
-                alike.len() == 1 && observed.iter().any(is_full)
-            });
-        let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
-            (a.busy - b.busy).abs() <= SIMILAR
-                && (a.lost - b.lost).abs() <= SIMILAR
-                && a.waits_long() == b.waits_long()
-                && a.can_decode() == b.can_decode()
-                && a.gpu.is_alike(b.gpu)
-        };
-        // A defect that `health` reports explains the wait.
-        let unexplained = |it: &&Waiting<'_>| !has_defect(it.gpu, window);
-        let alone = alone.iter().flatten().filter(unexplained);
-        let mut recommendations: Vec<_> = alone.map(inspect).collect();
-        let mut needs = Vec::new();
-        let same_period = groups(together.into_iter().flatten(), in_turn::have_same_period);
-        let (in_turn, late): (Vec<_>, Vec<_>) = same_period
-            .into_iter()
-            .partition(|group| in_turn::wait_in_turn(group, window.step_seconds));
-        needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
-        for group in groups(late.into_iter().flatten(), similar) {
-            let exchange = exchange(&group);
-            let others =
-                observed.iter().filter(|other| group.iter().any(|it| waits_for(other, it.gpu)));
-            recommendations.extend(recommend(&group, exchange.is_some(), others.count()));
-            needs.extend(exchange);
-        }
-        recommendations.extend(copies::recommend(&observed, window));
-        Response { recommendations, needs }
+        with_conditions(window, |window| advise(settings, window))
     }
+}
+
+fn advise(settings: &Settings, window: &Window) -> Response {
+    let observed = window.observed_gpus(settings.min_seconds);
+    let waiting = observed.iter().copied().filter_map(|gpu| {
+        let pattern = gpu.pattern.filter(|_| gpu.workload.is_job() && gpu.is_bouncing())?;
+        let waiting = Waiting {
+            gpu,
+            lost: gpu.lost_starvation(),
+            period: pattern.period_seconds?,
+            busy: 1.0 - waiting_share(gpu, 1.0 - pattern.duty_cycle?),
+        };
+        (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
+    });
+    // A loader feeds all GPUs of a job alike. Several that wait may be another job.
+    let (alone, together): (Vec<_>, Vec<_>) =
+        groups(waiting, |a, b| a.gpu.is_alike(b.gpu)).into_iter().partition(|alike| {
+            let is_full = |gpu: &&Gpu| gpu.is_alike(alike[0].gpu) && is_full(gpu);
+            alike.len() == 1 && observed.iter().any(is_full)
+        });
+    let similar = |a: &Waiting<'_>, b: &Waiting<'_>| {
+        (a.busy - b.busy).abs() <= SIMILAR
+            && (a.lost - b.lost).abs() <= SIMILAR
+            && a.waits_long() == b.waits_long()
+            && a.can_decode() == b.can_decode()
+            && a.gpu.is_alike(b.gpu)
+    };
+    // A defect that `health` reports explains the wait.
+    let unexplained = |it: &&Waiting<'_>| !has_defect(it.gpu, window);
+    let alone = alone.iter().flatten().filter(unexplained);
+    let mut recommendations: Vec<_> = alone.map(inspect).collect();
+    let mut needs = Vec::new();
+    let same_period = groups(together.into_iter().flatten(), in_turn::have_same_period);
+    let (in_turn, late): (Vec<_>, Vec<_>) = same_period
+        .into_iter()
+        .partition(|group| in_turn::wait_in_turn(group, window.step_seconds));
+    needs.extend(in_turn.iter().map(|group| in_turn::need(group)));
+    for group in groups(late.into_iter().flatten(), similar) {
+        let exchange = exchange(&group);
+        let others =
+            observed.iter().filter(|other| group.iter().any(|it| waits_for(other, it.gpu)));
+        recommendations.extend(recommend(&group, exchange.is_some(), others.count()));
+        needs.extend(exchange);
+    }
+    recommendations.extend(copies::recommend(&observed, window));
+    Response { recommendations, needs }
 }
 
 /// Share of a cycle in which a GPU waits. `by_cycles` counts all that is not at high load, of the median cycle; the
@@ -443,11 +447,12 @@ mod tests {
     }
 
     #[test]
-    fn services_and_unknown_work_have_no_loader() {
-        for workload in [Workload::Serving, Workload::Unknown, Workload::Interactive] {
-            let gpu = Gpu { workload, ..bouncing(3_600, 40, 0.5) };
-            assert!(recommendations(vec![gpu]).is_empty());
-        }
+    fn services_have_no_loader_and_unknown_work_may_have_one() {
+        let of = |workload| recommendations(vec![Gpu { workload, ..bouncing(3_600, 40, 0.5) }]);
+        assert!(of(Workload::Serving).is_empty() && of(Workload::Interactive).is_empty());
+        let found = of(Workload::Unknown);
+        assert!(found[0].title.starts_with("If this is training: "), "{}", found[0].title);
+        assert!(found.len() == 1 && found[0].saving.high <= 0.0);
     }
 
     #[test]

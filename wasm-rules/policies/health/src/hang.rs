@@ -59,8 +59,8 @@ fn name_waits(group: &[(&Gpu, Waits)]) -> Option<Recommendation> {
                  or saves alone, divide that among all, or do it beside the training."
             .to_owned(),
         rationale: format!(
-            "{} at 100% with a flat {} of {} W in {} of up to {}, {} of the time, and worked on after each. That is no \
-             hang and no work: a collective waits, most likely for an evaluation or a checkpoint.",
+            "{} at 100% with a flat {} of {} W in {} of up to {}, {} of the time, and worked on after each. It \
+             neither hung nor worked: a collective waits, most likely for an evaluation or a checkpoint.",
             if group.len() == 1 { "It was" } else { "Each was" },
             decimal(waits.watts, 0),
             decimal(limit, 0),

@@ -11,7 +11,7 @@ mod replicas;
 mod requests;
 mod services;
 
-use phasemeter_diagnoses::{does_usual_work, units};
+use phasemeter_diagnoses::{does_usual_work, units, with_conditions};
 use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
 
 phasemeter_policy::settings! {
@@ -37,23 +37,27 @@ impl Policy for Inference {
 
 impl Recommender for Inference {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut observed = window.observed_gpus(settings.min_seconds);
-        observed.retain(|gpu| does_usual_work(gpu, window));
-        let units = units(window);
-        let (given, hidden) = services::fewer(&observed, &units, window, settings);
-        let has_fewer = |gpu: &Gpu| {
-            let is_hidden = hidden.iter().any(|other| other.is_alike(gpu));
-            is_hidden || observed.iter().any(|other| other.is_alike(gpu) && names(&given, other))
-        };
-        let mut response =
-            requests::recommend(&observed, &units, window, settings, has_fewer, !hidden.is_empty());
-        response.extend(bandwidth::recommend(&observed, window));
-        let more = |gpu: &Gpu| names(&response.recommendations, gpu);
-        let overloaded = overload::recommend(&observed, window.thresholds(), settings, more);
-        response.recommendations.extend(overloaded);
-        response.recommendations.extend(given);
-        response
+        with_conditions(window, |window| advise(settings, window))
     }
+}
+
+fn advise(settings: &Settings, window: &Window) -> Response {
+    let mut observed = window.observed_gpus(settings.min_seconds);
+    observed.retain(|gpu| does_usual_work(gpu, window));
+    let units = units(window);
+    let (given, hidden) = services::fewer(&observed, &units, window, settings);
+    let has_fewer = |gpu: &Gpu| {
+        let is_hidden = hidden.iter().any(|other| other.is_alike(gpu));
+        is_hidden || observed.iter().any(|other| other.is_alike(gpu) && names(&given, other))
+    };
+    let mut response =
+        requests::recommend(&observed, &units, window, settings, has_fewer, !hidden.is_empty());
+    response.extend(bandwidth::recommend(&observed, window));
+    let more = |gpu: &Gpu| names(&response.recommendations, gpu);
+    let overloaded = overload::recommend(&observed, window.thresholds(), settings, more);
+    response.recommendations.extend(overloaded);
+    response.recommendations.extend(given);
+    response
 }
 
 /// Whether one of these recommendations is for a GPU.

@@ -81,14 +81,17 @@ pub(crate) fn recommend(
     has_fewer: impl Fn(&Gpu) -> bool,
     has_hidden: bool,
 ) -> Response {
-    let loses = |gpu: &&Gpu| serves(gpu) && gpu.lost_underload() >= settings.min_lost;
+    // Requests that come one at a time leave gaps.
+    let lost = |gpu: &Gpu| gpu.lost_underload() + gpu.lost_starvation();
+    let loses = |gpu: &&Gpu| serves(gpu) && lost(gpu) >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
     let peaks = gpus.iter().filter(|gpu| serves(gpu) && !serving.is_empty());
     let peak = |gpu: &Gpu| Some(busiest(&gpu.utilization)?.max(min_peak(gpu, window)));
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
-        let applies = (gpu.is_steady() || gpu.quiet_share() < ALWAYS_WORKS)
+        let always_works = gpu.is_steady() || gpu.quiet_share() < ALWAYS_WORKS;
+        let applies = (always_works || gpu.is_bouncing())
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
         applies.then(|| find(gpu, &peaks, units, window)).flatten()

@@ -16,7 +16,7 @@ mod other_gpu_text;
 mod pattern;
 mod profile;
 
-use phasemeter_diagnoses::{does_usual_work, units};
+use phasemeter_diagnoses::{does_usual_work, units, with_conditions};
 use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, Workload};
 
 phasemeter_policy::settings! {
@@ -47,20 +47,24 @@ impl Policy for Sizing {
 
 impl Recommender for Sizing {
     fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut observed = window.observed_gpus(settings.min_seconds);
-        observed.retain(|gpu| does_usual_work(gpu, window));
-        let units = units(window);
-        let (others, open) = other_gpu::choose(&observed, &units, window, settings);
-        let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
-        let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
-        let mut response = balance::recommend(&observed, window, settings);
-        response.recommendations.extend(load::recommend(&observed, window, settings));
-        response.extend(other_gpu_text::response(others, open));
-        response.needs.extend(other_gpu_price::needs(&observed, &units, window, settings));
-        response.recommendations.extend(hosts);
-        response.extend(kernels::recommend(&observed, window));
-        response
+        with_conditions(window, |window| advise(settings, window))
     }
+}
+
+fn advise(settings: &Settings, window: &Window) -> Response {
+    let mut observed = window.observed_gpus(settings.min_seconds);
+    observed.retain(|gpu| does_usual_work(gpu, window));
+    let units = units(window);
+    let (others, open) = other_gpu::choose(&observed, &units, window, settings);
+    let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));
+    let hosts = host::recommend(&observed, &units, window, settings, is_replaced);
+    let mut response = balance::recommend(&observed, window, settings);
+    response.recommendations.extend(load::recommend(&observed, window, settings));
+    response.extend(other_gpu_text::response(others, open));
+    response.needs.extend(other_gpu_price::needs(&observed, &units, window, settings));
+    response.recommendations.extend(hosts);
+    response.extend(kernels::recommend(&observed, window));
+    response
 }
 
 fn serves(gpu: &Gpu) -> bool {
@@ -128,7 +132,9 @@ mod tests {
         assert_eq!(lever(steady(3_600, 0.5)), "batch");
         assert_eq!(lever(serving(with_memory(steady(3_600, 0.3), 44.0))), "", "left to inference");
         let unknown = Gpu { workload: Workload::Unknown, ..with_memory(steady(3_600, 0.5), 33.0) };
-        assert_eq!(lever(unknown), "");
+        let found = recommendations(vec![unknown]);
+        assert!(found[0].title.starts_with("If this is training: "), "{}", found[0].title);
+        assert!(found.len() == 1 && found[0].saving.high <= 0.0);
     }
 
     #[test]
