@@ -30,6 +30,14 @@ pub enum ReadError {
         /// What is wrong with it.
         problem: String,
     },
+    /// It does not begin as a report does.
+    #[error(
+        "{file}: not a JSON report; if it is a log, `phasemeter audit {file} --report FILE` writes its report"
+    )]
+    NotAReport {
+        /// The file.
+        file: String,
+    },
     /// The report contradicts itself.
     #[error("{file}: {field}: {problem}; write the report again")]
     Contradiction {

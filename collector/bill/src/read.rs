@@ -11,6 +11,9 @@ use crate::validate::validate;
 /// Size of the read buffer.
 const BUFFER: usize = 64 << 10;
 
+/// The path of the whole.
+const THE_REPORT: &str = "the report";
+
 /// The first half of the SHA-256 of a report.
 pub type Digest = [u8; 16];
 
@@ -51,7 +54,7 @@ pub fn read(file: &str, input: impl Read) -> Result<(Report, Digest), ReadError>
 
 fn rejected(file: &str, error: serde_path_to_error::Error<serde_json::Error>) -> ReadError {
     let field = match error.path().to_string() {
-        top if top == "." => "the report".to_owned(),
+        top if top == "." => THE_REPORT.to_owned(),
         field => field,
     };
     json_error(file, field, error.into_inner())
@@ -61,6 +64,10 @@ fn json_error(file: &str, field: String, error: serde_json::Error) -> ReadError 
     let file = file.to_owned();
     if error.is_io() {
         return ReadError::Unreadable { file, source: error.into() };
+    }
+    // At the first token.
+    if error.is_syntax() && field == THE_REPORT {
+        return ReadError::NotAReport { file };
     }
     let problem = match (error.is_eof(), error.line(), error.column()) {
         (true, 1, 0) => "is empty".to_owned(),

@@ -54,7 +54,8 @@ pub use interruptions::{CommandSignal, InterruptionArgs};
 #[cfg(feature = "full")]
 pub use live::{LiveArgs, MachineArgs, RecordArgs, RunArgs, WorkloadArgs};
 pub use metering::{
-    ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs, ReportArgs, SendArgs,
+    ColorChoice, ExperimentArgs, Format, MeterArgs, MeteringArgs, MissingArgs, PriceArgs,
+    ReportArgs, SendArgs,
 };
 #[cfg(feature = "full")]
 pub use metric_log::MetricLogArgs;

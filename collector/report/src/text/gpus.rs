@@ -12,12 +12,17 @@ use crate::bar::{Bars, Column};
 use crate::model::{Gpu, Report};
 use crate::value::Utc;
 
+use super::TextOptions;
+use super::axis;
 use super::phases::style;
 
 /// Maximum columns of a name, which may be a whole UUID, and of a bar; minimum columns of a bar.
 const LONGEST_NAME: usize = 40;
 const LONGEST_BAR: usize = 48;
 const SHORTEST_BAR: usize = 12;
+
+/// Maximum columns of a line on a terminal.
+const WIDEST: usize = 240;
 
 /// Maximum columns of a node or a pod before the index of a GPU.
 const LONGEST_NODE: usize = 14;
@@ -42,8 +47,9 @@ pub(super) const fn has_many(gpus: &[Gpu]) -> bool {
     gpus.len() >= MANY
 }
 
-/// `each`: a line per GPU, however many.
-pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: bool) {
+/// On a terminal, with an axis and as wide as that is.
+pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, options: &TextOptions) {
+    let each = options.all_gpus;
     let groups = groups(&report.gpus, each);
     let count = if each { groups.len() } else { groups.len().min(LINES) };
     let (shown, hidden) = groups.split_at(count);
@@ -60,7 +66,10 @@ pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: boo
         patterns.iter_mut().for_each(|pattern| pattern.truncate(kind(pattern).len()));
     }
     let rest = columns_but_pattern + widest(&patterns);
-    let bar_width = WIDTH.saturating_sub(rest).min(LONGEST_BAR);
+    let bar_width = match options.terminal {
+        None => WIDTH.saturating_sub(rest).min(LONGEST_BAR),
+        Some(columns) => columns.clamp(WIDTH, WIDEST).saturating_sub(rest),
+    };
     for ((group, label), pattern) in shown.iter().zip(&labels).zip(&patterns) {
         let Some((index, gpu)) = group.first().copied().zip(first(group)) else { continue };
         page.write(Style::Plain, &padded(label, label_width));
@@ -71,6 +80,10 @@ pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, each: boo
         page.write(Style::Plain, &missing);
         page.write(Style::Plain, &format!("{GAP}{:>MEAN$}{GAP}{pattern}", mean(gpu)));
         page.end_line();
+    }
+    let axis = report.start.zip(report.end).map(|(Utc(start), Utc(end))| (start, end));
+    if let Some(axis) = axis.filter(|(start, end)| options.terminal.is_some() && start < end) {
+        axis::write(page, label_width + GAP.len(), axis, bar_width);
     }
     if groups.len() < report.gpus.len() {
         let hidden: usize = hidden.iter().map(Vec::len).sum();

@@ -2,9 +2,12 @@
 //!
 //! A title, one bar per GPU, the table of phases, then facts beside their labels: first cost, then
 //! measurement; last the recommendations, what they would save, and what is missing for others.
+//! On a terminal, bars are as wide as it is, and have an axis; and the answer is repeated at the end, which is in view.
 
 mod alerts;
 mod amounts;
+mod answer;
+mod axis;
 mod experiments;
 mod explanation;
 pub mod format;
@@ -39,6 +42,8 @@ use super::model::Report;
 pub struct TextOptions {
     /// See [`use_color`].
     pub color: bool,
+    /// The columns of the terminal that it is for; `None`: it is for none.
+    pub terminal: Option<usize>,
     /// A bar for each GPU of a large fleet.
     pub all_gpus: bool,
     /// Recommendations in full.
@@ -66,7 +71,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     title(&mut page, report);
     if !report.gpus.is_empty() {
         blank(&mut page);
-        gpus::write(&mut page, report, bars, options.all_gpus);
+        gpus::write(&mut page, report, bars, options);
         blank(&mut page);
         phases::write(&mut page, report, bill);
     }
@@ -87,6 +92,9 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
     let has_savings = savings::write(&mut page, report, bill, in_full);
     missing::write(&mut page, report, bill, in_full, in_full || !has_savings);
     notes::write(&mut page, report);
+    if options.terminal.is_some() {
+        answer::write(&mut page, report, bill);
+    }
     page.into_text()
 }
 

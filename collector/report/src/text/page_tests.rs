@@ -29,6 +29,27 @@ fn large_fleet_with_long_names_fits_the_page() {
     assert_eq!(text.lines().filter(|line| line.starts_with("GPU rack-")).count(), 64);
 }
 
+/// Only a terminal has an axis, and the answer where its last lines are.
+#[test]
+fn terminal_has_an_axis_and_the_answer_in_view() {
+    let gpus = [TestGpu::new(0, user_price("3"), &every_second(900, bouncing))];
+    let input = input("train.csv", &gpus);
+    let mut report = Report::build(&input);
+    report.recommendations.push(recommendation("starvation", "saving", &["0"]));
+    let file = text(&input, &report, &TextOptions::default());
+    for columns in [0, 80, 120, 1_000] {
+        let options = TextOptions { terminal: Some(columns), ..TextOptions::default() };
+        let terminal = render(&report, &Bars::of(&input), &options);
+        let widest = terminal.lines().map(|line| line.chars().count()).max().unwrap();
+        assert_eq!(widest, columns.clamp(80, 240), "{terminal}");
+        assert!(terminal.contains("00:22") && terminal.contains("█ compute-bound"), "{terminal}");
+        let last: Vec<&str> = terminal.lines().rev().take(3).collect();
+        assert!(last.iter().any(|line| line.starts_with("Answer       $0.7")), "{terminal}");
+        assert!(last.iter().any(|line| line.starts_with("First        ")), "{terminal}");
+    }
+    assert!(!file.contains("Answer") && !file.contains("█ compute-bound"));
+}
+
 /// Text of policies stays within the page and within its lines, whatever it contains.
 #[test]
 fn policy_text_cannot_break_the_page() {

@@ -76,7 +76,12 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
 
 /// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`, in at most `limit` lines if possible: first
 /// without its range, which is beside the amount that is expected, then without the last words of the title.
-fn title(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) -> String {
+pub(super) fn title(
+    gpus: &[Gpu],
+    bill: Option<&Bill>,
+    it: &Recommendation,
+    limit: usize,
+) -> String {
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         (RecommendationKind::Risk, _) => None,

@@ -22,9 +22,13 @@ use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
 /// `phasemeter record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// Log file to write, gzipped if its name ends in .gz; `-` is standard output.
+    /// Log file to write, gzipped if its name ends in .gz; `-` is standard output. A file that has a log is kept.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+
+    /// Overwrite FILE if it exists.
+    #[arg(long)]
+    pub overwrite: bool,
 
     /// GPU to record: its index, UUID or a prefix of it, a CDI device, `all`, or the path of a file with such names.
     /// Repeatable [default: PHASEMETER_GPU, else all visible GPUs].

@@ -148,6 +148,10 @@ pub struct ReportArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 
+    /// Color of the text.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    pub color: ColorChoice,
+
     /// Explain all recommendations in full, or those with this code, as in --explain=CODE.
     #[arg(long, value_name = "CODE", num_args = 0..=1, require_equals = true)]
     pub explain: Option<Option<String>>,
@@ -184,6 +188,17 @@ pub struct SendArgs {
     #[cfg(feature = "full")]
     #[arg(long, value_name = "ENDPOINT", num_args = 0..=1, require_equals = true)]
     pub otlp: Option<Option<String>>,
+}
+
+/// When the text has colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Report format.

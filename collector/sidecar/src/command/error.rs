@@ -62,6 +62,13 @@ pub enum CommandError {
         #[source]
         source: io::Error,
     },
+    /// A recording exists.
+    #[cfg(feature = "full")]
+    #[error("{}: exists, and is kept; choose another name, or set --overwrite", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file is a pipe or a socket.
     #[error("{}: is a pipe, and its reader could block the run; name a regular file", .path.display())]
     Pipe {
@@ -223,6 +230,8 @@ impl CommandError {
             #[cfg(feature = "full")]
             Self::Policy(error) => error.exit_code(),
             Self::FileInUse { .. } => EX_CANTCREAT,
+            #[cfg(feature = "full")]
+            Self::Exists { .. } => EX_CANTCREAT,
             Self::Write { .. } | Self::Pipe { .. } | Self::Output(_) | Self::Pipeline(_) => {
                 EX_IOERR
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use phasemeter_report::text::{self, Explain, TextOptions};
 use phasemeter_report::{Input, Provenance, Report};
 use phasemeter_rules::window::Window;
 use phasemeter_sources::Source;
+use terminal_size::{Width, terminal_size_of};
 use tracing::warn;
 
 #[cfg(feature = "full")]
@@ -26,7 +28,7 @@ use super::output_files::OutputFiles;
 use super::policies;
 use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
-use crate::cli::{Format, MeteringArgs, PriceArgs, ReportArgs};
+use crate::cli::{ColorChoice, Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::standard_error;
 
 /// Reads the environment and logs its warnings. Options take precedence.
@@ -114,7 +116,7 @@ pub(super) fn report<S: Source>(
     let input = Input::of(run, source.gpus(), args.meter.thresholds, provenance);
     let written = files.write(&input);
     let out = io::stdout();
-    let printed = match write(&input, &args.report, out.is_terminal(), BufWriter::new(out)) {
+    let printed = match write(&input, &args.report, columns(&out), BufWriter::new(out)) {
         // A closed pipe is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.map_err(CommandError::Output),
@@ -122,11 +124,11 @@ pub(super) fn report<S: Source>(
     written.and(printed)
 }
 
-/// Writes the report, in color if it may be for a terminal.
+/// Writes the report, for a terminal of so many columns if there is one.
 pub(super) fn write(
     input: &Input<'_>,
     args: &ReportArgs,
-    terminal: bool,
+    terminal: Option<usize>,
     mut out: impl Write,
 ) -> io::Result<()> {
     let report = Report::build(input);
@@ -140,10 +142,22 @@ pub(super) fn write(
     out.flush()
 }
 
-fn text_options(args: &ReportArgs, terminal: bool) -> TextOptions {
+/// The columns of a terminal; `None` if this is none.
+pub(super) fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
+    let is_terminal = stream.is_terminal();
+    let size = || terminal_size_of(stream).map(|(Width(columns), _)| usize::from(columns));
+    is_terminal.then(|| size().unwrap_or_default())
+}
+
+fn text_options(args: &ReportArgs, terminal: Option<usize>) -> TextOptions {
     let no_color = std::env::var_os("NO_COLOR");
     TextOptions {
-        color: text::use_color(terminal, no_color.as_deref()),
+        color: match args.color {
+            ColorChoice::Auto => text::use_color(terminal.is_some(), no_color.as_deref()),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        },
+        terminal,
         all_gpus: args.all_gpus,
         explain: match &args.explain {
             None => Explain::None,

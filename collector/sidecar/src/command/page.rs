@@ -6,6 +6,7 @@ use std::io::Read;
 use phasemeter_bill::error::{BillError, ReadError};
 use phasemeter_bill::read::read;
 use phasemeter_report::page;
+use phasemeter_sources::log::decode;
 
 use super::bill::{MAX_REPORT, print};
 use super::error::CommandError;
@@ -25,8 +26,8 @@ pub(super) fn run(args: &PageArgs) -> Result<(), CommandError> {
     let name = args.report.display().to_string();
     let unreadable = |source| BillError::from(ReadError::Unreadable { file: name.clone(), source });
     let mut json = Vec::new();
-    let file = File::open(&args.report).map_err(unreadable)?;
-    file.take(MAX_REPORT).read_to_end(&mut json).map_err(unreadable)?;
+    let text = File::open(&args.report).and_then(|file| decode(Box::new(file)));
+    text.and_then(|text| text.take(MAX_REPORT).read_to_end(&mut json)).map_err(unreadable)?;
     // Only what has the fields of a report can be drawn.
     read(&name, json.as_slice()).map_err(BillError::from)?;
     let page = page::of(&json);

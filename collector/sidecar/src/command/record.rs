@@ -25,6 +25,7 @@ use super::driver;
 use super::error::CommandError;
 use super::files;
 use super::gpu_selection;
+use super::listing::counted;
 use super::live_error::LiveError;
 use super::output_files::OutputFiles;
 use super::signals::SignalListener;
@@ -42,6 +43,9 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
     files.add_stream(standard_error::stream(), "standard error");
     files.add_output("FILE", &args.file)?;
+    if !args.overwrite && is_log(&args.file) {
+        return Err(CommandError::Exists { path: args.file.clone() });
+    }
     let signals = SignalListener::start(false)?;
     let discovery = discover(driver::installed()).map_err(LiveError::from)?;
     let (selection, gpus) = gpu_selection::choose(&args.gpus, &discovery)?;
@@ -54,6 +58,14 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
         .map_err(CommandError::system("cannot start the sampler threads"))?;
 
     signals.ready();
+    // Rows on a terminal, or in a pipe, show it themselves.
+    if args.file.as_os_str() != "-" {
+        let seconds = args.interval.as_secs_f64();
+        let end = args.duration.map(|duration| format!("for {} s", duration.as_secs_f64()));
+        let end = end.unwrap_or_else(|| "until SIGINT (Ctrl-C) or SIGTERM".to_owned());
+        let (gpus, file) = (counted(log.gpus.len() as u64, "GPU"), args.file.display());
+        info!("recording {gpus} every {seconds} s to {file}, {end}");
+    }
     let until = args.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     if let Err(error) = record(&mut sampler, &mut log, &signals, clock, until) {
         log.out.remove_incomplete();
@@ -290,6 +302,11 @@ impl Output {
             warn!("the last row of the log may be incomplete: {error}");
         }
     }
+}
+
+/// Whether a file has data that an earlier run may have recorded.
+fn is_log(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0)
 }
 
 /// Opens a file, or waits for the reader of a pipe.

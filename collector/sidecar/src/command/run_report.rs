@@ -1,7 +1,7 @@
 //! The report of a live run: first the file, then the text on standard error. The end waits for neither
 //! without a limit.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub(super) fn write(
     let written = write_whole(&input, ReportOutputs { json: whole, page });
     // Separates the report from the output of the command.
     let mut text = b"\n".to_vec();
-    let terminal = standard_error::stream().is_terminal();
+    let terminal = metering::columns(&standard_error::stream());
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
     let written = written.and_then(|()| match file.zip(periods) {
