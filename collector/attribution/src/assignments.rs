@@ -1,17 +1,16 @@
-//! The pods that a GPU is assigned to, over time.
+//! The holders that a GPU is assigned to, over time.
 //!
-//! The points of a GPU name its pods. A pod has it since the point before the first that names it, and until the first
+//! The points of a GPU name its holders. One has it since the point before the first that names it, and until the first
 //! one that does not: what moved does not pay for where it was.
 
 use std::ops::Range;
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use crate::holder_keys::HolderKeys;
+
 /// Points of one instant are up to this far apart.
 const SAME_INSTANT: Nanos = Nanos::from_millis(500);
-
-/// The keys of a pod, of which any identifies it.
-pub(crate) type PodKeys = [Option<u64>; 2];
 
 /// The assignments of a GPU.
 #[derive(Clone, Debug, Default)]
@@ -24,45 +23,44 @@ pub(crate) struct Assignments {
 
 #[derive(Clone, Debug)]
 struct Assignment {
-    pod: PodKeys,
+    holder: HolderKeys,
     from: Timestamp,
     /// The first instant that does not name it; `None` if the last one does.
     until: Option<Timestamp>,
 }
 
 impl Assignments {
-    /// A point of this instant names this pod, or none. Points in the past are ignored. Beyond `most` assignments,
+    /// A point of this instant names this holder, or none. Points in the past are ignored. Beyond `most` assignments,
     /// the oldest are forgotten.
-    pub(crate) fn see(&mut self, at: Timestamp, pod: Option<PodKeys>, most: usize) {
+    pub(crate) fn see(&mut self, at: Timestamp, holder: Option<HolderKeys>, most: usize) {
         if self.last.is_none_or(|last| at.since(last) > SAME_INSTANT) {
             self.before = self.last.replace(at);
             for assignment in &mut self.all {
                 assignment.until.get_or_insert(at);
             }
         }
-        let (Some(last), Some(pod)) = (self.last, pod) else { return };
+        let (Some(last), Some(holder)) = (self.last, holder) else { return };
         if last.since(at) > SAME_INSTANT {
             return;
         }
         let is_current = |it: &Assignment| it.until.is_none_or(|until| until == last);
-        match self.all.iter_mut().find(|it| is_current(it) && it.pod == pod) {
+        match self.all.iter_mut().find(|it| is_current(it) && it.holder == holder) {
             Some(assignment) => assignment.until = None,
             None => {
                 let excess = (self.all.len() + 1).saturating_sub(most);
                 self.all.drain(..excess.min(self.all.len()));
                 let from = self.before.unwrap_or(Timestamp::EPOCH);
-                self.all.push(Assignment { pod, from, until: None });
+                self.all.push(Assignment { holder, from, until: None });
             }
         }
     }
 
-    /// Whether a pod with one of these keys has it at any time of these.
-    pub(crate) fn have(&self, pod: PodKeys, during: &Range<Timestamp>) -> bool {
-        let is_one = |it: &Assignment| it.pod.iter().any(|key| key.is_some() && pod.contains(key));
-        self.all.iter().any(|it| it.overlaps(during) && is_one(it))
+    /// Whether a holder with one of these keys has it at any time of these.
+    pub(crate) fn have(&self, holder: &HolderKeys, during: &Range<Timestamp>) -> bool {
+        self.all.iter().any(|it| it.overlaps(during) && it.holder.are_of(holder))
     }
 
-    /// Whether any pod has it at any time of these.
+    /// Whether anybody has it at any time of these.
     pub(crate) fn have_any(&self, during: &Range<Timestamp>) -> bool {
         self.all.iter().any(|it| it.overlaps(during))
     }
@@ -84,14 +82,14 @@ mod tests {
 
     const MOST: usize = 8;
 
-    fn pod(name: &str) -> PodKeys {
-        [None, name.bytes().next().map(u64::from)]
+    fn pod(name: &str) -> HolderKeys {
+        HolderKeys::new([None, name.bytes().next().map(u64::from)])
     }
 
     /// The pods among `a` and `b` that have the GPU in a second.
     fn at(assignments: &Assignments, from: u64) -> String {
         let during = second(from)..second(from + 1);
-        let has = |name: &&str| assignments.have(pod(name), &during);
+        let has = |name: &&str| assignments.have(&pod(name), &during);
         let all: String = ["a", "b"].into_iter().filter(has).collect();
         assert_eq!(assignments.have_any(&during), !all.is_empty());
         all
@@ -141,9 +139,12 @@ mod tests {
     fn memory_is_bounded() {
         let mut assignments = Assignments::default();
         for seconds in 0..2_000 {
-            assignments.see(second(seconds), Some([None, Some(seconds)]), MOST);
+            assignments.see(second(seconds), Some(HolderKeys::new([None, Some(seconds)])), MOST);
         }
         assert_eq!(assignments.all.len(), MOST);
-        assert!(assignments.have([None, Some(1_999)], &(second(1_999)..second(2_000))));
+        assert!(
+            assignments
+                .have(&HolderKeys::new([None, Some(1_999)]), &(second(1_999)..second(2_000)))
+        );
     }
 }

@@ -9,9 +9,10 @@ use phasemeter_meter::units::Timestamp;
 use crate::candidates::{ActiveSpans, Candidates};
 use crate::cost::{CostSlice, SpanCost};
 use crate::division::{Division, divide};
+use crate::gpu_cost::GpuCost;
+use crate::holder_keys::HolderKeys;
 use crate::limits::Limits;
 use crate::links::Links;
-use crate::open_cost::OpenCost;
 use crate::span::{ChosenSpan, GpuSet, RejectReason, SpanKey};
 use crate::waiting::{Record, WaitingSpans};
 
@@ -41,7 +42,7 @@ pub struct LeftSpan {
 #[derive(Clone, Debug)]
 pub struct Attribution<T> {
     limits: Limits,
-    gpus: Vec<OpenCost>,
+    gpus: Vec<GpuCost>,
     spans: WaitingSpans<T>,
     links: Links,
     attributed: SpanCost,
@@ -66,16 +67,17 @@ impl<T> Attribution<T> {
 
     /// Adds a GPU, and returns its number.
     pub fn add_gpu(&mut self) -> usize {
-        self.gpus.push(OpenCost::default());
+        self.gpus.push(GpuCost::default());
         self.gpus.len() - 1
     }
 
-    /// Adds final time of a GPU. Slices of a GPU are in time order.
-    pub fn charge(&mut self, gpu: usize, slice: CostSlice) {
+    /// Adds what a holder pays for final time of a GPU. Slices of a GPU are in time order; those of one time follow each
+    /// other, before the next [`Self::advance`].
+    pub fn charge(&mut self, gpu: usize, holder: HolderKeys, slice: CostSlice) {
         if let Some(open) = self.gpus.get_mut(gpu)
             && slice.from < slice.to
         {
-            open.push(slice);
+            open.push(holder, slice);
         }
     }
 
@@ -182,7 +184,9 @@ impl<T> Attribution<T> {
             return Err(RejectReason::Late);
         }
         let mut gpus = span.gpus.among(self.gpus.len()).peekable();
-        if gpus.peek().is_some() && !gpus.any(|gpu| self.gpus[gpu].is_open(span.from, to)) {
+        if gpus.peek().is_some()
+            && !gpus.any(|gpu| self.gpus[gpu].is_open(span.gpus.holder(), span.from, to))
+        {
             return Err(RejectReason::Late);
         }
         if self.spans.bytes_of_left() >= self.limits.max_bytes {
@@ -235,7 +239,7 @@ impl<T> Attribution<T> {
     /// What no span has yet.
     #[must_use]
     pub fn open(&self) -> SpanCost {
-        self.gpus.iter().map(OpenCost::total).sum()
+        self.gpus.iter().map(GpuCost::total).sum()
     }
 
     /// How many spans wait, or left without their cost.
@@ -252,11 +256,15 @@ impl<T> Attribution<T> {
 
     /// Divides the time before `limit` that is final.
     fn divide_until(&mut self, limit: Timestamp) {
-        let until = |gpu: &OpenCost| gpu.until().min(limit).max(gpu.divided_until);
+        let until = |gpu: &GpuCost| gpu.until().min(limit).max(gpu.divided_until);
         let until: Vec<Timestamp> = self.gpus.iter().map(until).collect();
         let active = ActiveSpans::of(&self.spans, &self.gpus, &until);
         for (gpu, until) in until.into_iter().enumerate() {
-            self.divide_gpu(gpu, until, &active.keys(gpu));
+            let divided = self.gpus[gpu].divided_until;
+            let from = active.new_from(gpu).map_or(divided, |from| from.min(divided));
+            for holder in self.gpus[gpu].holders(from, until) {
+                self.divide_part(gpu, holder, until, &active.keys(gpu, &holder));
+            }
             self.gpus[gpu].divided_until = until;
         }
         for record in self.spans.records_mut() {
@@ -264,16 +272,16 @@ impl<T> Attribution<T> {
         }
     }
 
-    /// Divides the time of a GPU up to an instant among these spans, and earlier time among those of them that
-    /// are new.
-    fn divide_gpu(&mut self, gpu: usize, until: Timestamp, keys: &[SpanKey]) {
+    /// Divides what a holder pays for the time of a GPU up to an instant among these spans, and for earlier time among
+    /// those of them that are new.
+    fn divide_part(&mut self, gpu: usize, holder: HolderKeys, until: Timestamp, keys: &[SpanKey]) {
         let divided = self.gpus[gpu].divided_until;
         let candidates = Candidates::of(keys, &self.spans, &self.links, divided, until);
         let Some(Candidates { keys, spans, from }) = candidates else { return };
-        let taken = self.gpus[gpu].take(from, until);
+        let taken = self.gpus[gpu].of_mut(holder).take(from, until);
         let Division { costs, unsampled, open } = divide(&taken.slices, &spans);
         self.unsampled += unsampled;
-        self.gpus[gpu].restore(open, taken.after);
+        self.gpus[gpu].of_mut(holder).restore(open, taken.after);
         for (key, cost) in keys.iter().zip(costs) {
             self.attributed += cost;
             if let Some(record) = self.spans.get_mut(key) {

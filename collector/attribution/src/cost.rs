@@ -5,13 +5,15 @@ use std::ops::{AddAssign, Sub};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 
-/// Time of one GPU, with what it cost. All of it has one rate and one utilization.
+/// Time of one GPU, with what a holder of it pays. All of it has one rate, one utilization and one division among holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostSlice {
     /// Start.
     pub from: Timestamp,
     /// End (exclusive).
     pub to: Timestamp,
+    /// The part of its length that is the holder's: of a quarter of a GPU, a quarter. All of it if the GPU is not divided.
+    pub time: Nanos,
     /// Its cost; not negative.
     pub cost: NanoUsd,
     /// Σ utilization × time, in ppm·ns.
@@ -25,18 +27,25 @@ pub struct CostSlice {
 impl CostSlice {
     /// Its length.
     #[must_use]
-    pub fn time(&self) -> Nanos {
+    pub fn length(&self) -> Nanos {
         self.to.since(self.from)
+    }
+
+    /// Adds what another holder, or another container of the same one, pays for the same time.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.time += other.time;
+        self.cost += other.cost;
+        self.weighted += other.weighted;
+        self.energy += other.energy;
     }
 
     /// What it costs.
     #[must_use]
     pub fn total(&self) -> SpanCost {
-        let time = self.time();
         SpanCost {
             cost: self.cost,
-            time,
-            observed: if self.is_observed { time } else { Nanos::ZERO },
+            time: self.time,
+            observed: if self.is_observed { self.time } else { Nanos::ZERO },
             weighted: self.weighted,
             energy: self.energy,
         }
@@ -48,7 +57,7 @@ impl CostSlice {
     pub fn part(&self, from: Timestamp, to: Timestamp) -> Self {
         let from = from.clamp(self.from, self.to);
         let to = to.clamp(from, self.to);
-        let length = u128::from(self.time().0.max(1));
+        let length = u128::from(self.length().0.max(1));
         let until = |total: u128, at: Timestamp| {
             let time = u128::from(at.since(self.from).0);
             // Split, since the product of both can exceed 128 bits.
@@ -56,9 +65,11 @@ impl CostSlice {
         };
         let between = |total: u128| until(total, to) - until(total, from);
         let cost = between(self.cost.0.unsigned_abs());
+        let time = between(self.time.0.into());
         Self {
             from,
             to,
+            time: Nanos(u64::try_from(time).unwrap_or(u64::MAX)),
             cost: NanoUsd(i128::try_from(cost).unwrap_or(i128::MAX)),
             weighted: between(self.weighted),
             is_observed: self.is_observed,
@@ -72,7 +83,7 @@ impl CostSlice {
 pub struct SpanCost {
     /// Dollars.
     pub cost: NanoUsd,
-    /// GPU time.
+    /// GPU time: an hour of a quarter of a GPU is 15 minutes.
     pub time: Nanos,
     /// The part of that time whose utilization was observed.
     pub observed: Nanos,

@@ -1,4 +1,4 @@
-//! Divides the time of one GPU among spans.
+//! Divides the time of one GPU, or of a holder's part of it, among spans.
 
 use phasemeter_meter::units::Timestamp;
 
@@ -71,7 +71,7 @@ pub(crate) fn divide(slices: &[CostSlice], candidates: &[Candidate]) -> Division
 #[cfg(test)]
 mod tests {
     use phasemeter_meter::money::NanoUsd;
-    use phasemeter_meter::units::NANOS_PER_SECOND;
+    use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos};
 
     use super::*;
     use crate::adjusted_count::AdjustedCount;
@@ -85,6 +85,7 @@ mod tests {
         let slice = |second: u64| CostSlice {
             from: at(second * NANOS_PER_SECOND),
             to: at((second + 1) * NANOS_PER_SECOND),
+            time: Nanos(NANOS_PER_SECOND),
             cost: NanoUsd(1_111_111),
             weighted: 700_000 * u128::from(NANOS_PER_SECOND),
             is_observed: !second.is_multiple_of(3),

@@ -1,34 +1,27 @@
-//! The cost of one GPU that no span has yet.
+//! The cost of one GPU for one of its holders that no span has yet.
 
 use phasemeter_meter::units::Timestamp;
 
 use crate::cost::{CostSlice, SpanCost};
 
-/// The open cost of one GPU: time slices in time order, without what was divided.
+/// The open cost of a holder of one GPU: time slices in time order, without what was divided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCost {
     slices: Vec<CostSlice>,
-    /// Everything before is final: the end of the last slice added, unless it was finalized later.
-    until: Timestamp,
-    /// Up to here, time that has a span has been divided.
-    pub(crate) divided_until: Timestamp,
 }
 
 impl OpenCost {
-    /// Adds the next slice.
+    /// Adds the next slice, or to the last one if it is of the same time.
     pub(crate) fn push(&mut self, slice: CostSlice) {
-        self.until = self.until.max(slice.to);
-        self.slices.push(slice);
+        match self.slices.last_mut() {
+            Some(last) if (last.from, last.to) == (slice.from, slice.to) => last.add(&slice),
+            _ => self.slices.push(slice),
+        }
     }
 
-    /// Nothing before this instant is to come.
-    pub(crate) fn finalize(&mut self, until: Timestamp) {
-        self.until = self.until.max(until);
-    }
-
-    /// The end of its time so far.
-    pub(crate) const fn until(&self) -> Timestamp {
-        self.until
+    /// The number of slices.
+    pub(crate) const fn len(&self) -> usize {
+        self.slices.len()
     }
 
     /// The sum of all.
@@ -36,10 +29,15 @@ impl OpenCost {
         self.slices.iter().map(CostSlice::total).sum()
     }
 
-    /// Whether any of this time is open, or still to come.
+    /// Whether any of this time is open.
     pub(crate) fn is_open(&self, from: Timestamp, to: Timestamp) -> bool {
         let first = self.slices.partition_point(|slice| slice.to <= from);
-        to > self.until || self.slices.get(first).is_some_and(|slice| slice.from < to)
+        self.slices.get(first).is_some_and(|slice| slice.from < to)
+    }
+
+    /// The ends of the slices, in time order.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Timestamp> {
+        self.slices.iter().map(|slice| slice.to)
     }
 
     /// Takes out the slices that end after `from`, up to `to`, where the last one is cut. What is put
@@ -64,13 +62,10 @@ impl OpenCost {
         self.slices.extend(after);
     }
 
-    /// Removes the slices that end before `at`, and the oldest ones beyond `max`. Returns their sum.
-    pub(crate) fn expire(&mut self, at: Timestamp, max: usize) -> SpanCost {
+    /// Removes the slices that end at `at` or before. Returns their sum.
+    pub(crate) fn expire(&mut self, at: Timestamp) -> SpanCost {
         let old = self.slices.partition_point(|slice| slice.to <= at);
-        // Only divided time expires early: the rest has not been offered to any span.
-        let divided = self.slices.partition_point(|slice| slice.to <= self.divided_until);
-        let beyond = self.slices.len().saturating_sub(max).min(divided);
-        self.slices.drain(..old.max(beyond)).map(|slice| slice.total()).sum()
+        self.slices.drain(..old).map(|slice| slice.total()).sum()
     }
 }
 

@@ -217,7 +217,7 @@ impl<'a> Sweep<'a> {
             }
             total
         };
-        let length = slice.time();
+        let length = slice.length();
         let (part, factor) = if time == length {
             (total(), 1)
         } else {

@@ -6,10 +6,10 @@
 mod llm;
 
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, Release, SpanCost, SpanKey,
+    Attribution, ChosenSpan, CostSlice, GpuSet, HolderKeys, Limits, Release, SpanCost, SpanKey,
 };
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::{NANOS_PER_SECOND, Timestamp};
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 use crate::llm::llm_requests;
 
@@ -73,6 +73,7 @@ fn meter(mut spans: Vec<(u64, ChosenSpan)>, seconds: u64) -> Metered {
             let slice = CostSlice {
                 from: at(second * NANOS_PER_SECOND),
                 to: now,
+                time: Nanos(NANOS_PER_SECOND),
                 // About $4 per hour.
                 cost: NanoUsd(1_111_111 + i128::from(below(2))),
                 weighted: u128::from(below(1_000_000)) * u128::from(NANOS_PER_SECOND),
@@ -80,7 +81,7 @@ fn meter(mut spans: Vec<(u64, ChosenSpan)>, seconds: u64) -> Metered {
                 energy: u128::from(below(700_000_000)),
             };
             bill += slice.total();
-            attribution.charge(gpu, slice);
+            attribution.charge(gpu, HolderKeys::NOBODY, slice);
         }
         while let Some((_, span)) = spans.pop_if(|(end, _)| at(*end) <= now) {
             attribution.offer(span, (), 500, now, &mut emit).unwrap();

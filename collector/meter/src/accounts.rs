@@ -3,12 +3,14 @@
 //! Phases + unobserved = bill, to the nano-dollar.
 
 use std::ops::{AddAssign, Index};
+use std::sync::Arc;
 
 use crate::accrual::UtilizedCost;
+use crate::holder::Holder;
 use crate::money::{NanoUsd, Rate};
 use crate::phase::{Account, Phase};
 use crate::timeline::TimeSlice;
-use crate::units::Nanos;
+use crate::units::{Nanos, Timestamp};
 
 /// A time slice and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,32 @@ pub struct Charge {
     pub cost: NanoUsd,
     /// Σ utilization × cost, exact.
     pub utilized: UtilizedCost,
+}
+
+/// What one of those among whom a charge is divided has of a part of its time. Of one part they sum to what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargeShare {
+    /// Its holder; `None` if it is nobody's.
+    pub holder: Option<Arc<Holder>>,
+    /// Start of the part.
+    pub from: Timestamp,
+    /// End of the part (exclusive).
+    pub to: Timestamp,
+    /// The time, of a whole GPU: an hour of a quarter is 15 minutes.
+    pub time: Nanos,
+    /// Σ utilization × time that it used, in ppm·ns.
+    pub weighted: u128,
+    /// What it pays.
+    pub cost: NanoUsd,
+}
+
+impl ChargeShare {
+    /// Adds to it.
+    pub(crate) fn add(&mut self, time: Nanos, weighted: u128, cost: NanoUsd) {
+        self.time += time;
+        self.weighted += weighted;
+        self.cost += cost;
+    }
 }
 
 /// The balance of one account.

@@ -24,7 +24,7 @@ use self::part::Parts;
 pub use self::queries::EffectivePart;
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
-use crate::accounts::Charge;
+use crate::accounts::{Charge, ChargeShare};
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
@@ -54,6 +54,8 @@ pub trait Observer {
     fn reading(&mut self, _reading: &Reading) {}
     /// A time slice has been charged. Slices tile the span of the GPU, in time order.
     fn charge(&mut self, _charge: &Charge) {}
+    /// How the last charge is divided among those that hold the GPU and nobody. Not called if no holder was ever named.
+    fn shares(&mut self, _shares: &[ChargeShare]) {}
     /// A span has ended.
     fn span(&mut self, _span: &PhaseSpan) {}
     /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
@@ -389,5 +391,8 @@ fn post_to(ledger: &mut Ledger, observer: &mut impl Observer) -> impl FnMut(Time
     move |slice| {
         let charge = ledger.post(slice, &mut |span| observer.span(span));
         observer.charge(&charge);
+        if !ledger.holders.is_empty() {
+            observer.shares(ledger.holders.shares());
+        }
     }
 }

@@ -79,6 +79,7 @@ impl Ledger {
     fn charge_by_holder(&mut self, slice: TimeSlice) -> Charge {
         let mut charge = Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO };
         let mut rest = slice;
+        self.holders.begin_charge();
         while rest.from < rest.to {
             let change = self.holders.next_change(rest.from);
             let part;

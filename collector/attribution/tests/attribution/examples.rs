@@ -1,23 +1,26 @@
 //! Spans of which a reader can work out the cost.
 
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, GpuSet, Limits, RejectReason, Release, SpanCost,
+    Attribution, ChosenSpan, GpuSet, HolderKeys, Limits, RejectReason, Release, SpanCost,
 };
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 
 use crate::limits;
-use crate::script::{Outcome, SECONDS, Scripted, ScriptedGpu, TICK, at, chosen, run, slice};
+use crate::script::{
+    Outcome, SECONDS, Scripted, ScriptedGpu, TICK, UNDIVIDED, at, chosen, run, slice,
+};
 
 fn one_gpu(cost: i128, delay: u64) -> [ScriptedGpu; 1] {
-    [ScriptedGpu { costs: vec![cost; SECONDS as usize], delay }]
+    let seconds = SECONDS as usize;
+    [ScriptedGpu { costs: vec![cost; seconds], delay, parts: vec![UNDIVIDED; seconds] }]
 }
 
 fn span(id: u8, parent: Option<u8>, from: u64, to: u64, weight: Option<f64>) -> Scripted {
     let arrives = to.div_ceil(TICK);
     let (ends, is_begun, again, chosen) = (true, false, false, true);
     let gpus = vec![0];
-    let threshold = None;
+    let (threshold, holder) = (None, None);
     Scripted {
         id,
         parent,
@@ -27,6 +30,7 @@ fn span(id: u8, parent: Option<u8>, from: u64, to: u64, weight: Option<f64>) -> 
         weight,
         threshold,
         gpus,
+        holder,
         is_begun,
         arrives,
         again,
@@ -150,7 +154,7 @@ fn beside_silent_gpu(finalize: bool) -> Vec<Release<u8>> {
     let [first, silent] = [attribution.add_gpu(), attribution.add_gpu()];
     let mut released = Vec::new();
     let gpus = one_gpu(1_000, 0);
-    attribution.charge(first, slice(&gpus[0], 0));
+    attribution.charge(first, HolderKeys::NOBODY, slice(&gpus[0], 0));
     let both = ChosenSpan { gpus: GpuSet::All, ..chosen(&span(1, None, 0, TICK, None), 2) };
     let offered = attribution.offer(both, 1, 1_000, at(TICK), &mut |it| released.push(it));
     assert_eq!(offered, Ok(()));
@@ -191,7 +195,7 @@ fn span_beyond_the_limit_leaves_at_once_and_those_that_wait_keep_their_place() {
         assert!(attribution.bytes() <= 1_600);
     }
     assert_eq!(released, [Release::Unpriced(2), Release::Unpriced(3)]);
-    attribution.charge(gpu, slice(&one_gpu(900, 0)[0], 0));
+    attribution.charge(gpu, HolderKeys::NOBODY, slice(&one_gpu(900, 0)[0], 0));
     attribution.finish(&mut |it| released.push(it));
     let mut costs: Vec<_> = released[2..]
         .iter()
@@ -217,4 +221,25 @@ fn span_is_a_duplicate_as_long_as_it_waits() {
     // More than the links that are remembered.
     (0..140_000).for_each(|trace| assert_eq!(offer(trace), Ok(())));
     assert_eq!(offer(0), Err((RejectReason::Duplicate, 1)));
+}
+
+/// Scenario: two pods hold three quarters and a quarter of a GPU. Both have a request of two seconds at once, one of them
+/// with a call within; a third second has a request of the first pod and a span of the whole GPU.
+/// Guarantee: a request has what its pod pays only, and a span of the GPU shares both.
+#[test]
+fn span_of_a_holder_shares_what_the_holder_pays() {
+    let mut gpus = one_gpu(1_000, 0);
+    gpus[0].parts.fill([0, 3, 1, 0]);
+    let of = |holder, span: Scripted| Scripted { holder, ..span };
+    let spans = [
+        of(Some(1), span(1, None, 0, 200, None)),
+        of(Some(2), span(2, None, 0, 200, None)),
+        of(Some(2), span(3, Some(2), 50, 150, None)),
+        of(Some(1), span(4, None, 200, 300, None)),
+        of(None, span(5, None, 200, 300, None)),
+    ];
+    let outcome = run(&gpus, &spans, limits());
+    let costs = [1, 2, 3, 4, 5].map(|id| cost(&outcome, id));
+    assert_eq!(costs, [1_500, 250, 250, 375, 375 + 250]);
+    assert_eq!(outcome.spans[&1].time, Nanos::from_millis(1_500), "time of a whole GPU");
 }

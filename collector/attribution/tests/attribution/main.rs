@@ -12,7 +12,7 @@ use phasemeter_meter::units::Nanos;
 use proptest::prelude::*;
 
 use crate::hindsight::hindsight;
-use crate::script::{LATENESS, SECONDS, Scripted, bill, gpus, run, spans};
+use crate::script::{LATENESS, SECONDS, Scripted, UNDIVIDED, bill, gpus, run, spans};
 
 fn limits() -> Limits {
     Limits { allowed_lateness: Nanos::from_secs(LATENESS), ..Limits::default() }
@@ -43,8 +43,8 @@ proptest! {
             prop_assert!(is_expected, "span {}: {}", id, reason);
         }
         let (expected, [unsampled, unattributed]) = hindsight(&gpus, &spans);
-        // A nano-dollar for each second and GPU, and another for a nanosecond of time.
-        let slack = 2.0 * (SECONDS as usize * gpus.len()) as f64;
+        // A nano-dollar for each second, GPU and holder, and another for a nanosecond of time.
+        let slack = 2.0 * (SECONDS as usize * gpus.len() * UNDIVIDED.len()) as f64;
         for span in &spans {
             let actual = outcome.spans.get(&span.id).map_or(0, |cost| cost.cost.0) as f64;
             let expected = expected.get(&span.id).copied().unwrap_or_default();
@@ -56,6 +56,21 @@ proptest! {
             let actual = actual.cost.0 as f64;
             prop_assert!((actual - expected).abs() <= slack * 25.0, "{actual} ≠ {expected}");
         }
+    }
+
+    /// Guarantee: spans of the only holder of a GPU have exactly what they have of a GPU that is not divided.
+    #[test]
+    fn exclusive_gpu_is_divided_as_one_without_holders(gpus in gpus(), spans in spans()) {
+        let [undivided, exclusive] = [UNDIVIDED, [0, 1, 0, 0]].map(|parts| {
+            let mut gpus = gpus.clone();
+            gpus.iter_mut().for_each(|gpu| gpu.parts.fill(parts));
+            let holder = (parts != UNDIVIDED).then_some(1);
+            let spans: Vec<_> =
+                spans.iter().map(|span| Scripted { holder, ..span.clone() }).collect();
+            run(&gpus, &spans, limits())
+        });
+        prop_assert_eq!(undivided.spans, exclusive.spans);
+        prop_assert_eq!(undivided.unattributed, exclusive.unattributed);
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_attribution::{
-    AdjustedCount, Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release,
-    SpanCost, SpanKey,
+    AdjustedCount, Attribution, ChosenSpan, CostSlice, GpuSet, HolderKeys, Limits, RejectReason,
+    Release, SpanCost, SpanKey,
 };
+use phasemeter_meter::apportion::apportion;
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use proptest::prelude::*;
 
 /// One cell of the oracle: 10 ms.
@@ -33,6 +34,8 @@ pub(crate) struct Scripted {
     /// Hexadecimal digits of its sampling threshold.
     pub(crate) threshold: Option<&'static str>,
     pub(crate) gpus: Vec<usize>,
+    /// Whose span it is: of all of its GPUs, or of what this holder pays of them.
+    pub(crate) holder: Option<usize>,
     /// Whether its begin is reported, and then its end.
     pub(crate) is_begun: bool,
     /// The tick at which it arrives, and whether it arrives again later.
@@ -41,20 +44,46 @@ pub(crate) struct Scripted {
     pub(crate) chosen: bool,
 }
 
-/// A GPU of the script: nano-dollars per second, and how many seconds its time is late.
+/// A GPU of the script: nano-dollars per second, how many seconds its time is late, and how each second is divided.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptedGpu {
     pub(crate) costs: Vec<i128>,
     pub(crate) delay: u64,
+    /// In proportion to these, of which the first is nobody's.
+    pub(crate) parts: Vec<Parts>,
 }
+
+/// Nobody, and three holders.
+pub(crate) type Parts = [u64; 4];
+
+/// All of it is nobody's.
+pub(crate) const UNDIVIDED: Parts = [1, 0, 0, 0];
 
 pub(crate) fn key(id: u8) -> SpanKey {
     SpanKey { trace: [9; 16], span: [id; 8] }
 }
 
+/// The keys of a holder: of each place in [`Parts`] but the first.
+pub(crate) fn keys(holder: usize) -> HolderKeys {
+    if holder == 0 {
+        return HolderKeys::NOBODY;
+    }
+    HolderKeys::new([Some(holder as u64), Some(holder as u64 + 100)])
+}
+
 pub(crate) fn gpus() -> impl Strategy<Value = Vec<ScriptedGpu>> {
-    let gpu = (prop::collection::vec(0..3_000_000_i128, SECONDS as usize), 0..6_u64);
-    prop::collection::vec(gpu.prop_map(|(costs, delay)| ScriptedGpu { costs, delay }), 1..4)
+    let parts = prop_oneof![
+        Just(UNDIVIDED),
+        Just([0, 1, 0, 0]),
+        prop::array::uniform4(prop_oneof![Just(0), 0..1_000_u64]),
+    ];
+    let gpu = (
+        prop::collection::vec(0..3_000_000_i128, SECONDS as usize),
+        0..6_u64,
+        prop::collection::vec(parts, SECONDS as usize),
+    );
+    let gpu = gpu.prop_map(|(costs, delay, parts)| ScriptedGpu { costs, delay, parts });
+    prop::collection::vec(gpu, 1..4)
 }
 
 pub(crate) fn weight() -> impl Strategy<Value = Option<f64>> {
@@ -82,6 +111,7 @@ pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
         prop::option::of(any::<u8>()),
         prop::collection::vec(any::<bool>(), 3),
         (0..10_u8, 0..6_u8, 0..4_u8, 0..4_u8, threshold()),
+        prop::option::of(1..4_usize),
     );
     prop::collection::vec(span, 0..25).prop_map(move |spans| {
         let spans = spans.into_iter().zip(0_u8..);
@@ -93,6 +123,7 @@ pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
                         parent,
                         gpus,
                         (never, again, chosen, begun, threshold),
+                        holder,
                     ),
                     id,
                 )| {
@@ -108,6 +139,7 @@ pub(crate) fn spans() -> impl Strategy<Value = Vec<Scripted>> {
                         weight: weight.filter(|_| !is_begun),
                         threshold,
                         gpus,
+                        holder,
                         is_begun,
                         arrives: to.div_ceil(TICK) + if is_begun { 0 } else { late },
                         again: again == 0 && !is_begun,
@@ -155,6 +187,16 @@ pub(crate) struct Outcome {
 
 pub(crate) fn chosen(span: &Scripted, gpus: usize) -> ChosenSpan {
     let listed: Vec<_> = span.gpus.iter().copied().filter(|&gpu| gpu < gpus).collect();
+    let held = |holder: usize| {
+        let of = if listed.is_empty() { (0..gpus).collect() } else { listed.clone() };
+        // Either of its keys is enough.
+        let either = [[Some(holder as u64), None], [Some(99), Some(holder as u64 + 100)]];
+        GpuSet::held(of.into(), HolderKeys::new(either[usize::from(span.id % 2)]))
+    };
+    let of_all = || match listed.is_empty() {
+        true => GpuSet::All,
+        false => GpuSet::listed(listed.clone().into()),
+    };
     ChosenSpan {
         key: key(span.id),
         parent: span.parent.map(|parent| key(parent).span),
@@ -164,7 +206,7 @@ pub(crate) fn chosen(span: &Scripted, gpus: usize) -> ChosenSpan {
         adjusted_count: span
             .threshold
             .map(|digits| AdjustedCount::from_trace_state(&format!("ot=th:{digits}")).unwrap()),
-        gpus: if listed.is_empty() { GpuSet::All } else { GpuSet::Listed(listed.into()) },
+        gpus: span.holder.map_or_else(of_all, held),
     }
 }
 
@@ -173,11 +215,33 @@ pub(crate) fn slice(gpu: &ScriptedGpu, second: u64) -> CostSlice {
     CostSlice {
         from: at(second * TICK),
         to: at((second + 1) * TICK),
+        time: Nanos(TICK * CELL),
         cost: NanoUsd(cost),
         weighted: cost.unsigned_abs() * 1_000,
         is_observed: cost % 3 > 0,
         energy: cost.unsigned_abs() / 7,
     }
+}
+
+/// What each pays for a second.
+pub(crate) fn shares(gpu: &ScriptedGpu, second: u64) -> Vec<(usize, CostSlice)> {
+    let whole = slice(gpu, second);
+    let parts = gpu.parts[second as usize];
+    let divide = |total: u128| apportion(total, &parts).unwrap_or_else(|| vec![total, 0, 0, 0]);
+    let [cost, time, weighted, energy] =
+        [whole.cost.0.unsigned_abs(), whole.time.0.into(), whole.weighted, whole.energy]
+            .map(divide);
+    let share = |holder: usize| {
+        let slice = CostSlice {
+            cost: NanoUsd(cost[holder] as i128),
+            time: Nanos(time[holder] as u64),
+            weighted: weighted[holder],
+            energy: energy[holder],
+            ..whole
+        };
+        (holder, slice)
+    };
+    (0..parts.len()).map(share).collect()
 }
 
 pub(crate) fn run(gpus: &[ScriptedGpu], spans: &[Scripted], limits: Limits) -> Outcome {
@@ -195,7 +259,9 @@ pub(crate) fn run(gpus: &[ScriptedGpu], spans: &[Scripted], limits: Limits) -> O
             if let Some(second) = tick.checked_sub(gpu.delay + 1)
                 && second < SECONDS
             {
-                attribution.charge(number, slice(gpu, second));
+                for (holder, share) in shares(gpu, second) {
+                    attribution.charge(number, keys(holder), share);
+                }
             }
         }
         for span in spans.iter().filter(|span| span.is_begun) {

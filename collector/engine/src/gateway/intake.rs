@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use phasemeter_attribution::directory::Pod;
+use phasemeter_attribution::directory::NamedBy;
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
@@ -13,8 +14,8 @@ use phasemeter_otlp::names::metric;
 use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
 use phasemeter_sources::mapping::{
-    ArrivedAt, GpuId, Mapped, Mappings, PodLabels, Point, ReadingBuffer, RejectedPoint, UnitChecks,
-    UnitNotice,
+    ArrivedAt, GpuId, Mapped, Mappings, Point, ReadingBuffer, RejectedPoint, UnitChecks,
+    UnitNotice, Value,
 };
 use phasemeter_terminal::escape::clean;
 use tracing::{info, warn};
@@ -61,19 +62,21 @@ pub struct Intake {
     over_limit: LogLimiter<()>,
     /// Number of GPUs for which there was no place, by sender.
     over_limit_by: SenderCounts,
-    pods: Vec<SeenPod>,
+    holders: Vec<SeenHolder>,
     meters: Vec<String>,
 }
 
-/// That a point of a GPU names its pod, or none.
+/// That a point of a GPU names its holder, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenPod {
+pub struct SeenHolder {
     /// The index of the GPU in the buffer.
     pub gpu: usize,
     /// The time of the point.
     pub at: Timestamp,
-    /// The pod.
-    pub pod: Option<Pod>,
+    /// What names it.
+    pub by: NamedBy,
+    /// The holder.
+    pub holder: Option<Holder>,
 }
 
 impl Intake {
@@ -97,7 +100,7 @@ impl Intake {
             refusals: LogLimiter::default(),
             over_limit: LogLimiter::default(),
             over_limit_by: SenderCounts::default(),
-            pods: Vec::new(),
+            holders: Vec::new(),
             meters: Vec::new(),
         }
     }
@@ -126,9 +129,9 @@ impl Intake {
         &self.covered_by
     }
 
-    /// The pods that points of utilization have named since the last call.
-    pub fn take_pods(&mut self) -> Vec<SeenPod> {
-        std::mem::take(&mut self.pods)
+    /// The holders that points of utilization and metrics of holders have named since the last call.
+    pub fn take_holders(&mut self) -> Vec<SeenHolder> {
+        std::mem::take(&mut self.holders)
     }
 
     /// The instance IDs of the meters whose costs were taken since the last call, in the order of the costs.
@@ -157,7 +160,7 @@ impl Intake {
             refusals,
             over_limit,
             over_limit_by,
-            pods,
+            holders,
             meters,
         } = self;
         let is_wanted = |scope: &str, metric: &str| match scope.starts_with(OWN_SCOPE) {
@@ -204,7 +207,12 @@ impl Intake {
                 || !exclusions.replicas.meters(&value.gpu.id.name());
             if !is_excluded {
                 let is_utilization = value.quantity == Some(Quantity::Utilization);
-                let pod = value.gpu.pod.clone().filter(|_| is_utilization);
+                let by = match value.value {
+                    Ok(Value::Holder(_)) => Some(NamedBy::Metrics),
+                    _ => is_utilization.then_some(NamedBy::Labels),
+                };
+                let holder = value.gpu.holder.as_ref().filter(|_| by.is_some());
+                let holder = holder.map(|labeled| labeled.key.holder.clone());
                 let arrival = ArrivedAt { at: arrived, ahead: at.since(now) };
                 let inserted = buffer.insert(value, arrival);
                 if let Some(refusal) = inserted.refusal {
@@ -217,10 +225,8 @@ impl Intake {
                 if inserted.is_late {
                     late.add(&sender);
                 }
-                let pod =
-                    pod.map(|PodLabels { uid, namespace, name }| Pod { uid, namespace, name });
-                let gpu = inserted.buffer_index.filter(|_| is_utilization);
-                pods.extend(gpu.map(|gpu| SeenPod { gpu, at, pod }));
+                let seen = inserted.buffer_index.zip(by);
+                holders.extend(seen.map(|(gpu, by)| SeenHolder { gpu, at, by, holder }));
             }
         });
     }

@@ -39,7 +39,7 @@ pub use self::billing::{GatewayBilling, GatewaySummary, Pauses};
 pub use self::clock_check::FarFromClock;
 pub use self::command_telemetry::CommandTelemetry;
 pub use self::forwarder::{Forwarder, Metered};
-pub use self::intake::{Exclusions, Intake, SeenPod};
+pub use self::intake::{Exclusions, Intake, SeenHolder};
 pub use self::release::Outgoing;
 pub use self::replicas::{Replicas, ReplicasError};
 pub use self::sender_counts::SenderCounts;

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use phasemeter_attribution::directory::{Directory, NamedGpus, Pod};
+use phasemeter_attribution::directory::{Directory, NamedGpus};
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, RejectReason, Release, SpanCost,
+    Attribution, ChosenSpan, CostSlice, GpuSet, HolderKeys, Limits, RejectReason, Release, SpanCost,
 };
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
@@ -15,6 +16,7 @@ use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
 use phasemeter_otlp::receiver::HeldSpan;
 
+use super::intake::SeenHolder;
 use super::meters::{Claim, KnownMeters};
 use super::release::Outgoing;
 use super::span_claims::{OpenClaim, OpenClaims};
@@ -96,9 +98,9 @@ impl SpanCosts {
         self.gpus.add_process(gpu, pid);
     }
 
-    /// A point of a GPU at this instant names its pod, or none.
-    pub fn see_pod(&mut self, gpu: usize, at: Timestamp, pod: Option<&Pod>) {
-        self.gpus.see_pod(gpu, at, pod);
+    /// A point of a GPU at this instant names its holder, or none.
+    pub fn see_holder(&mut self, SeenHolder { gpu, at, by, holder }: &SeenHolder) {
+        self.gpus.see_holder(*gpu, (*at, *by), holder.as_ref());
     }
 
     /// Whether so many spans are on their way that no more must be taken.
@@ -164,7 +166,7 @@ impl SpanCosts {
         }));
         let found = self.gpus.gpus_of(named, &(span.from..span.to.unwrap_or(now)));
         let gpus = match self.unplaced {
-            _ if !found.is_empty() => GpuSet::Listed(found),
+            _ if !found.is_empty() => found,
             Unplaced::AllGpus => GpuSet::All,
             Unplaced::Unattributed => {
                 self.attribution.note(span.key, span.parent);
@@ -220,10 +222,11 @@ impl SpanCosts {
         self.outgoing.send(leaving.collect());
     }
 
-    /// Adds what final time of a GPU cost, in time order.
-    pub fn charge(&mut self, gpu: usize, slice: CostSlice) {
+    /// Adds what final time of a GPU cost a holder of it, or nobody, in time order.
+    pub fn charge(&mut self, gpu: usize, holder: Option<&Holder>, slice: CostSlice) {
         self.charged += slice.cost;
-        self.attribution.charge(gpu, slice);
+        let holder = holder.map_or(HolderKeys::NOBODY, |holder| self.gpus.keys_of(holder));
+        self.attribution.charge(gpu, holder, slice);
     }
 
     /// A GPU has no further time before this instant.

@@ -65,6 +65,7 @@ pub struct OwnedIdentity {
     hw_id: Option<String>,
     pid: Option<u32>,
     pod: Pod,
+    job: Option<String>,
     host: Option<String>,
     instance: Option<String>,
     service: Option<String>,
@@ -87,6 +88,7 @@ impl OwnedIdentity {
                 namespace: text("k8s.namespace.name"),
                 name: text("k8s.pod.name"),
             },
+            job: text("slurm.job.id"),
             host: text("host.name"),
             instance: text(SERVICE_INSTANCE_ID),
             service: text("service.name"),
@@ -101,11 +103,12 @@ impl OwnedIdentity {
     /// The attributes.
     #[must_use]
     pub fn as_ref(&self) -> ResourceIdentity<'_> {
-        let Self { hw_id, pid, pod, host, .. } = self;
+        let Self { hw_id, pid, pod, job, host, .. } = self;
         ResourceIdentity {
             hw_id: hw_id.as_deref(),
             pid: *pid,
             pod: Some(pod),
+            job: job.as_deref(),
             host: host.as_deref(),
         }
     }

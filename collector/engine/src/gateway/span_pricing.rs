@@ -99,9 +99,9 @@ impl SpanPricing {
     }
 
     fn charge(&mut self, pipeline: &mut Pipeline<'_>, gpus: &impl GpuIndices) {
-        for GpuCharge { gpu, slice } in pipeline.take_charges() {
+        for GpuCharge { gpu, holder, slice } in pipeline.take_charges() {
             if let Some(gpu) = gpus.buffer_index(gpu) {
-                self.costs.charge(gpu, slice);
+                self.costs.charge(gpu, holder.as_deref(), slice);
             }
         }
     }

@@ -103,8 +103,9 @@ impl<'a> Releases<'a> {
     fn is_priced(&self, gpus: &GpuSet) -> bool {
         match gpus {
             GpuSet::All => self.are_all_priced,
-            GpuSet::Listed(gpus) => {
-                gpus.iter().all(|gpu| self.priced.get(*gpu).is_none_or(|is_priced| *is_priced))
+            GpuSet::Some(_) => {
+                let mut gpus = gpus.among(self.priced.len());
+                gpus.all(|gpu| self.priced.get(gpu).is_none_or(|is_priced| *is_priced))
             }
         }
     }

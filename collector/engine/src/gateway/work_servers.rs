@@ -9,6 +9,7 @@ use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_otlp::receiver::CounterView;
 
+use super::intake::SeenHolder;
 use super::span_costs::HOST;
 use super::span_filter::OwnedIdentity;
 
@@ -64,9 +65,9 @@ impl WorkServers {
         }
     }
 
-    /// A point of a GPU at this instant names its pod, or none.
-    pub fn see_pod(&mut self, gpu: usize, at: Timestamp, pod: Option<&Pod>) {
-        self.gpus.see_pod(gpu, at, pod);
+    /// A point of a GPU at this instant names its holder, or none.
+    pub fn see_holder(&mut self, SeenHolder { gpu, at, by, holder }: &SeenHolder) {
+        self.gpus.see_holder(*gpu, (*at, *by), holder.as_ref());
     }
 
     /// A server has counted work of this group up to a point.
@@ -95,8 +96,8 @@ impl WorkServers {
             let Stretch { server, group, from, until } = stretch;
             let named = self.gpus.named(&server.as_ref());
             let found = self.gpus.gpus_of(&named, &(from..until));
-            let time = |gpu: &usize| ServedTime { gpu: *gpu, group: group.clone(), from, until };
-            served.extend(found.iter().map(time));
+            let time = |gpu| ServedTime { gpu, group: group.clone(), from, until };
+            served.extend(found.among(self.gpus.gpus()).map(time));
         }
         served
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_sources::mapping::ReadingBuffer;
 
-use super::{CounterIntake, GatewayBilling, GpuIndices, SeenPod, ServedTime};
+use super::{CounterIntake, GatewayBilling, GpuIndices, SeenHolder, ServedTime};
 use crate::pipeline::Pipeline;
 
 /// What has been found and not passed on, by GPU of the buffer.
@@ -13,13 +13,11 @@ use crate::pipeline::Pipeline;
 pub struct WorkServing(BTreeMap<usize, Vec<ServedTime>>);
 
 impl WorkServing {
-    /// Notes the GPUs of the buffer, and the pods that they have had.
-    pub fn see(counters: &mut CounterIntake, buffer: &ReadingBuffer, pods: &[SeenPod]) {
+    /// Notes the GPUs of the buffer, and the holders that they have had.
+    pub fn see(counters: &mut CounterIntake, buffer: &ReadingBuffer, holders: &[SeenHolder]) {
         let Some(servers) = counters.servers() else { return };
         servers.add_gpus(buffer.identities());
-        for SeenPod { gpu, at, pod } in pods {
-            servers.see_pod(*gpu, *at, pod.as_ref());
-        }
+        holders.iter().for_each(|seen| servers.see_holder(seen));
     }
 
     /// Finds the GPUs of work that was done before this instant, up to which they are about to be metered.

@@ -1,7 +1,7 @@
 //! Keeps what the time of a GPU cost, until it is taken, and passes it to the groups of work and to the load of its
 //! group.
 
-use phasemeter_meter::accounts::Charge;
+use phasemeter_meter::accounts::{Charge, ChargeShare};
 use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
 use phasemeter_meter::load::LoadFeed;
@@ -15,15 +15,26 @@ use super::serving::Serving;
 /// Charges of a GPU, in time order.
 #[derive(Debug, Default)]
 pub(super) struct ChargeLog {
-    charges: Vec<(Charge, Option<Milliwatts>)>,
+    charges: Vec<LoggedCharge>,
     /// Power of the last reading, which covers the time after it.
     power: Option<Milliwatts>,
 }
 
+/// A charge.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+pub(super) struct LoggedCharge {
+    pub(super) charge: Charge,
+    /// The power of its time.
+    pub(super) power: Option<Milliwatts>,
+    /// How it is divided among holders; empty if the GPU never had one.
+    pub(super) shares: Vec<ChargeShare>,
+}
+
 impl ChargeLog {
-    /// Takes the charges since the last call, each with the power of its time.
+    /// Takes the charges since the last call.
     #[cfg_attr(not(feature = "full"), allow(dead_code))]
-    pub(super) fn take(&mut self) -> Vec<(Charge, Option<Milliwatts>)> {
+    pub(super) fn take(&mut self) -> Vec<LoggedCharge> {
         std::mem::take(&mut self.charges)
     }
 }
@@ -70,8 +81,15 @@ impl Observer for Observers<'_> {
     fn charge(&mut self, charge: &Charge) {
         self.serving.charge(charge);
         self.load.post(&charge.slice);
-        if let Some(charges) = &mut self.charges {
-            charges.charges.push((*charge, charges.power));
+        if let Some(ChargeLog { charges, power }) = self.charges.as_deref_mut() {
+            charges.push(LoggedCharge { charge: *charge, power: *power, shares: Vec::new() });
+        }
+    }
+
+    fn shares(&mut self, shares: &[ChargeShare]) {
+        let log = self.charges.as_deref_mut();
+        if let Some(last) = log.and_then(|log| log.charges.last_mut()) {
+            last.shares = shares.to_vec();
         }
     }
 

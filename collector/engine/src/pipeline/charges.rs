@@ -1,18 +1,25 @@
 //! What the time of GPUs cost, for experiments of the run and for a listener, which divide it.
 
+use std::iter;
+use std::sync::Arc;
+
 use phasemeter_attribution::CostSlice;
-use phasemeter_meter::accounts::Charge;
+use phasemeter_meter::accounts::ChargeShare;
+use phasemeter_meter::apportion::apportion;
+use phasemeter_meter::holder::Holder;
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::Milliwatts;
 use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
 
+use super::charge_log::LoggedCharge;
 use super::{Pipeline, PipelineError};
 
-/// What the time of a GPU cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the time of a GPU cost one of those that hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuCharge {
     /// The index of the GPU.
     pub gpu: usize,
+    /// Its holder; `None` if it is nobody's.
+    pub holder: Option<Arc<Holder>>,
     /// The time.
     pub slice: CostSlice,
 }
@@ -68,29 +75,49 @@ impl Pipeline<'_> {
     pub(super) fn distribute_charges(&mut self) {
         for (index, gpu) in self.gpus.iter_mut().enumerate() {
             let Some(log) = &mut gpu.charges else { continue };
-            for (charge, power) in log.take() {
-                let slice = cost_slice(&charge, power);
+            for charge in log.take() {
                 if let Some(experiments) = &mut self.experiments {
-                    experiments.charge(index, slice);
+                    experiments.charge(index, whole(&charge));
                 }
                 if let Some(charges) = &mut self.charges {
-                    charges.push(GpuCharge { gpu: index, slice });
+                    let by_holder = by_holder(&charge).into_iter();
+                    let of_gpu = |(holder, slice)| GpuCharge { gpu: index, holder, slice };
+                    charges.extend(by_holder.map(of_gpu));
                 }
             }
         }
     }
 }
 
-fn cost_slice(charge: &Charge, power: Option<Milliwatts>) -> CostSlice {
-    let Charge { slice, cost, .. } = charge;
+/// What each pays of a charge, in time order.
+fn by_holder(charge: &LoggedCharge) -> Vec<(Option<Arc<Holder>>, CostSlice)> {
+    let whole = whole(charge);
+    if charge.shares.is_empty() {
+        return vec![(None, whole)];
+    }
+    let times: Vec<u64> = charge.shares.iter().map(|share| share.time.0).collect();
+    let energies = apportion(whole.energy, &times).unwrap_or_default();
+    let energies = energies.into_iter().chain(iter::repeat(0));
+    let slice = |(share, energy): (&ChargeShare, u128)| {
+        let ChargeShare { from, to, time, weighted, cost, .. } = *share;
+        let slice = CostSlice { from, to, time, cost, weighted, energy, ..whole };
+        (share.holder.clone(), slice)
+    };
+    charge.shares.iter().zip(energies).map(slice).collect()
+}
+
+/// All of a charge.
+fn whole(LoggedCharge { charge, power, .. }: &LoggedCharge) -> CostSlice {
+    let (slice, time) = (&charge.slice, charge.slice.to.since(charge.slice.from));
     let power = power.map_or(0, |power| u128::from(power.get()));
     CostSlice {
         from: slice.from,
         to: slice.to,
-        cost: *cost,
+        time,
+        cost: charge.cost,
         weighted: slice.weighted,
         is_observed: slice.account.phase().is_some(),
         // 1 mW × 1 ns is 1 pJ.
-        energy: power * u128::from(slice.to.since(slice.from).0) / 1_000_000,
+        energy: power * u128::from(time.0) / 1_000_000,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_attribution::{
-    Attribution, ChosenSpan, CostSlice, GpuSet, Limits, Release, SpanCost, SpanKey,
+    Attribution, ChosenSpan, CostSlice, GpuSet, HolderKeys, Limits, Release, SpanCost, SpanKey,
 };
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::SpanPlacement;
@@ -53,7 +53,7 @@ impl Experiments {
             self.attribution.add_gpu();
             self.gpus += 1;
         }
-        self.attribution.charge(gpu, slice);
+        self.attribution.charge(gpu, HolderKeys::NOBODY, slice);
     }
 
     /// Begins an experiment; the one before of the same writer ends.

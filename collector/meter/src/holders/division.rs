@@ -3,15 +3,13 @@
 use super::assignments::{Assignment, Assignments};
 use super::energy::EnergyOfHolders;
 use super::parts::Parts;
-use super::rounding::{self, Carry};
+use super::rounding::Carry;
 use super::row_id::RowId;
 use super::rows::{Row, Rows};
 use super::shares::{Shares, Usage};
 use super::uses::Uses;
-use crate::accounts::{Accounts, Balance, Charge};
-use crate::apportion::apportion;
+use crate::accounts::{Accounts, Charge, ChargeShare};
 use crate::holder::{AllocationMethod, Grant, Holder, HolderAccount, HolderUse};
-use crate::money::NanoUsd;
 use crate::phase::Account;
 use crate::units::{Nanos, Timestamp, Utilization};
 
@@ -35,11 +33,13 @@ pub(super) struct Division {
     uses: Uses,
     /// Those that hold or use the GPU now, in the order of holders, so that rounding is the same in any order of
     /// arrival.
-    holdings: Vec<Holding>,
+    pub(super) holdings: Vec<Holding>,
     grants: Parts,
-    of_nobody: Carries,
+    pub(super) of_nobody: Carries,
     /// The time up to which charges are divided.
     posted: Timestamp,
+    /// How the last charge was divided.
+    pub(super) shares: Vec<ChargeShare>,
     /// The start of the last assignment that was touched as a whole.
     touched: Option<Timestamp>,
     dropped: u64,
@@ -47,19 +47,19 @@ pub(super) struct Division {
 
 /// What is carried of time and of cost.
 #[derive(Clone, Copy, Debug, Default)]
-struct Carries {
-    time: Carry,
-    cost: Carry,
+pub(super) struct Carries {
+    pub(super) time: Carry,
+    pub(super) cost: Carry,
 }
 
 /// One that holds or uses the GPU.
 #[derive(Clone, Debug)]
-struct Holding {
-    row: RowId,
+pub(super) struct Holding {
+    pub(super) row: RowId,
     /// How the GPU is divided if no use is known; `None` if it was granted nothing.
     granted: Option<AllocationMethod>,
     /// By account of the holder.
-    carries: [Carries; HolderAccount::ALL.len()],
+    pub(super) carries: [Carries; HolderAccount::ALL.len()],
 }
 
 impl Division {
@@ -76,6 +76,7 @@ impl Division {
             grants: Parts::of(&[]),
             of_nobody: Carries::default(),
             posted: Timestamp::EPOCH,
+            shares: Vec::new(),
             touched: None,
             dropped: 0,
         }
@@ -324,69 +325,6 @@ impl Division {
         }
         self.hold(holdings, self.grants.denominator);
         self.rows.fold_earlier(self.posted);
-    }
-
-    /// Posts a divided charge.
-    fn post_shares(&mut self, charge: &Charge, shares: &Shares) {
-        let slice = &charge.slice;
-        let time = slice.to.since(slice.from);
-        let mut lines = Vec::with_capacity(3 * self.holdings.len() + 1);
-        let mut carries = Vec::with_capacity(lines.capacity());
-        for (index, holding) in self.holdings.iter().enumerate() {
-            let touched = self.rows.get(holding.row).and_then(|row| row.touched);
-            let before = touched.map_or(time, |touched| touched.since(slice.from)).0.min(time.0);
-            // What is not used is the same at any time of the slice.
-            let parts = [time.0 - before, before];
-            let rest = apportion(shares.unused[index], &parts);
-            lines.push(shares.used[index] * shares.denominator);
-            lines.extend(rest.unwrap_or_else(|| vec![0; parts.len()]));
-            carries.extend(holding.carries);
-        }
-        lines.push(shares.hidden * shares.denominator + shares.free);
-        carries.push(self.of_nobody);
-        let Some(fractions) = rounding::fractions(&lines) else { return };
-        let divide = |total: i128, carry: fn(&mut Carries) -> &mut Carry, all: &mut [Carries]| {
-            let mut carries: Vec<Carry> = all.iter_mut().map(|it| *carry(it)).collect();
-            let amounts = rounding::divide(total, &fractions, &mut carries);
-            all.iter_mut().zip(carries).for_each(|(all, new)| *carry(all) = new);
-            amounts
-        };
-        let times = divide(time.0.into(), |it| &mut it.time, &mut carries);
-        let costs = divide(charge.cost.0, |it| &mut it.cost, &mut carries);
-        let mut amounts = times
-            .iter()
-            .zip(costs)
-            .map(|(time, cost)| (Nanos(u64::try_from(*time).unwrap_or_default()), NanoUsd(cost)));
-        let mut rest = charge.utilized;
-        for (index, holding) in self.holdings.iter_mut().enumerate() {
-            let mut carries = carries.iter().skip(index * HolderAccount::ALL.len());
-            let mut accounts = self.rows.accounts_of_mut(holding.row);
-            for (account, (time, cost)) in HolderAccount::ALL.into_iter().zip(amounts.by_ref()) {
-                let used = if account == HolderAccount::Used { shares.used[index] } else { 0 };
-                let utilized = charge.utilized.part(used, slice.weighted);
-                rest = rest - utilized;
-                let amount = Balance::of(time, used, cost, utilized);
-                match &mut accounts {
-                    Some(accounts) => accounts.add(account, slice.account, amount),
-                    None => *self.nobody.balance_mut(slice.account) += amount,
-                }
-                self.energy.add(Some(holding.row), time);
-            }
-            holding.carries.iter_mut().zip(carries.by_ref()).for_each(|(mine, new)| *mine = *new);
-        }
-        if let (Some((time, cost)), Some(carry)) = (amounts.next(), carries.last()) {
-            let nobody = Balance::of(time, shares.hidden, cost, rest);
-            *self.nobody.balance_mut(slice.account) += nobody;
-            self.energy.add(None, time);
-            self.of_nobody = *carry;
-        }
-        for holding in &self.holdings {
-            let Some(row) = self.rows.get_mut(holding.row) else { continue };
-            let touched = row.touched.filter(|touched| *touched < slice.to);
-            if let (Some(touched), Some(accounts)) = (touched, &mut row.accounts) {
-                accounts.first_touch.get_or_insert(touched.max(accounts.from));
-            }
-        }
     }
 
     fn divide_energy(&mut self, at: Timestamp) {

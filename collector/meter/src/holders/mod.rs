@@ -10,6 +10,7 @@ mod division;
 mod earlier;
 mod energy;
 mod parts;
+mod posting;
 mod pricing;
 mod rounding;
 mod row_id;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 pub use self::accounts::HolderAccounts;
 use self::division::Division;
 pub use self::earlier::EarlierHolders;
-use crate::accounts::{Accounts, Balance, Charge};
+use crate::accounts::{Accounts, Balance, Charge, ChargeShare};
 use crate::energy::joules;
 use crate::holder::{Grant, Holder, HolderAccount, HolderUse};
 use crate::holder_details::HolderDetails;
@@ -182,7 +183,17 @@ impl Holders {
         self.0.as_ref()?.next_change(at)
     }
 
-    /// Divides the next charge.
+    /// How the charges since [`Self::begin_charge`] were divided.
+    pub(crate) fn shares(&self) -> &[ChargeShare] {
+        self.0.as_ref().map_or(&[], |division| &division.shares)
+    }
+
+    /// What is divided from now on is one charge.
+    pub(crate) fn begin_charge(&mut self) {
+        self.0.iter_mut().for_each(|division| division.shares.clear());
+    }
+
+    /// Divides the next charge, or a part of it.
     pub(crate) fn post(&mut self, charge: &Charge) {
         self.0.iter_mut().for_each(|division| division.post(charge));
     }

@@ -23,6 +23,13 @@ proptest! {
         let (meter, received) = meter(&timeline, &[]);
         assert_tiles(&meter);
         prop_assert!(received.boundaries > 0);
+        // What is named late was nobody's before, and is in no share.
+        for (holder, accounts) in meter.holders().iter() {
+            let all = accounts.all();
+            let of_holder = (all.time.0, all.weighted, all.cost.0);
+            let shares = received.shares.get(&Some(holder.clone())).copied().unwrap_or_default();
+            prop_assert_eq!(shares, of_holder, "{}", holder);
+        }
         let slice = |Charge { slice, cost, .. }: &Charge| Slice {
             from: slice.from.as_nanos(),
             to: slice.to.as_nanos(),

@@ -1,6 +1,8 @@
 //! Generated timelines of a GPU and its holders, and a meter of them.
 
-use phasemeter_meter::accounts::Charge;
+use std::collections::BTreeMap;
+
+use phasemeter_meter::accounts::{Charge, ChargeShare};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderChange, HolderUse, Share};
 use phasemeter_meter::money::Rate;
@@ -119,12 +121,26 @@ impl Timeline {
 #[derive(Default)]
 pub(crate) struct Slices {
     pub(crate) charges: Vec<Charge>,
+    /// What each holder has of all charges by their shares, and nobody.
+    pub(crate) shares: BTreeMap<Option<Holder>, (u64, u128, i128)>,
     pub(crate) boundaries: usize,
 }
 
 impl Observer for Slices {
     fn charge(&mut self, charge: &Charge) {
         self.charges.push(*charge);
+    }
+
+    fn shares(&mut self, shares: &[ChargeShare]) {
+        let charge = self.charges.last().unwrap();
+        let cost: i128 = shares.iter().map(|share| share.cost.0).sum();
+        assert_eq!(cost, charge.cost.0, "shares sum to their charge");
+        for ChargeShare { holder, from, to, time, weighted, cost } in shares {
+            assert!(charge.slice.from <= *from && from < to && *to <= charge.slice.to);
+            assert!(cost.0 >= 0 && *time <= to.since(*from));
+            let all = self.shares.entry(holder.as_deref().cloned()).or_default();
+            *all = (all.0 + time.0, all.1 + weighted, all.2 + cost.0);
+        }
     }
 
     fn boundary(&mut self, _at: Timestamp, gpu: &GpuMeter) {

@@ -128,14 +128,14 @@ impl GatewayMeter {
                 let Ok(request) = received.decode() else { return };
                 let (arrived, now) = (Nanos::from(self.started.elapsed()), wall_time());
                 self.intake.take(&request, now, arrived, &mut self.buffer);
-                let (pods, meters) = (self.intake.take_pods(), self.intake.take_meters());
+                let (holders, meters) = (self.intake.take_holders(), self.intake.take_meters());
                 if let Some(pricing) = &mut self.spans {
                     let costs = pricing.costs();
                     meters.iter().for_each(|meter| costs.see_meter(meter));
                     costs.add_gpus(self.buffer.identities());
-                    pods.iter().for_each(|it| costs.see_pod(it.gpu, it.at, it.pod.as_ref()));
+                    holders.iter().for_each(|seen| costs.see_holder(seen));
                 }
-                WorkServing::see(&mut self.counters, &self.buffer, &pods);
+                WorkServing::see(&mut self.counters, &self.buffer, &holders);
                 for done in self.counters.take(&request, now) {
                     self.work.add(done, arrived);
                 }

@@ -35,6 +35,7 @@ mod replicas;
 mod restart;
 mod sampling;
 mod sdk;
+mod span_holders;
 mod span_load;
 mod span_requests;
 mod spans;

@@ -82,7 +82,7 @@ fn prices(requests: &[ReceivedRequest], captured: &Captured) -> BTreeMap<Vec<u8>
 }
 
 /// Nano-dollars of a report.
-fn nano_usd(report: &Value) -> u64 {
+pub(crate) fn nano_usd(report: &Value) -> u64 {
     report.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 

@@ -1,6 +1,8 @@
 //! Spans of an hour, whose cost is divided on 16 GPUs with a reading per second.
 
-use phasemeter_attribution::{Attribution, ChosenSpan, CostSlice, GpuSet, Limits, SpanKey};
+use phasemeter_attribution::{
+    Attribution, ChosenSpan, CostSlice, GpuSet, HolderKeys, Limits, SpanKey,
+};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
@@ -24,12 +26,13 @@ pub(super) fn divide(size: usize) {
             let slice = CostSlice {
                 from: at(second * NANOS),
                 to: at((second + 1) * NANOS),
+                time: Nanos(NANOS),
                 cost: NanoUsd(1_111_111),
                 weighted: 600_000 * u128::from(NANOS),
                 is_observed: true,
                 energy: 500_000_000,
             };
-            attribution.charge(gpu, slice);
+            attribution.charge(gpu, HolderKeys::NOBODY, slice);
         }
     }
     let now = at(SECONDS * NANOS);
