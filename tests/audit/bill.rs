@@ -153,6 +153,68 @@ fn bill_of_a_shared_gpu_has_the_accounts_of_its_holders() {
     assert_eq!(costs, expected);
 }
 
+/// Scenario: a page of dcgm-exporter (`--kubernetes-enable-pod-labels`) with the labels of three pods on one GPU; a label is
+/// named that the mapping does not name.
+/// Guarantee: workload, queue and labels are those of each pod, and each of its rows has what it pays.
+#[test]
+fn bill_of_a_page_has_the_labels_of_each_pod() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/pages/pod-labels.prom");
+    let path = dir.path().join("labels.json");
+    let audit = Phasemeter::audit().args([page, "--price", "3.6", "--label", "team"]).run();
+    fs::write(&path, audit.out).unwrap();
+    let report = read(&path);
+    let holders = list(&report["gpus"][0]["holders"]);
+    let paid = |names: &[&str]| -> i128 {
+        let own = |it: &&Value| names.iter().any(|name| it["name"] == *name);
+        holders.iter().filter(own).map(|it| nanos(&it["cost_usd"]).unwrap()).sum()
+    };
+    let nobody = nanos(&report["gpus"][0]["nobody"]["cost_usd"]).unwrap();
+    let [chat, embed, notebook] = ["ml/chat-0", "ml/embed-0", "ml/notebook-ana"];
+    let expected: [(&str, &[(&str, i128)]); 4] = [
+        ("label:team", &[("vision", paid(&[chat, notebook])), ("search", paid(&[embed]))]),
+        (
+            "queue",
+            &[
+                ("gold", paid(&[chat])),
+                ("batch", paid(&[embed])),
+                ("(untagged)", paid(&[notebook])),
+            ],
+        ),
+        (
+            "workload",
+            &[
+                ("chat", paid(&[chat])),
+                ("embed", paid(&[embed])),
+                ("notebook-ana", paid(&[notebook])),
+            ],
+        ),
+        (
+            "label:notebook-name",
+            &[("ana", paid(&[notebook])), ("(untagged)", paid(&[chat, embed]))],
+        ),
+    ];
+    for (by, groups) in expected {
+        let bill = bill(std::slice::from_ref(&path), &["--by", by, "--format", "json"]).json();
+        let mut found: Vec<(String, i128)> = list(&bill["rows"])
+            .iter()
+            .map(|row| {
+                let group = row["group"][by].as_str().unwrap_or(match row["account"] == "nobody" {
+                    true => "(nobody)",
+                    false => "(untagged)",
+                });
+                (group.to_owned(), nanos(&row["metered_usd"]).unwrap())
+            })
+            .collect();
+        let groups = groups.iter().copied().chain([("(nobody)", nobody)]);
+        let mut groups: Vec<_> = groups.map(|(name, cost)| (name.to_owned(), cost)).collect();
+        found.sort();
+        groups.sort();
+        assert_eq!(found, groups, "{by}: {bill:#}");
+    }
+    assert!(!report.to_string().contains("assistant"), "a label that was not named");
+}
+
 #[test]
 fn report_given_twice_counts_once() {
     let dir = tempfile::tempdir().unwrap();

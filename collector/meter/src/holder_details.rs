@@ -26,6 +26,10 @@ pub struct Workload {
     pub name: String,
 }
 
+/// Labels that name the queue of a pod, the first one counts: of Kueue, KAI, its earlier name, Volcano.
+pub const QUEUE_LABELS: [&str; 4] =
+    ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name"];
+
 /// Kinds of workloads whose names OpenTelemetry has an attribute for, the most general first: a cron job has jobs, and a
 /// deployment has replica sets.
 pub const WORKLOAD_ATTRIBUTES: [(&str, &str); 6] = [

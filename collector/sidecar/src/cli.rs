@@ -22,6 +22,8 @@ mod metering;
 mod metric_log;
 #[cfg(feature = "full")]
 mod plan;
+#[cfg(feature = "full")]
+mod pod_labels;
 mod policies;
 #[cfg(feature = "full")]
 mod policy;
@@ -39,7 +41,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 #[cfg(feature = "full")]
-pub use agent::{AgentArgs, MAX_LABELS, NodeArgs, PriceLabel};
+pub use agent::{AgentArgs, NodeArgs, PriceLabel};
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
@@ -66,6 +68,8 @@ pub use plan::{
     OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs, SharingArgs, Solve,
     SpotArgs, WorkloadArg,
 };
+#[cfg(feature = "full")]
+pub use pod_labels::MAX_LABELS;
 pub use policies::{Limit, PolicyArgs, PolicyLimits};
 #[cfg(feature = "full")]
 pub use policy::{

@@ -1,6 +1,6 @@
 //! The metadata of pods, in lists and in the events of a watch.
 
-use phasemeter_meter::holder_details::HolderDetails;
+use phasemeter_meter::holder_details::{HolderDetails, QUEUE_LABELS};
 use serde::Deserialize;
 
 use super::fraction::Grouped;
@@ -9,11 +9,7 @@ use super::workload::workload;
 use crate::event;
 use crate::options::PodName;
 
-/// Labels that name the queue of a pod: of Kueue, KAI, its earlier name, Volcano.
-const QUEUES: [&str; 4] =
-    ["kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name"];
-
-/// The annotation of Volcano that does so, if no label does.
+/// The annotation of Volcano that names the queue of a pod, if no label does.
 const QUEUE_ANNOTATION: &str = "scheduling.volcano.sh/queue-name";
 
 /// The annotation with the UID that the kubelet gives a pod that is not from the API server. The one of its object differs.
@@ -72,7 +68,7 @@ impl Object {
     pub(crate) fn details(&self, keys: &[String]) -> HolderDetails {
         let Metadata { labels, annotations, .. } = &self.metadata;
         let present = |value: &&String| is_text(value);
-        let queue = QUEUES.iter().find_map(|key| labels.get(*key).filter(present));
+        let queue = QUEUE_LABELS.iter().find_map(|key| labels.get(*key).filter(present));
         let queue = queue.or_else(|| annotations.get(QUEUE_ANNOTATION).filter(present));
         let asked = keys.iter().filter_map(|key| Some((key, labels.get(key).filter(present)?)));
         let workload = workload(&self.metadata);

@@ -10,6 +10,7 @@ use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::receiver::ListenAddress;
 use phasemeter_sources::mapping::ReadingBuffer;
 
+use super::pod_labels::label_key;
 use super::value::seconds;
 use super::{LiveArgs, MeterArgs, MissingArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs};
 
@@ -44,6 +45,11 @@ pub struct GatewayArgs {
     /// replaces the built-in mapping of the same metrics.
     #[arg(long, value_name = "FILE")]
     pub mapping: Vec<PathBuf>,
+
+    /// A label of pods that metrics have, like `team`, for `bill --by label:team`. Labels that neither this nor a mapping
+    /// names are not kept. Repeatable, at most 16 times.
+    #[arg(long, value_name = "KEY", value_parser = label_key)]
+    pub label: Vec<String>,
 
     /// Utilization source for billing, if a GPU has several: dcgm.gpu, dcgm.gr_engine, dcgm.sm, nvml.gpu,
     /// nvml.samples or hw.gpu [default: the first of dcgm.gpu, dcgm.gr_engine, dcgm.sm, nvml.samples,

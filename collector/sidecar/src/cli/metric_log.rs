@@ -7,6 +7,7 @@ use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::metric_log::DmonTimes;
 
+use super::pod_labels::label_key;
 use super::value::seconds;
 
 /// Logs of metrics.
@@ -16,6 +17,11 @@ pub struct MetricLogArgs {
     /// Mapping of your own, which replaces those of the same metrics. Repeatable.
     #[arg(long, value_name = "FILE")]
     pub mapping: Vec<PathBuf>,
+
+    /// A label of pods that pages have, like `team`, for `bill --by label:team`. Labels that neither this nor a mapping
+    /// names are not kept. Repeatable, at most 16 times.
+    #[arg(long, value_name = "KEY", value_parser = label_key)]
+    pub label: Vec<String>,
 
     /// Time of the first rows of `dcgmi dmon`, if rows have no time, like 2026-07-27T00:22:27Z.
     #[arg(long, value_name = "TIME", value_parser = instant)]

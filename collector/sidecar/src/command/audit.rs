@@ -67,7 +67,7 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
     let opened = match metric_log::recognize(opened)? {
         Recognized::Other(opened) => opened,
         Recognized::Metrics(recognized) => {
-            let mappings = mappings::read(&args.metrics.mapping)?;
+            let mappings = mappings::read(&args.metrics.mapping, &args.metrics.label)?;
             let dmon_times = args.metrics.dmon_times();
             let given = gpu_model.clone();
             let options = MetricLogOptions { gpu_model: given, dmon_times, basis: None };

@@ -51,7 +51,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut environment = metering::environment(options);
 
     // Mappings, alerts, outputs, addresses and the state: what the command line names is opened or rejected.
-    let mappings = mappings::read(&args.mapping)?;
+    let mappings = mappings::read(&args.mapping, &args.label)?;
     let work_mappings = relay::work_mappings(&args.work)?;
     let alerts = alerts::select(&options.alerts)?;
     let replicas = args.replica.as_deref().map(|own| Replicas::new(&args.replicas, own));

@@ -6,10 +6,12 @@ use phasemeter_files::read_text;
 use phasemeter_meter::holders::Holders;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::mapping::{MappingFile, Mappings, ReadingBuffer};
+use tracing::warn;
 
 use super::error::CommandError;
 use super::listing::listed;
 use super::live_error::LiveError;
+use crate::cli::MAX_LABELS;
 
 /// Maximum size of a file of mappings: those of Phasemeter have a few KiB.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
@@ -73,8 +75,8 @@ fn added_up<'a>(gpus: impl Iterator<Item = &'a GpuIdentity>) -> Option<String> {
     })
 }
 
-/// Reads the mappings with these files of the user.
-pub(super) fn read(files: &[PathBuf]) -> Result<Mappings, CommandError> {
+/// Reads the mappings with these files of the user, and the labels of pods that these keys name.
+pub(super) fn read(files: &[PathBuf], labels: &[String]) -> Result<Mappings, CommandError> {
     let invalid = |path: &Path| {
         let path = path.to_owned();
         move |source| LiveError::Mapping { path, source }
@@ -86,5 +88,9 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Mappings, CommandError> {
             .map_err(|source| LiveError::MappingFile { path: path.clone(), source })?;
         mappings.replace(MappingFile::parse(&text).map_err(invalid(path))?);
     }
+    if labels.len() > MAX_LABELS {
+        warn!("--label: the first {MAX_LABELS} labels are read; name fewer");
+    }
+    mappings.add_pod_labels(labels.get(..MAX_LABELS).unwrap_or(labels));
     Ok(mappings)
 }

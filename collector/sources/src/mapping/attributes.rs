@@ -57,7 +57,7 @@ impl Attributes {
     pub(super) fn add_details(
         &mut self,
         identity: &mut GpuIdentity,
-        details: Vec<(String, String)>,
+        details: &[(String, String)],
         pod: Option<&PodLabels>,
     ) {
         let is_other_pod = match (&self.last_pod, pod) {
@@ -77,7 +77,7 @@ impl Attributes {
         }
         for (key, value) in details {
             let is_common = !is_other_pod || !key.starts_with(POD);
-            add(&mut self.details, identity, key, value, is_common);
+            add(&mut self.details, identity, key.clone(), value.clone(), is_common);
         }
     }
 }

@@ -218,7 +218,7 @@ impl ReadingBuffer {
             gpu.attributes.add_instance(identity, instance);
         }
         if quantity == Quantity::Utilization {
-            gpu.attributes.add_details(identity, details, pod.as_ref());
+            gpu.attributes.add_details(identity, &details, pod.as_ref());
         }
         if let Some(pod) = pod {
             gpu.attributes.add_pod(identity, pod);
@@ -235,13 +235,16 @@ impl ReadingBuffer {
         let measured = basis.filter(|_| !is_instance).map(|basis| value.is_ok().then_some(basis));
         let come = Nanos(gpu.arrived.0.saturating_add(ahead.0));
         let key = gpu.instant(at, come, share, measured);
-        let HeldGpu { instants, shares, labels, .. } = gpu;
+        let HeldGpu { instants, shares, labels, described, .. } = gpu;
         let Some(instant) = instants.get_mut(&key) else { return inserted };
         let is_of_holder = matches!(value, Ok(Value::Holder(_)));
         match (holder.as_ref().filter(|_| !is_instance && !is_of_holder), &allocated) {
             (Some(holder), Some(allocated)) => instant.mig.allocate(allocated, &holder.key.holder),
             (Some(holder), None) => instant.add_holder(holder),
             (None, _) => {}
+        }
+        if let Some(holder) = &holder {
+            described.note(&mut instant.details, &holder.key.holder, &details);
         }
         instant.instance = host_instance.or(instant.instance.take());
         let (mut refused, origin) = (0, Origin { rank, at });

@@ -20,7 +20,7 @@ const OWNERS: [&str; 4] =
 
 /// Before the key of a label of a pod: in OpenTelemetry's conventions, and in older versions of the
 /// Collector's `k8sattributes`.
-const LABEL: &str = "k8s.pod.label.";
+pub(super) const LABEL: &str = "k8s.pod.label.";
 const OLDER_LABEL: &str = "k8s.pod.labels.";
 
 /// A label of pods that is read.

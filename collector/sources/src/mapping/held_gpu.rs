@@ -12,6 +12,7 @@ use phasemeter_meter::vendor::Vendor;
 
 use super::attributes::Attributes;
 use super::coverage::Coverage;
+use super::described::Described;
 use super::holder::{ShareKey, grants};
 use super::holding::{Evidence, Holding};
 use super::increases::Increases;
@@ -86,6 +87,8 @@ pub(super) struct HeldGpu {
     pub(super) own_names: BTreeSet<Quantity>,
     /// Who holds it, and what holders use.
     holding: Holding,
+    /// What is known of those besides.
+    pub(super) described: Described,
     /// Its energy, if its sender reports increases.
     energy: Increases,
     /// The instances of its host so far. Several senders may name one differently, each again and again.
@@ -256,7 +259,10 @@ impl HeldGpu {
         self.holding.grant(seen, grants, stale_after);
         self.holding.touch(at, &instant.mig.active());
         self.holding.touch(at, self.shares.users_of_memory(instant));
-        self.holding.changes(at, stale_after)
+        let mut changes = self.holding.changes(at, stale_after);
+        let Self { holding, described, .. } = self;
+        changes.extend(described.changes(&instant.details, |holder| holding.holds(holder)));
+        changes
     }
 
     /// What ends, since the GPU has had no reading for long; `now` is the time of the newest reading of any GPU.

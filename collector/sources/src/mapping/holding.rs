@@ -75,12 +75,16 @@ impl Holding {
         at: Timestamp,
         holders: impl IntoIterator<Item = &'a Holder>,
     ) {
-        let holds = |holder: &Holder| self.place(holder).is_some_and(has_account);
-        let new = holders.into_iter().filter(|it| holds(it) && !self.touched.contains(it));
+        let new = holders.into_iter().filter(|it| self.holds(it) && !self.touched.contains(it));
         for holder in new.cloned().collect::<Vec<_>>() {
             self.touched.insert(holder.clone());
             self.changes.push(HolderChange::Touched { at, holder });
         }
+    }
+
+    /// Whether a holder has a part of the GPU now, and an account.
+    pub(super) fn holds(&self, holder: &Holder) -> bool {
+        self.place(holder).is_some_and(has_account)
     }
 
     /// Takes the changes up to an instant, at which there is a reading.

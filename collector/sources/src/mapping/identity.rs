@@ -121,6 +121,15 @@ impl Identity {
         labels.iter().any(|labels| !labels.is_empty())
     }
 
+    /// Reads the labels of pods with these keys, too.
+    pub(super) fn add_pod_labels(&mut self, keys: &[String]) {
+        for label in keys.iter().cloned().map(PodLabel::from) {
+            if !self.pod_labels.contains(&label) {
+                self.pod_labels.push(label);
+            }
+        }
+    }
+
     /// The GPU of a point of this quantity, if it has one; `None` if its labels name no GPU.
     pub(super) fn read(&self, point: &Point<'_>, quantity: Option<Quantity>) -> Option<GpuLabels> {
         let owned = |labels: &[String]| first(point, labels).map(str::to_owned);

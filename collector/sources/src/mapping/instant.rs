@@ -7,6 +7,7 @@ use phasemeter_meter::reading::{Basis, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 
 use super::agreed::{Agreed, Origin};
+use super::described::Details;
 use super::holder::{LabeledHolder, Part, ShareKey};
 use super::holder_metrics::HolderMetrics;
 use super::identity::MigInstance;
@@ -28,6 +29,8 @@ pub(super) struct Instant {
     pub(super) missing_shares: Smallest<ShareKey, ()>,
     /// The holders of the GPU or of a share of it, by the labels of its values.
     pub(super) holders: Smallest<ShareKey, Part>,
+    /// What is known of them besides.
+    pub(super) details: Details,
     /// Its MIG instances.
     pub(super) mig: MigInstances,
     /// Metrics of holders.
@@ -48,6 +51,7 @@ impl Instant {
             missing: Vec::new(),
             missing_shares: Smallest::default(),
             holders: Smallest::default(),
+            details: Details::default(),
             mig: MigInstances::default(),
             holder_metrics: HolderMetrics::default(),
             instance: None,

@@ -13,6 +13,7 @@ mod attributes;
 mod buffer;
 mod coverage;
 mod coverage_table;
+mod described;
 mod details;
 mod file;
 mod gpu_id;

@@ -63,6 +63,12 @@ impl Mappings {
         }
     }
 
+    /// Reads the labels of pods with these keys, beside those that mappings name.
+    pub fn add_pod_labels(&mut self, keys: &[String]) {
+        let rules = self.rules.values_mut().flatten();
+        rules.for_each(|rule| rule.identity.add_pod_labels(keys));
+    }
+
     /// Whether a metric has a mapping.
     #[must_use]
     pub fn has(&self, metric: &str) -> bool {

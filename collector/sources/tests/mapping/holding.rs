@@ -58,7 +58,13 @@ fn word(change: &HolderChange) -> String {
             format!("{}-{}: {holder} uses {utilization}", second(from), second(to))
         }
         HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
-        HolderChange::Described { holder, .. } => format!("{holder} described"),
+        HolderChange::Described { holder, details } => {
+            let labels = details.labels.iter().map(|(key, value)| format!("{key}={value}"));
+            let workload = details.workload.iter().map(|it| format!("{}={}", it.kind, it.name));
+            let queue = details.queue.iter().map(|queue| format!("queue {queue}"));
+            let all: Vec<_> = queue.chain(workload).chain(labels).collect();
+            format!("{holder} is {}", all.join(" "))
+        }
     }
 }
 
@@ -186,4 +192,25 @@ fn metrics_of_holders_are_grants_and_use() {
     ];
     let expected = ["0: a 500000/1000000, b 500000/1000000", "45: "];
     assert_eq!(found(&pages(&[&page])), expected);
+}
+
+/// Guarantee: labels are those of the holder that its points name, once until they change or it holds the GPU again. One
+/// that no mapping names is not kept, nor an attribute of another pod.
+#[test]
+fn holders_are_described_by_the_labels_of_their_own_points() {
+    let page = |of_a: &'static str| [(UTIL, of_a, 20.0), (UTIL, "pod=b,vgpu=1,team=search", 10.0)];
+    let (first, changed) = (
+        page("pod=a,vgpu=0,notebook_name=ana,runai_queue=gold"),
+        page("pod=a,vgpu=0,notebook_name=ben,runai_queue=gold"),
+    );
+    let pages_of = pages(&[&first, &first, &changed, &[(UTIL, "", 5.0)], &changed]);
+    let described = |it: &String| it.contains(" is ");
+    let found: Vec<_> = found(&pages_of).into_iter().filter(described).collect();
+    let ben = "a is queue gold notebook-name=ben runai/queue=gold";
+    assert_eq!(found, ["a is queue gold notebook-name=ana runai/queue=gold", ben, ben]);
+    let of_pod = "pod=a,namespace=ml,k8s.pod.name=a,k8s.namespace.name=ml,k8s.deployment.name=web";
+    let of_collector = "pod=b,namespace=ml,k8s.pod.name=otel,k8s.deployment.name=otel";
+    let changes = self::found(&pages(&[&[(UTIL, of_pod, 20.0), (UTIL, of_collector, 10.0)]]));
+    let described: Vec<_> = changes.iter().filter(|it| described(it)).collect();
+    assert_eq!(described, ["ml/a is Deployment=web"]);
 }
