@@ -2,7 +2,7 @@
 
 use phasemeter_meter::phase::Thresholds;
 use phasemeter_meter::series::{Recorded, Series};
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
 use serde::{Serialize, Serializer};
 
@@ -51,7 +51,7 @@ impl Timeline {
 
 /// The bounds of phases in percent.
 pub(super) fn thresholds_percent(thresholds: &Thresholds) -> [f64; 3] {
-    thresholds.bounds().map(|bound| bound.percent())
+    thresholds.bounds().map(Utilization::percent)
 }
 
 /// Tenths of a percent, of ppm.
