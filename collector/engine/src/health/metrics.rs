@@ -1,12 +1,12 @@
 //! `/metrics`: what was exported last, and the metrics of this process now; `/metrics/internal`: the latter alone.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use phasemeter_otlp::exposition::{Exposition, Format};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::telemetry::ScrapeReader;
 
@@ -50,7 +50,13 @@ impl MetricsPages {
             let text = exported.page(format, Instant::now());
             Bytes::from_owner(CountedPage { text, _permit: permit })
         };
-        spawn_blocking(write).await.ok()
+        let (sender, page) = oneshot::channel();
+        let send = move || {
+            // A client that has gone needs no page.
+            let _ = sender.send(write());
+        };
+        thread::Builder::new().name("metrics-page".to_owned()).spawn(send).ok()?;
+        page.await.ok()
     }
 }
 
