@@ -202,8 +202,10 @@ fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bo
         return false;
     }
     let idle = window.thresholds().idle;
+    // Once: the names of models take long.
+    let limit = power_limit(other).unwrap_or(f64::INFINITY);
     let is_stalled = |point: usize| {
-        let is_low = |power: &f64| power_limit(other).is_none_or(|it| *power <= HUNG_POWER * it);
+        let is_low = |power: &f64| *power <= HUNG_POWER * limit;
         other.utilization[point] >= FULL && other.power.get(point).is_some_and(is_low)
     };
     let works = |point: &usize| {
