@@ -249,7 +249,12 @@ impl HeldGpu {
     ) -> Vec<HolderChange> {
         let seen = (at, Evidence::Labels);
         let (uses, grants) = if instant.mig.is_empty() {
-            (self.shares.uses(instant), grants(&instant.holders, gpu.memory_size()))
+            let was_shared = self.holding.was_shared(at, stale_after);
+            let grants = grants(&instant.holders, gpu.memory_size(), was_shared);
+            if grants.len() > 1 {
+                self.holding.see_several(at);
+            }
+            (self.shares.uses(instant), grants)
         } else {
             let basis = self.basis.into_iter().chain(ORDER).find(|it| instant.mig.has_any(*it));
             let uses = basis.and_then(|basis| instant.mig.uses(gpu, basis));

@@ -50,10 +50,12 @@ impl LabeledHolder {
     }
 }
 
-/// What each holder of one instant was granted of a GPU with this memory, in the order of their names.
+/// What each holder of one instant was granted of a GPU with this memory, in the order of their names. `was_shared`: it
+/// had several lately, so that one that is alone may have neighbors of which a line is missing.
 pub(super) fn grants(
     holders: &Smallest<ShareKey, Part>,
     memory_total: Option<Bytes>,
+    was_shared: bool,
 ) -> Vec<Grant> {
     let mut parts: BTreeMap<&Holder, Vec<Part>> = BTreeMap::new();
     for (ShareKey { holder, .. }, part) in holders.iter() {
@@ -61,7 +63,7 @@ pub(super) fn grants(
     }
     let is_only = parts.len() == 1;
     let share = |parts: &[Part]| match parts {
-        [Part::Unstated] if is_only => Some(Share::WHOLE),
+        [Part::Unstated] if is_only && !was_shared => Some(Share::WHOLE),
         _ => share_of(parts, memory_total),
     };
     let grants = parts.into_iter().map(|(holder, parts)| (holder.clone(), share(&parts)));

@@ -21,6 +21,8 @@ pub(super) struct Holding {
     most: usize,
     /// When they were seen last, and how.
     granted: Option<(Timestamp, Evidence)>,
+    /// When labels named several holders at once last.
+    shared: Option<Timestamp>,
     /// What was used from an instant on.
     used: Option<(Timestamp, Evidence, Uses)>,
     /// Until when changes have been found out.
@@ -54,6 +56,16 @@ impl Holding {
         }
         self.granted = Some((at, by)).filter(|_| !grants.is_empty());
         self.assign(at, grants);
+    }
+
+    /// Labels name several holders at this instant.
+    pub(super) const fn see_several(&mut self, at: Timestamp) {
+        self.shared = Some(at);
+    }
+
+    /// Whether labels named several holders up to `stale_after` ago.
+    pub(super) fn was_shared(&self, at: Timestamp, stale_after: Nanos) -> bool {
+        self.shared.is_some_and(|shared| at <= shared + stale_after)
     }
 
     /// Holders use this from an instant on; `None` if that is unknown.

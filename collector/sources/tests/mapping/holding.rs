@@ -142,6 +142,23 @@ fn copies_and_unreadable_shares_are_no_use() {
     assert_eq!(found(&pages(&[&shared])), ["0: a ?", "45: "], "its neighbor is hidden");
 }
 
+/// Scenario: pages lose the line of one of two pods.
+/// Guarantee: the other one has not got the whole GPU before its neighbor has been gone for as long as a reading is valid.
+#[test]
+fn pod_whose_neighbor_vanishes_has_not_got_the_gpu_at_once() {
+    let both = [(UTIL, "", 80.0), (UTIL, "pod=a", 20.0), (UTIL, "pod=b", 60.0)];
+    let one = [(UTIL, "", 80.0), (UTIL, "pod=a", 20.0)];
+    let changes = found(&pages(&[&both, &one, &both, &one, &one, &one, &one]));
+    let assigned = changes.iter().filter(|change| !change.contains("uses"));
+    let assigned: Vec<_> = assigned.map(String::as_str).collect();
+    let expected = ["0: a ?, b ?", "15: a ?", "30: a ?, b ?", "45: a ?", "90: a 1/1", "135: "];
+    assert_eq!(assigned, expected);
+    assert!(changes.contains(&"15-30: a uses 20%".to_owned()), "{changes:?}");
+    let moved = [(UTIL, "pod=b", 60.0)];
+    let alone = [(UTIL, "pod=a", 20.0)];
+    assert_eq!(found(&pages(&[&alone, &moved])), ["0: a 1/1", "15: b 1/1", "60: "]);
+}
+
 /// Guarantee: fractions that labels state are granted; together they are the GPU at most.
 #[test]
 fn fractions_of_labels_are_granted() {
