@@ -159,6 +159,22 @@ fn pod_whose_neighbor_vanishes_has_not_got_the_gpu_at_once() {
     assert_eq!(found(&pages(&[&alone, &moved])), ["0: a 1/1", "15: b 1/1", "60: "]);
 }
 
+/// Guarantee: the older names of labels of pods are read, and count before those of a target of Prometheus.
+#[test]
+fn older_names_of_labels_are_read() {
+    let of = |pod: &str| format!("pod_name={pod},pod_namespace=vision,container_name=main");
+    let [a, b] = ["detect-0", "detect-1"].map(of);
+    let b = format!("{b},pod=prometheus-target-0,namespace=monitoring,container=exporter");
+    let page = [(UTIL, "", 70.0), (UTIL, a.as_str(), 40.0), (UTIL, b.as_str(), 30.0)];
+    let expected = [
+        "0: vision/detect-0 ?, vision/detect-1 ?",
+        "0-45: vision/detect-0 uses 40%",
+        "0-45: vision/detect-1 uses 30%",
+        "45: ",
+    ];
+    assert_eq!(found(&pages(&[&page])), expected);
+}
+
 /// Guarantee: fractions that labels state are granted; together they are the GPU at most.
 #[test]
 fn fractions_of_labels_are_granted() {
