@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::energy_source::EnergyCounter;
-use phasemeter_meter::holder::HolderChange;
+use phasemeter_meter::holder::{Holder, HolderChange};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Millijoules, Nanos, Timestamp, Utilization};
@@ -17,6 +17,7 @@ use super::holder::{ShareKey, grants};
 use super::holding::{Evidence, Holding};
 use super::increases::Increases;
 use super::instant::Instant;
+use super::names::Names;
 use super::point_labels::PointLabels;
 use super::shares::Shares;
 use super::value::Value;
@@ -162,6 +163,7 @@ impl HeldGpu {
                 identity.memory_total = Some(total);
             }
         }
+        self.complete_names(at, &mut instant);
         self.see_holder_metrics(at, &instant, identity);
         if instant.is_of_holders() {
             return None;
@@ -209,6 +211,21 @@ impl HeldGpu {
             reports_errors: reported.is_some(),
             own_names: self.own_names.clone(),
         })
+    }
+
+    /// Completes the names of holders, of this instant and of earlier ones, as far as all labels of lately tell them.
+    fn complete_names(&mut self, at: Timestamp, instant: &mut Instant) {
+        let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        let before = self.holding.named(at, stale_after).iter();
+        let names = Names::find(instant.named(), before, self.holding.holders());
+        if !names.is_empty() {
+            instant.complete(&names);
+            self.holding.complete(at, &names, stale_after);
+        }
+        let named: Vec<Holder> = instant.holders.keys().map(|key| key.holder.clone()).collect();
+        if !named.is_empty() {
+            self.holding.see_names(at, named);
+        }
     }
 
     /// Takes what metrics of holders state at an instant, unless the GPU has had no reading for long.

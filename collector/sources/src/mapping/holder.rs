@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use phasemeter_meter::holder::{Grant, Holder, Share};
 use phasemeter_meter::units::{Bytes, PPM};
 
+use super::names::Names;
 use super::smallest::Smallest;
 
 /// A holder of a GPU or of a part of it, by the labels of a point.
@@ -24,6 +25,14 @@ pub struct ShareKey {
     pub holder: Holder,
     /// The replica of the device; empty if it has none.
     pub replica: String,
+}
+
+impl ShareKey {
+    /// The same with the complete name of the holder, if it has another one.
+    pub(super) fn complete(&self, names: &Names) -> Option<Self> {
+        let holder = names.complete(&self.holder)?.clone();
+        Some(Self { holder, replica: self.replica.clone() })
+    }
 }
 
 /// The part of a GPU that a holder was granted, if labels state it.
@@ -60,6 +69,12 @@ pub(super) fn grants(
     let mut parts: BTreeMap<&Holder, Vec<Part>> = BTreeMap::new();
     for (ShareKey { holder, .. }, part) in holders.iter() {
         parts.entry(holder).or_default().push(*part);
+    }
+    for parts in parts.values_mut() {
+        // Not all points of a holder need have its replica.
+        if parts.iter().any(|part| *part != Part::Unstated) {
+            parts.retain(|part| *part != Part::Unstated);
+        }
     }
     let is_only = parts.len() == 1;
     let share = |parts: &[Part]| match parts {

@@ -8,6 +8,7 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, PPM, Utilization};
 
 use super::holder::{ShareKey, memory_share};
+use super::names::Names;
 use super::smallest::Smallest;
 
 /// What a metric states about the holder that its labels name.
@@ -107,6 +108,24 @@ impl HolderMetrics {
         };
         let key = (holder.clone(), rank, replica.clone());
         parts.upsert(&key, || value, |known| *known = value.max(*known));
+    }
+
+    /// The holders that it has values of.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
+        let parts = [&self.shares, &self.memory_shares, &self.utilization];
+        let of_parts = parts.into_iter().flat_map(|parts| parts.keys().map(|(holder, ..)| holder));
+        of_parts.chain(self.users_of_memory.keys())
+    }
+
+    /// Completes the names of holders.
+    pub(super) fn complete(&mut self, names: &Names) {
+        for parts in [&mut self.shares, &mut self.memory_shares, &mut self.utilization] {
+            let complete = |(holder, rank, replica): &(Holder, i32, String)| {
+                Some((names.complete(holder)?.clone(), *rank, replica.clone()))
+            };
+            parts.rename(complete, |known, value| *known = value.max(*known));
+        }
+        self.users_of_memory.rename(|holder| names.complete(holder).cloned(), |(), ()| ());
     }
 
     pub(super) fn is_empty(&self) -> bool {

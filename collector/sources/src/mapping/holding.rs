@@ -9,6 +9,8 @@ use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse};
 use phasemeter_meter::holders::Holders;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 
+use super::names::Names;
+
 /// What each holder uses of the GPU.
 type Uses = Vec<(Holder, Utilization)>;
 
@@ -21,6 +23,8 @@ pub(super) struct Holding {
     most: usize,
     /// When they were seen last, and how.
     granted: Option<(Timestamp, Evidence)>,
+    /// The holders that labels named last, and when.
+    named: Option<(Timestamp, Vec<Holder>)>,
     /// When labels named several holders at once last.
     shared: Option<Timestamp>,
     /// What was used from an instant on.
@@ -55,6 +59,40 @@ impl Holding {
             return;
         }
         self.granted = Some((at, by)).filter(|_| !grants.is_empty());
+        self.assign(at, grants);
+    }
+
+    /// Labels name these at this instant.
+    pub(super) fn see_names(&mut self, at: Timestamp, named: Vec<Holder>) {
+        self.named = Some((at, named));
+    }
+
+    /// Those that labels named up to `stale_after` ago.
+    pub(super) fn named(&self, at: Timestamp, stale_after: Nanos) -> &[Holder] {
+        let named = self.named.as_ref().filter(|(seen, _)| at <= *seen + stale_after);
+        named.map_or(&[], |(_, named)| named)
+    }
+
+    /// Those that hold or use the GPU.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let used = self.used.iter().flat_map(|(.., uses)| uses.iter().map(|(holder, _)| holder));
+        self.grants.iter().map(|grant| &grant.holder).chain(used)
+    }
+
+    /// From this instant on, the complete names of those that hold or use the GPU are known.
+    pub(super) fn complete(&mut self, at: Timestamp, names: &Names, stale_after: Nanos) {
+        self.advance(at, stale_after);
+        let complete = |holder: &mut Holder| {
+            if let Some(complete) = names.complete(holder) {
+                *holder = complete.clone();
+            }
+        };
+        if let Some((.., uses)) = &mut self.used {
+            uses.iter_mut().for_each(|(holder, _)| complete(holder));
+        }
+        let mut grants = self.grants.clone();
+        grants.iter_mut().for_each(|grant| complete(&mut grant.holder));
+        grants.sort_by(|a, b| a.holder.cmp(&b.holder));
         self.assign(at, grants);
     }
 

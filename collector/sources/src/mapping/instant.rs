@@ -12,6 +12,7 @@ use super::holder::{LabeledHolder, Part, ShareKey};
 use super::holder_metrics::HolderMetrics;
 use super::identity::MigInstance;
 use super::mig::MigInstances;
+use super::names::Names;
 use super::shared::Shared;
 use super::smallest::Smallest;
 use super::value::Value;
@@ -109,6 +110,24 @@ impl Instant {
     pub(super) fn add_holder(&mut self, LabeledHolder { key, part }: &LabeledHolder) {
         // Not all points of a holder need state its part.
         self.holders.upsert(key, || *part, |known| *known = (*known).max(*part));
+    }
+
+    /// The holders that labels name.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
+        let of_gpu = self.holders.keys().map(|key| &key.holder);
+        of_gpu.chain(self.mig.named()).chain(self.holder_metrics.named())
+    }
+
+    /// Completes the names of holders.
+    pub(super) fn complete(&mut self, names: &Names) {
+        self.holders.rename(|key| key.complete(names), |known, part| *known = (*known).max(part));
+        // It is one of the containers, which have their parts.
+        self.holders.take(|key| names.is_of_any(&key.holder));
+        self.missing_shares.rename(|key| key.complete(names), |(), ()| ());
+        self.utilization.iter_mut().for_each(|(_, shared)| shared.complete(names));
+        self.memory_used.complete(names);
+        self.mig.complete(names);
+        self.holder_metrics.complete(names);
     }
 
     /// Whether all that it has is of holders, so that it is not a reading of the GPU.

@@ -13,6 +13,7 @@ use phasemeter_meter::units::{Bytes, Utilization};
 use super::agreed::{Agreed, Origin};
 use super::identity::MigInstance;
 use super::mig_allocations::{HolderPart, MigAllocations, equal_parts};
+use super::names::Names;
 use super::smallest::Smallest;
 use super::value::Value;
 
@@ -66,6 +67,19 @@ impl MigInstances {
         }
         if let Some(holder) = holder {
             known.holders.insert(holder);
+        }
+    }
+
+    /// The holders of instances.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.instances.values().flat_map(|it| it.holders.keys())
+    }
+
+    /// Completes the names of holders.
+    pub(super) fn complete(&mut self, names: &Names) {
+        for instance in self.instances.values_mut() {
+            instance.holders.rename(|holder| names.complete(holder).cloned(), |(), ()| ());
+            instance.holders.take(|holder| names.is_of_any(holder));
         }
     }
 

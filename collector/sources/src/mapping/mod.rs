@@ -28,6 +28,7 @@ mod known_gpus;
 mod meaning;
 mod mig;
 mod mig_allocations;
+mod names;
 mod point;
 mod point_labels;
 mod rejected_point;

@@ -8,6 +8,7 @@ use phasemeter_meter::units::Timestamp;
 
 use super::agreed::{Agreed, Origin};
 use super::holder::ShareKey;
+use super::names::Names;
 use super::smallest::Smallest;
 
 /// A value of a GPU at an instant.
@@ -48,6 +49,11 @@ impl<T: Copy + PartialEq> Shared<T> {
                 0
             }
         }
+    }
+
+    /// Completes the names of holders; a value under the complete name counts before another one.
+    pub(super) fn complete(&mut self, names: &Names) {
+        self.shares.rename(|key| key.complete(names), |_, _| {});
     }
 
     /// Whether there were more shares than it has.

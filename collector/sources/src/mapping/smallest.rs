@@ -43,6 +43,24 @@ impl<K: Clone + Ord, V> Smallest<K, V> {
         None
     }
 
+    /// Renames keys; `merge` adds the value of one to that of the key which it is renamed to.
+    pub(super) fn rename(&mut self, name: impl Fn(&K) -> Option<K>, merge: impl Fn(&mut V, V)) {
+        let renamed = self.entries.keys().filter_map(|key| Some((key.clone(), name(key)?)));
+        for (old, new) in renamed.collect::<Vec<_>>() {
+            let Some(value) = self.entries.remove(&old) else { continue };
+            match self.entries.entry(new) {
+                btree_map::Entry::Occupied(mut known) => merge(known.get_mut(), value),
+                btree_map::Entry::Vacant(free) => _ = free.insert(value),
+            }
+        }
+    }
+
+    /// Removes the entries with these keys, and returns the values.
+    pub(super) fn take(&mut self, is_taken: impl Fn(&K) -> bool) -> Vec<V> {
+        let taken = self.entries.extract_if(.., |key, _| is_taken(key));
+        taken.map(|(_, value)| value).collect()
+    }
+
     pub(super) fn get(&self, key: &K) -> Option<&V> {
         self.entries.get(key)
     }

@@ -175,6 +175,48 @@ fn older_names_of_labels_are_read() {
     assert_eq!(found(&pages(&[&page])), expected);
 }
 
+/// Scenario: labels of a pod lack its UID, its container or its replica on some metrics, and HAMi's always do.
+/// Guarantee: it is one holder, with its part and its use.
+#[test]
+fn pod_whose_labels_differ_between_metrics_is_one_holder() {
+    const POWER: &str = "DCGM_FI_DEV_POWER_USAGE";
+    let complete = "namespace=ml,pod=a,container=main,pod_uid=1,vgpu=0,nvidia.com/gpu.replicas=4";
+    let b = "namespace=ml,pod=b,container=main,pod_uid=2,vgpu=1,nvidia.com/gpu.replicas=4";
+    for less in ["vgpu=0,container=main", "vgpu=0,pod_uid=1", "vgpu=0", "container=main"] {
+        let less = format!("namespace=ml,pod=a,{less}");
+        let page = [
+            (UTIL, "", 80.0),
+            (UTIL, complete, 50.0),
+            (UTIL, b, 10.0),
+            (POWER, less.as_str(), 70.0),
+            (MEMORY, "", 900.0),
+            (MEMORY, less.as_str(), 800.0),
+        ];
+        let expected = [
+            "0: ml/a 1/4, ml/b 1/4",
+            "0: ml/a touched",
+            "0-45: ml/a uses 50%",
+            "0-45: ml/b uses 10%",
+            "45: ",
+        ];
+        assert_eq!(found(&pages(&[&page])), expected, "{less}");
+    }
+    let named = [(UTIL, complete, 60.0)];
+    let of_hami = [
+        ("hami_vgpu_core_allocated_ratio", "namespace=ml,pod=a", 25.0),
+        ("hami_container_device_utilization_ratio", "namespace=ml,pod=a", 20.0),
+        ("hami_vgpu_memory_used_bytes", "namespace=ml,pod=a", 1e9),
+    ];
+    let mut values = pages(&[&named, &named]);
+    let later = |value: GpuValue| GpuValue { at: value.at + Nanos::from_secs(5), ..value };
+    values.extend(pages(&[&of_hami, &of_hami]).into_iter().map(later));
+    let quarter = "250000/1000000";
+    let expected = ["0: ml/a 1/4", &format!("5: ml/a {quarter}"), "5: ml/a touched"];
+    let changes = found(&values);
+    assert_eq!(changes[..3], expected, "{changes:?}");
+    assert!(changes.contains(&"5-15: ml/a uses 20%".to_owned()), "{changes:?}");
+}
+
 /// Guarantee: fractions that labels state are granted; together they are the GPU at most.
 #[test]
 fn fractions_of_labels_are_granted() {
