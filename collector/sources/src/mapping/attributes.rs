@@ -52,6 +52,16 @@ impl Attributes {
         }
     }
 
+    /// Removes the names of a pod that does not hold the GPU.
+    pub(super) fn remove_pod(&mut self, identity: &mut GpuIdentity, pod: &PodLabels) {
+        let name = |values: &Values| values.get("k8s.pod.name").cloned().flatten();
+        if name(&self.pod).is_some_and(|name| Some(name) == pod.name) {
+            for key in std::mem::take(&mut self.pod).into_keys() {
+                identity.attributes.remove(&key);
+            }
+        }
+    }
+
     /// Adds attributes of the host and of the pod, beside a utilization. What its pods do not have in common is
     /// removed: labels are those of all of its time.
     pub(super) fn add_details(

@@ -21,6 +21,7 @@ use super::holder::LabeledHolder;
 use super::identity::GpuLabels;
 use super::instant::Instant;
 use super::known_gpus::{GpusOverLimit, KnownGpus, MANY_OF_SENDER, Number};
+use super::own_pods::OwnPods;
 use super::rejected_point::{RejectedPoint, RejectedPoints};
 use super::rule::GpuValue;
 use super::value::Value;
@@ -37,6 +38,7 @@ pub struct ReadingBuffer {
     known: KnownGpus,
     gpus: Vec<HeldGpu>,
     coverage: CoverageTable,
+    own_pods: OwnPods,
     refused: RejectedPoints,
     dropped: u64,
 }
@@ -76,6 +78,7 @@ impl ReadingBuffer {
             known: KnownGpus::up_to(Self::MAX_GPUS),
             gpus: Vec::new(),
             coverage: CoverageTable::default(),
+            own_pods: OwnPods::default(),
             refused: RejectedPoints::default(),
             dropped: 0,
         }
@@ -182,7 +185,8 @@ impl ReadingBuffer {
     /// Adds a value that arrived at this time.
     pub fn insert(&mut self, value: GpuValue, arrival: impl Into<ArrivedAt>) -> Inserted {
         let ArrivedAt { at: arrived, ahead } = arrival.into();
-        let GpuValue { gpu: labels, at, quantity, rank, basis, value } = value;
+        let GpuValue { gpu: mut labels, at, quantity, rank, basis, value } = value;
+        self.see_own_pod(&mut labels);
         if labels.is_of_any_hardware && self.known.number(&labels.id.name()).is_none() {
             return Inserted::default();
         }
@@ -278,6 +282,22 @@ impl ReadingBuffer {
         Inserted { refusal, ..inserted }
     }
 
+    /// Removes the pod of the exporter from labels: it holds no GPU.
+    fn see_own_pod(&mut self, labels: &mut GpuLabels) {
+        if let Some(own) = &labels.own_pod
+            && self.own_pods.add(own)
+        {
+            for (index, gpu) in self.gpus.iter_mut().enumerate() {
+                if let Some(identity) = self.known.identity_mut(index) {
+                    gpu.attributes.remove_pod(identity, own);
+                }
+            }
+        }
+        if labels.pod.as_ref().is_some_and(|pod| self.own_pods.contains(pod)) {
+            (labels.pod, labels.holder) = (None, None);
+        }
+    }
+
     /// Releases the readings that have been held long enough, in time order: no GPU is metered ahead of another.
     pub fn release(&mut self, now: Nanos) -> Vec<HeldReading> {
         in_time_order(self.release_until(0..self.gpus.len(), Some(now)))
@@ -328,6 +348,10 @@ impl ReadingBuffer {
             while let Some(first) = gpu.instants.first_entry()
                 && is_due(first.get())
             {
+                if !self.own_pods.is_empty() {
+                    // Its first values may have come before it was known whose pod it is.
+                    first.into_mut().remove_holders(|holder| self.own_pods.is(holder));
+                }
                 if gpu.stale_after.is_none() {
                     let readings = gpu.instants.iter().filter(|(_, it)| !it.is_of_holders());
                     let times: Vec<_> = readings.map(|(at, _)| *at).collect();

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::details::{PodLabel, details};
 use super::gpu_id::GpuId;
 use super::holder::{LabeledHolder, Part, ShareKey};
+use super::own_pods::is_of_workload;
 use super::point::{MAX_LABEL, PodLabels, Point};
 
 /// A GPU by the labels of a point.
@@ -32,6 +33,8 @@ pub struct GpuLabels {
     pub allocated: Option<MigInstance>,
     /// The pod that it is assigned to.
     pub pod: Option<PodLabels>,
+    /// The pod of the exporter, beside that one.
+    pub own_pod: Option<PodLabels>,
     /// The holder of it, or of the share that is measured.
     pub holder: Option<LabeledHolder>,
     /// Attributes of its host and of its pod, beside a utilization.
@@ -82,7 +85,7 @@ pub(super) struct Identity {
     pub(super) namespace: Vec<String>,
     pub(super) pod: Vec<String>,
     pub(super) pod_labels: Vec<PodLabel>,
-    /// Parts of the names of the exporter's own pods.
+    /// Names of workloads of the exporter, of which its own pods are.
     pub(super) own_pods: Vec<String>,
     pub(super) container: Vec<String>,
     /// Which of several equal parts of a shared device a container has.
@@ -153,6 +156,7 @@ impl Identity {
             host,
             allocated: owned(&self.instance_uuid).filter(|_| instance.is_none()).map(with_profile),
             instance: instance.map(with_profile),
+            own_pod: self.own_pod(point),
             holder: self.holder(point, pod.as_ref()),
             pod,
             details,
@@ -178,12 +182,28 @@ impl Identity {
     fn pod(&self, point: &Point<'_>) -> Option<PodLabels> {
         let owned = |labels: &[String]| first(point, labels).map(str::to_owned);
         let (uid, name) = (owned(&self.pod_uid), owned(&self.pod));
-        let is_own = |name: &String| self.own_pods.iter().any(|own| name.contains(own));
+        let is_own = |name: &String| self.own_pods.iter().any(|own| is_of_workload(name, own));
         let is_known = uid.is_some() || name.is_some();
-        if !is_known || name.as_ref().is_some_and(is_own) {
+        if !is_known || name.as_ref().is_some_and(|name| !self.has_other_pod(point) && is_own(name))
+        {
             return None;
         }
         Some(PodLabels { uid, namespace: owned(&self.namespace), name })
+    }
+
+    /// Whether the pod is named by a label before the last one, which the target of Prometheus has, too.
+    fn has_other_pod(&self, point: &Point<'_>) -> bool {
+        let before = self.pod.split_last().map_or(&[][..], |(_, before)| before);
+        first(point, before).is_some()
+    }
+
+    /// The pod of the exporter, if another one has the GPU.
+    fn own_pod(&self, point: &Point<'_>) -> Option<PodLabels> {
+        let last = |labels: &[String]| {
+            labels.last().and_then(|label| first(point, &[label])).map(str::to_owned)
+        };
+        let name = Some(last(&self.pod).filter(|_| self.has_other_pod(point))?);
+        Some(PodLabels { uid: None, namespace: last(&self.namespace), name })
     }
 
     /// The container that has the GPU or a part of it; without one, the claim or the job.

@@ -130,6 +130,16 @@ impl Instant {
         self.holder_metrics.complete(names);
     }
 
+    /// Removes holders: what they have is the GPU's.
+    pub(super) fn remove_holders(&mut self, is_removed: impl Fn(&Holder) -> bool) {
+        let is_key = |key: &ShareKey| is_removed(&key.holder);
+        self.holders.take(is_key);
+        self.missing_shares.take(is_key);
+        self.utilization.iter_mut().for_each(|(_, shared)| shared.give_back(&is_removed));
+        self.memory_used.give_back(&is_removed);
+        self.mig.remove_holders(&is_removed);
+    }
+
     /// Whether all that it has is of holders, so that it is not a reading of the GPU.
     pub(super) fn is_of_holders(&self) -> bool {
         !self.holder_metrics.is_empty()

@@ -83,6 +83,11 @@ impl MigInstances {
         }
     }
 
+    /// Removes holders of instances.
+    pub(super) fn remove_holders(&mut self, is_removed: impl Fn(&Holder) -> bool) {
+        self.instances.values_mut().for_each(|it| _ = it.holders.take(&is_removed));
+    }
+
     /// Adds a value of an instance that is there. Returns how many points are refused, since they differ.
     pub(super) fn add(&mut self, id: &str, value: Value, origin: Origin) -> u32 {
         let Some(instance) = self.instances.get_mut(id) else { return 0 };

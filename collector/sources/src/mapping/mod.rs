@@ -29,6 +29,7 @@ mod meaning;
 mod mig;
 mod mig_allocations;
 mod names;
+mod own_pods;
 mod point;
 mod point_labels;
 mod rejected_point;

@@ -56,6 +56,12 @@ impl<T: Copy + PartialEq> Shared<T> {
         self.shares.rename(|key| key.complete(names), |_, _| {});
     }
 
+    /// The shares of these are values of the GPU.
+    pub(super) fn give_back(&mut self, is_of_gpu: impl Fn(&Holder) -> bool) {
+        let of_gpu = self.shares.take(|key| is_of_gpu(&key.holder));
+        self.whole = self.whole.or_else(|| of_gpu.into_iter().next());
+    }
+
     /// Whether there were more shares than it has.
     pub(super) const fn is_over(&self) -> bool {
         self.shares.is_over()

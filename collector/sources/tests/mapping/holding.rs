@@ -217,6 +217,28 @@ fn pod_whose_labels_differ_between_metrics_is_one_holder() {
     assert!(changes.contains(&"5-15: ml/a uses 20%".to_owned()), "{changes:?}");
 }
 
+/// Scenario: Prometheus adds the pod of the exporter, of any name, to what it scrapes, and renames those of the exporter.
+/// Guarantee: that pod holds nothing, in any order; a pod of a user holds what it has, whatever its name.
+#[test]
+fn pod_of_the_exporter_holds_nothing() {
+    let own = "pod=gpu-metrics-node-1,namespace=monitoring,container=metrics";
+    let of = |pod: &str| format!("{own},exported_pod={pod},exported_namespace=ml");
+    let [a, b] = ["a", "dcgm-exporter-x7k2p"].map(of);
+    let page = [(UTIL, own, 90.0), (UTIL, a.as_str(), 30.0), (UTIL, b.as_str(), 50.0)];
+    let none = [(UTIL, own, 5.0)];
+    let expected = [
+        "15: ml/a ?, ml/dcgm-exporter-x7k2p ?",
+        "15-30: ml/a uses 30%",
+        "15-30: ml/dcgm-exporter-x7k2p uses 50%",
+        "30: ",
+    ];
+    assert_eq!(found(&pages(&[&none, &page, &none])), expected);
+    let named = [(UTIL, "pod=nvidia-dcgm-exporter-x7k2p", 5.0)];
+    assert_eq!(found(&pages(&[&named])), [""; 0]);
+    let of_user = [(UTIL, "pod=dcgm-exporter-bench", 5.0)];
+    assert_eq!(found(&pages(&[&of_user])), ["0: dcgm-exporter-bench 1/1", "45: "]);
+}
+
 /// Guarantee: fractions that labels state are granted; together they are the GPU at most.
 #[test]
 fn fractions_of_labels_are_granted() {
