@@ -280,6 +280,7 @@ impl HeldGpu {
         self.holding.use_from(seen, uses, stale_after);
         self.holding.grant(seen, grants, stale_after);
         self.holding.touch(at, &instant.mig.active());
+        self.holding.touch(at, &instant.mig.users_of_memory());
         self.holding.touch(at, self.shares.users_of_memory(instant));
         let mut changes = self.holding.changes(at, stale_after);
         let Self { holding, described, .. } = self;

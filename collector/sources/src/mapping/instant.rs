@@ -183,10 +183,11 @@ impl Instant {
         }
     }
 
-    /// Adds a value of a MIG instance, and its holder. Returns how many points are refused, since they differ.
+    /// Adds a value of a MIG instance, or of the share of a holder, and its holder. Returns how many points are refused, since they differ.
     pub(super) fn add_of_instance(
         &mut self,
         (instance, holder): (&MigInstance, Option<&Holder>),
+        share: Option<&ShareKey>,
         (quantity, value): (Quantity, Result<Value, MissingReason>),
         origin: Origin,
     ) -> u32 {
@@ -198,7 +199,7 @@ impl Instant {
                 self.add((quantity, value), origin, None);
                 0
             }
-            Ok(value) => self.mig.add(&instance.id, value, origin),
+            Ok(value) => self.mig.add(&instance.id, share, value, origin),
             Err(_) => 0,
         }
     }

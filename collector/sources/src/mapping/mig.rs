@@ -11,9 +11,11 @@ use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::units::{Bytes, Utilization};
 
 use super::agreed::{Agreed, Origin};
+use super::holder::ShareKey;
 use super::identity::MigInstance;
 use super::mig_allocations::{HolderPart, MigAllocations, equal_parts};
 use super::names::Names;
+use super::shared::{Comparison, Shared};
 use super::smallest::Smallest;
 use super::value::Value;
 
@@ -42,7 +44,7 @@ struct Instance {
     profile: Option<String>,
     holders: Smallest<Holder, ()>,
     utilization: Vec<(Basis, Agreed<Utilization>)>,
-    memory_used: Option<Agreed<Bytes>>,
+    memory_used: Shared<Bytes>,
     memory_total: Option<Bytes>,
 }
 
@@ -80,16 +82,26 @@ impl MigInstances {
         for instance in self.instances.values_mut() {
             instance.holders.rename(|holder| names.complete(holder).cloned(), |(), ()| ());
             instance.holders.take(|holder| names.is_of_any(holder));
+            instance.memory_used.complete(names);
         }
     }
 
     /// Removes holders of instances.
     pub(super) fn remove_holders(&mut self, is_removed: impl Fn(&Holder) -> bool) {
-        self.instances.values_mut().for_each(|it| _ = it.holders.take(&is_removed));
+        for instance in self.instances.values_mut() {
+            instance.holders.take(&is_removed);
+            instance.memory_used.give_back(&is_removed);
+        }
     }
 
-    /// Adds a value of an instance that is there. Returns how many points are refused, since they differ.
-    pub(super) fn add(&mut self, id: &str, value: Value, origin: Origin) -> u32 {
+    /// Adds a value of an instance that is there, or the share of a holder of it. Returns how many points are refused, since they differ.
+    pub(super) fn add(
+        &mut self,
+        id: &str,
+        share: Option<&ShareKey>,
+        value: Value,
+        origin: Origin,
+    ) -> u32 {
         let Some(instance) = self.instances.get_mut(id) else { return 0 };
         match value {
             Value::Utilization(basis, used) => {
@@ -102,13 +114,7 @@ impl MigInstances {
                     }
                 }
             }
-            Value::MemoryUsed(used) => match &mut instance.memory_used {
-                Some(agreed) => agreed.add(origin, used),
-                None => {
-                    instance.memory_used = Some(Agreed::new(origin, used));
-                    0
-                }
-            },
+            Value::MemoryUsed(used) => instance.memory_used.add(share, origin, used),
             Value::MemoryTotal(total) => {
                 instance.memory_total = instance.memory_total.max(Some(total));
                 0
@@ -135,7 +141,7 @@ impl MigInstances {
 
     /// The memory in use, of those instances of which it is known.
     pub(super) fn memory_used(&self) -> Option<Bytes> {
-        let used = self.instances.values().filter_map(|it| it.memory_used.as_ref()?.get());
+        let used = self.instances.values().filter_map(Instance::memory_in_use);
         let sum = used.map(Bytes::get).reduce(u64::saturating_add)?;
         Bytes::new(sum)
     }
@@ -179,6 +185,15 @@ impl MigInstances {
         }
         let uses = uses.into_iter();
         uses.map(|(holder, ppm)| Some((holder, Utilization::from_ppm(ppm)?))).collect()
+    }
+
+    /// The holders that have memory of their own in use, which only a process has.
+    pub(super) fn users_of_memory(&self) -> Vec<Holder> {
+        let measured = self.instances.values().map(|it| &it.memory_used).filter(|memory| {
+            memory.measured_at(None).is_some() || memory.compare() == Comparison::Different
+        });
+        let used = measured.flat_map(|memory| memory.by_holder().0);
+        used.filter(|(_, used)| used.get() > 0).map(|(holder, _)| holder.clone()).collect()
     }
 
     /// The holders of instances that are active, which only a process makes them.
@@ -233,6 +248,17 @@ fn weights(held: &[Held<'_>], gpu: &GpuIdentity) -> Option<(Vec<u64>, u64)> {
 }
 
 impl Instance {
+    /// Its memory in use, else the sum of what its holders use. Those that have the same have copies.
+    fn memory_in_use(&self) -> Option<Bytes> {
+        match self.memory_used.compare() {
+            Comparison::Equal(used) => Some(used),
+            _ => match self.memory_used.divided() {
+                Some(shares) => Bytes::new(shares.map(Bytes::get).reduce(u64::saturating_add)?),
+                None => self.memory_used.undivided(),
+            },
+        }
+    }
+
     fn used(&self, basis: Basis) -> Option<Utilization> {
         let known = self.utilization.iter().find(|(known, _)| *known == basis);
         known.and_then(|(_, agreed)| agreed.get())

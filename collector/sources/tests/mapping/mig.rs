@@ -81,6 +81,37 @@ fn holders_of_instances_have_their_parts() {
     assert_eq!(found(&pages(&[&page]))[0], "0: a ?, d ?");
 }
 
+/// Guarantee: memory of an instance is its own, or that of the pods on it, and memory of its own touches; copies for each
+/// pod are one value.
+#[test]
+fn memory_of_pods_is_a_share_of_their_instance() {
+    let of = |id: u32, pod: &str| instance(id, "3g.40gb", pod);
+    let [first, second] = [1, 2].map(|id| of(id, ""));
+    let [a, b, c] = [(1, "pod=a"), (2, "pod=b"), (2, "pod=c")].map(|(id, pod)| of(id, pod));
+    let active = [(ACTIVE, a.as_str(), 0.0), (ACTIVE, b.as_str(), 0.0), (ACTIVE, c.as_str(), 0.0)];
+    let own = [
+        (MEMORY, first.as_str(), 900.0),
+        (MEMORY, a.as_str(), 0.0),
+        (MEMORY, second.as_str(), 5_000.0),
+        (MEMORY, b.as_str(), 4_700.0),
+        (MEMORY, c.as_str(), 0.0),
+    ];
+    let touched = |page: &[(&str, &str, f64)]| {
+        let changes = found(&pages(&[page]));
+        changes.into_iter().filter(|change| change.ends_with("touched")).collect::<Vec<_>>()
+    };
+    let page = [&active[..], &own].concat();
+    assert_eq!(readings(&page), [(Some(0), Some(5_900))]);
+    assert_eq!(touched(&page), ["0: b touched"]);
+    let shares = [&active[..], &own[1..2], &own[3..]].concat();
+    assert_eq!(readings(&shares), [(Some(0), Some(4_700))]);
+    assert_eq!(touched(&shares), ["0: b touched"]);
+    let copies = [(MEMORY, b.as_str(), 5_000.0), (MEMORY, c.as_str(), 5_000.0)];
+    let copies = [&active[..], &copies].concat();
+    assert_eq!(readings(&copies), [(Some(0), Some(5_000))]);
+    assert_eq!(touched(&copies), [""; 0]);
+}
+
 /// Scenario: a GPU enters or leaves MIG mode, with a pod on an instance or on the GPU.
 /// Guarantee: each time is read as the mode is, whatever the other one was.
 #[test]
