@@ -70,12 +70,8 @@ impl Balance {
     }
 
     /// Time, Σ utilization × time in ppm·ns, cost and utilized cost.
-    pub(crate) const fn of(
-        time: Nanos,
-        weighted: u128,
-        cost: NanoUsd,
-        utilized: UtilizedCost,
-    ) -> Self {
+    #[must_use]
+    pub const fn of(time: Nanos, weighted: u128, cost: NanoUsd, utilized: UtilizedCost) -> Self {
         Self { time, weighted, cost, utilized }
     }
 
@@ -86,6 +82,20 @@ impl Balance {
             cost: self.cost - earlier.cost,
             utilized: self.utilized - earlier.utilized,
         }
+    }
+
+    /// Whether nothing in it is less than in an `earlier` state.
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        self.time >= earlier.time
+            && self.weighted >= earlier.weighted
+            && self.cost >= earlier.cost
+            && self.utilized >= earlier.utilized
+    }
+
+    /// Σ utilization × cost, not rounded.
+    #[must_use]
+    pub const fn utilized(&self) -> UtilizedCost {
+        self.utilized
     }
 
     /// Σ utilization × cost, rounded down; at most the cost.

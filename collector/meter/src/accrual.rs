@@ -211,6 +211,18 @@ impl UtilizedCost {
         Self(rate.saturating_mul(weighted))
     }
 
+    /// From what [`Self::exact`] returns.
+    #[must_use]
+    pub const fn from_exact(exact: i128) -> Self {
+        Self(exact)
+    }
+
+    /// In ppm × nano-USD per hour × ns.
+    #[must_use]
+    pub const fn exact(self) -> i128 {
+        self.0
+    }
+
     /// In whole nano-USD, rounded down.
     #[must_use]
     pub const fn floor(self) -> NanoUsd {

@@ -15,6 +15,8 @@ mod rates;
 mod rolling;
 mod settings;
 mod silence;
+mod stated;
+mod stated_part;
 
 use std::collections::VecDeque;
 
@@ -24,6 +26,7 @@ use self::part::Parts;
 pub use self::queries::EffectivePart;
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
+pub use self::stated::{StatedAccounts, StatedState};
 use crate::accounts::{Charge, ChargeShare};
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;

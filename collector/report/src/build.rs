@@ -134,7 +134,7 @@ impl Gpu {
             waste_usd: sums.usd(sums.waste),
             waste_by_category_usd: sums.waste_by_category(),
             unobserved_usd: sums.usd(sums.unobserved_cost()),
-            span_seconds: Seconds(summary.length()),
+            span_seconds: Seconds(gpu.billed_time(summary)),
             unobserved_seconds: Seconds(summary.accounts[Account::Unobserved].time),
             unobserved_reasons: sums.reasons(),
             absent_seconds: Seconds(gpu.absence.time),
@@ -142,7 +142,7 @@ impl Gpu {
             phases: sums.phases(),
             utilization: Utilization {
                 basis: read.then_some(summary.basis.name()),
-                mean: summary.mean_ppm().map(|ppm| ppm as f64 / 10_000.0),
+                mean: gpu.mean_ppm(summary).map(|ppm| ppm as f64 / 10_000.0),
                 p50: summary.utilization_p50.map(Busy::percent),
                 p95: summary.utilization_p95.map(Busy::percent),
                 update_period_seconds: summary.update_period.map(Seconds),
@@ -161,7 +161,12 @@ impl Gpu {
             },
             energy_joules: summary.energy.joules(),
             energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
-            periods: Periods::new(gpu.periods(), wall, gpu.price.is_ok()),
+            periods: Periods::new(
+                gpu.periods(),
+                gpu.part.filter(|part| part.is_share).and_then(|part| Some(part.summary.span?.1)),
+                wall,
+                gpu.price.is_ok(),
+            ),
             timeline: gpu
                 .summary()
                 .span

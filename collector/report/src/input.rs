@@ -99,6 +99,21 @@ impl GpuInput<'_> {
         self.part.map_or_else(|| self.meter.periods(), |part| part.periods.clone())
     }
 
+    /// The time that its accounts sum to: its span, or of that what the holders have whose accounts they are.
+    pub(super) fn billed_time(&self, summary: &Summary) -> Nanos {
+        if self.is_share() { summary.accounts.all().time } else { summary.length() }
+    }
+
+    /// The mean utilization of the whole GPU.
+    pub(super) fn mean_ppm(&self, summary: &Summary) -> Option<u128> {
+        if self.is_share() { self.meter.summary().mean_ppm() } else { summary.mean_ppm() }
+    }
+
+    /// Whether its accounts are those of some holders only.
+    pub(super) fn is_share(&self) -> bool {
+        self.part.is_some_and(|part| part.is_share)
+    }
+
     /// The accounts of its holders.
     pub(super) fn holders(&self) -> &Holders {
         self.part.map_or_else(|| self.meter.holders(), |part| &part.holders)

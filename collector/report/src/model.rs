@@ -141,7 +141,7 @@ pub struct Gpu {
     pub waste_by_category_usd: WasteUsd,
     /// Cost of unobserved time.
     pub unobserved_usd: Option<Usd>,
-    /// From `start` to `end`.
+    /// From `start` to `end`; of that what the pod has, if the accounts are those of an agent.
     pub span_seconds: Seconds,
     /// Time without usable utilization.
     pub unobserved_seconds: Seconds,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::periods::{Period, PeriodList};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use serde::{Serialize, Serializer};
 
@@ -16,6 +16,8 @@ use super::value::{Seconds, Usd, Utc};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Periods {
     list: PeriodList,
+    /// Where the last one ends, if their time is that of a part of the GPU; else each is as long as its accounts.
+    until: Option<Timestamp>,
     wall: WallOffset,
     priced: bool,
 }
@@ -38,11 +40,17 @@ struct AccountTotals {
 }
 
 impl Periods {
-    pub(super) const fn new(list: PeriodList, wall: WallOffset, priced: bool) -> Self {
-        Self { list, wall, priced }
+    pub(super) const fn new(
+        list: PeriodList,
+        until: Option<Timestamp>,
+        wall: WallOffset,
+        priced: bool,
+    ) -> Self {
+        Self { list, until, wall, priced }
     }
 
-    fn row(&self, period: &Period) -> Row {
+    fn row(&self, period: &Period, next: Option<&Period>) -> Row {
+        let end = self.until.map(|until| next.map_or(until, |next| next.from));
         let usd = |amount| self.priced.then_some(Usd(amount));
         let accounts = Account::ALL.into_iter().filter(|it| period.time(*it) > Nanos::ZERO);
         let totals = accounts.map(|account| {
@@ -51,7 +59,7 @@ impl Periods {
         });
         Row {
             start: Utc(self.wall.wall(period.from)),
-            end: Utc(self.wall.wall(period.from + period.length())),
+            end: Utc(self.wall.wall(end.unwrap_or_else(|| period.from + period.length()))),
             effective_seconds: period.effective.as_secs_f64(),
             utilized_usd: usd(period.utilized()),
             accounts: totals.collect(),
@@ -61,6 +69,9 @@ impl Periods {
 
 impl Serialize for Periods {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.list.to_vec().iter().map(|period| self.row(period)))
+        let periods = self.list.to_vec();
+        let next = periods.iter().skip(1).map(Some).chain([None]);
+        serializer
+            .collect_seq(periods.iter().zip(next).map(|(period, next)| self.row(period, next)))
     }
 }

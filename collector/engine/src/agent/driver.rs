@@ -114,7 +114,7 @@ impl Received {
                     }
                 }
             }
-            Answer::Billed { .. } => {}
+            Answer::Billed { .. } | Answer::Accounts { .. } => {}
             Answer::Error { .. } => self.is_closed = true,
         }
     }

@@ -2,13 +2,16 @@
 //!
 //! A sidecar sends one [`Question`]. The agent answers with [`Answer::Gpus`]; then, if readings were requested, with
 //! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. If billed
-//! time was requested, it answers with [`Answer::Billed`] only, about twice per second. Unknown members are ignored, so
-//! that either may be newer than the other; a version that changes what a member means is rejected.
+//! time was requested, it answers with [`Answer::Billed`] only, about twice per second, each after [`Answer::Accounts`] if
+//! these were requested. Unknown members are ignored, so that either may be newer than the other: an agent that is older
+//! sends no accounts. A version that changes what a member means is rejected.
 //!
 //! JSON lines, not OTLP: an answer has grants and exact sums, for which OTLP has no message, and a reader in any
 //! language needs a few lines.
 
 use serde::{Deserialize, Serialize};
+
+use super::statement::AgentStatement;
 
 /// The version of the protocol.
 pub(super) const VERSION: u32 = 1;
@@ -30,12 +33,15 @@ pub(super) struct Question {
     /// Whether only the time that the agent bills is requested, until the connection is closed.
     #[serde(default)]
     pub(super) billed: bool,
+    /// Whether the accounts of the pod are requested, too, if billed time is.
+    #[serde(default)]
+    pub(super) accounts: bool,
 }
 
 impl Question {
     /// The GPUs of a pod. It counts if the agent cannot see in which pod this process is.
     pub(super) const fn about(pod: Option<PodName>) -> Self {
-        Self { version: VERSION, pod, readings: false, billed: false }
+        Self { version: VERSION, pod, readings: false, billed: false, accounts: false }
     }
 }
 
@@ -71,6 +77,11 @@ pub(super) enum Answer {
     Billed {
         /// All GPUs of the node that it exports.
         gpus: Vec<AgentBilled>,
+    },
+    /// What the containers of the pod pay.
+    Accounts {
+        /// All GPUs of the node: one without holders costs the pod nothing.
+        gpus: Vec<AgentStatement>,
     },
     /// The question cannot be answered. The connection ends.
     Error {

@@ -21,6 +21,7 @@ use phasemeter_sources::live::Observed;
 
 use self::answers::answer;
 use super::protocol::{AgentAccount, AgentBilled, AgentGpu, AgentInterval, AgentReading};
+use super::statement::{AgentStatement, GpuStatement};
 use super::values;
 use crate::pipeline::BilledTime;
 
@@ -45,6 +46,8 @@ pub struct MeteredGpuState {
     pub holders: Vec<HolderState>,
     /// Whether others than containers hold it, too.
     pub is_shared: bool,
+    /// Its accounts, if [any sidecar](AgentSocket::has_followers) has requested them.
+    pub statement: Option<GpuStatement>,
 }
 
 /// A container that holds a GPU or a part of it.
@@ -84,6 +87,8 @@ struct Board {
     open: AtomicUsize,
     /// Those on which readings are sent.
     readers: AtomicUsize,
+    /// Those on which accounts are sent.
+    followers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +97,8 @@ struct Published {
     gpus: Option<Arc<Vec<MeteredGpuState>>>,
     /// The time that is billed.
     billed: Arc<Vec<AgentBilled>>,
+    /// The accounts of all containers, if they are requested.
+    statements: Arc<Vec<AgentStatement>>,
     /// The newest batches.
     batches: VecDeque<Arc<Batch>>,
     /// The number of batches so far.
@@ -163,6 +170,29 @@ impl AgentSocket {
         self.batch.intervals.extend(intervals.into_iter().take(left));
     }
 
+    /// Whether the accounts of any pod are requested.
+    #[must_use]
+    pub fn has_followers(&self) -> bool {
+        self.board.followers.load(Ordering::Relaxed) > 0
+    }
+
+    /// At the end, publishes the final accounts of the GPUs. All else stays as it was published last.
+    pub fn conclude(&self, gpus: &[MeteredGpuState]) {
+        let statements = Arc::new(self.statements(gpus));
+        let mut published = self.board.lock();
+        published.statements = statements;
+        published.count += 1;
+        drop(published);
+        self.board.changed.notify_all();
+    }
+
+    fn statements(&self, gpus: &[MeteredGpuState]) -> Vec<AgentStatement> {
+        let stated = gpus.iter().filter_map(|it| {
+            Some(AgentStatement::of(it.gpu.uuid.clone(), it.statement.as_ref()?, &self.clock))
+        });
+        stated.collect()
+    }
+
     /// Publishes who holds the GPUs, if that is known, the time that is billed of each by its UUID, and what was observed
     /// since the last call.
     pub fn publish(
@@ -179,10 +209,14 @@ impl AgentSocket {
             alone: false,
         });
         let billed = Arc::new(billed.collect());
+        let statements = gpus.as_ref().map(|gpus| Arc::new(self.statements(gpus)));
         let batch = Arc::new(std::mem::take(&mut self.batch));
         let mut published = self.board.lock();
         if let Some(gpus) = gpus {
             published.gpus = Some(Arc::new(gpus));
+        }
+        if let Some(statements) = statements {
+            published.statements = statements;
         }
         published.billed = billed;
         published.batches.push_back(batch);

@@ -59,6 +59,7 @@ impl Agent {
                 accounts: vec![],
             }],
             is_shared: false,
+            statement: None,
         });
         let gpus: Vec<_> = gpus.collect();
         let billed = gpus.iter().map(|it| (it.gpu.uuid.clone(), self.billed)).collect::<Vec<_>>();

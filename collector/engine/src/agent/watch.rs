@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{AgentError, Connection};
 use super::protocol::{AgentBilled, Answer, PodName, Question};
+use super::statement::AgentStatement;
 
 /// How often it is tried to connect. An agent exports the first time of its accounts 15 s after their start.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -18,6 +19,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub struct WatchedAgent {
     /// The time that it bills, as of its last line.
     pub billed: Arc<Vec<AgentBilled>>,
+    /// What this pod pays, as of its last line about that.
+    pub accounts: Arc<Vec<AgentStatement>>,
+    /// Whether it sends accounts; `None` if that is not known. An older one does not.
+    pub sends_accounts: Option<bool>,
     /// Since when none listens; `None` if one does.
     pub absent: Option<Instant>,
     /// Whether it is known if one listens, and what it bills then.
@@ -43,7 +48,7 @@ impl AgentWatch {
         let shared = Arc::<Shared>::default();
         let own = Arc::downgrade(&shared);
         let thread = thread::Builder::new().name("agent-watch".to_owned());
-        let question = Question { billed: true, ..Question::about(pod) };
+        let question = Question { billed: true, accounts: true, ..Question::about(pod) };
         thread.spawn(move || watch(&path, &question, &own))?;
         Ok(Self(shared))
     }
@@ -79,9 +84,20 @@ fn watch(path: &Path, question: &Question, shared: &Weak<Shared>) {
             Ok(mut connection) => {
                 known.change(|agent| agent.absent = None);
                 drop(known);
-                while let Ok(Answer::Billed { gpus }) = connection.next() {
+                let mut sends_accounts = false;
+                while let Ok(answer) = connection.next() {
                     let Some(known) = shared.upgrade() else { return };
-                    known.change(|agent| (agent.billed, agent.is_known) = (Arc::new(gpus), true));
+                    match answer {
+                        Answer::Accounts { gpus } => {
+                            sends_accounts = true;
+                            known.change(|agent| agent.accounts = Arc::new(gpus));
+                        }
+                        Answer::Billed { gpus } => known.change(|agent| {
+                            (agent.billed, agent.is_known) = (Arc::new(gpus), true);
+                            agent.sends_accounts = Some(sends_accounts);
+                        }),
+                        _ => break,
+                    }
                 }
             }
             Err(AgentError::Connect { .. }) => known.change(|agent| {

@@ -1,6 +1,7 @@
 //! The hand-over of a GPU's metrics between a sidecar and the agent of its node, which both meter it: each second is
 //! exported by one of them.
 
+use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::ExportedTime;
 
@@ -20,6 +21,17 @@ pub struct BilledTime {
     pub next: Timestamp,
 }
 
+/// The time of a GPU that is in its accounts for good.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountedTime<'a> {
+    /// Where they begin.
+    pub from: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// The price of the GPU, or why there is none.
+    pub price: &'a Result<Price, Unpriced>,
+}
+
 impl Pipeline<'_> {
     /// The time of a GPU that this run has billed by `now`; `None` if it exports nothing.
     #[must_use]
@@ -33,6 +45,14 @@ impl Pipeline<'_> {
         let leaves = next + self.meter.allowed_lateness;
         let until = if now + STATED_AHEAD < leaves { to } else { next };
         Some(BilledTime { from, until, next })
+    }
+
+    /// The time of a GPU whose accounts are final, and its price.
+    #[must_use]
+    pub fn accounted(&self, gpu: usize) -> Option<AccountedTime<'_>> {
+        let gpu = self.gpus.get(gpu)?;
+        let (from, until) = (gpu.meter.begins_at()?, gpu.meter.charged_until()?);
+        Some(AccountedTime { from, until, price: &gpu.price })
     }
 
     /// Leaves the metrics of a GPU from `at` on to another program, which bills it, too. If time after `at` is metered

@@ -44,7 +44,7 @@ pub use export::RequestSink;
 pub use finish::Finished;
 pub use gpu::{Absence, MeteredGpu, in_order};
 #[cfg(feature = "full")]
-pub use hand_over::BilledTime;
+pub use hand_over::{AccountedTime, BilledTime};
 use opening::ExperimentState;
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::gpu::MeterConfig;

@@ -219,7 +219,7 @@ impl ExpiredPrices {
 
 impl EarlierPrices {
     /// Adds a term.
-    pub(crate) fn push(&mut self, term: Term) {
+    pub fn push(&mut self, term: Term) {
         keep(&mut self.terms, term);
         self.total += 1;
     }

@@ -19,6 +19,8 @@ pub struct GpuPart {
     pub holders: Holders,
     /// Time that is not billed, since the GPU was absent.
     pub absent: Nanos,
+    /// Whether its accounts are those of some holders only. Their time is then less than its length.
+    pub is_share: bool,
 }
 
 /// The parts of a run.

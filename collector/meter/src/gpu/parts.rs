@@ -93,6 +93,7 @@ impl GpuMeter {
             periods: self.periods(),
             holders: self.ledger.holders.of_part(),
             absent: self.absent - *absent,
+            is_share: false,
         }
     }
 }

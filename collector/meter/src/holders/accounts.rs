@@ -26,7 +26,8 @@ pub struct HolderAccounts {
 
 impl HolderAccounts {
     /// The accounts of a holder that has nothing yet.
-    pub(super) fn new(from: Timestamp) -> Self {
+    #[must_use]
+    pub fn new(from: Timestamp) -> Self {
         Self {
             from,
             to: None,
@@ -53,18 +54,23 @@ impl HolderAccounts {
         total
     }
 
+    /// The end of its last grant, and its first touch, as another meter states them.
+    pub const fn set_bounds(&mut self, to: Option<Timestamp>, first_touch: Option<Timestamp>) {
+        (self.to, self.first_touch) = (to, first_touch);
+    }
+
     /// Adds to one of its accounts.
-    pub(super) fn add(&mut self, of: HolderAccount, account: Account, amount: Balance) {
+    pub fn add(&mut self, of: HolderAccount, account: Account, amount: Balance) {
         self.balances[index(of, account)] += amount;
     }
 
     /// Adds to what it was granted.
-    pub(super) fn add_granted(&mut self, time: Nanos) {
+    pub fn add_granted(&mut self, time: Nanos) {
         self.granted += time;
     }
 
     /// Adds time that was divided by a method.
-    pub(super) fn add_method(&mut self, method: AllocationMethod, time: Nanos) {
+    pub fn add_method(&mut self, method: AllocationMethod, time: Nanos) {
         self.methods[method as usize] += time;
     }
 
@@ -80,7 +86,7 @@ impl HolderAccounts {
             .for_each(|(mine, other)| *mine += *other);
         self.methods.iter_mut().zip(other.methods).for_each(|(mine, other)| *mine += other);
         self.granted += other.granted;
-        self.picojoules += other.picojoules;
+        self.add_picojoules(other.picojoules);
     }
 
     /// The difference to an earlier state of these accounts.
@@ -93,6 +99,27 @@ impl HolderAccounts {
         since.granted = since.granted - earlier.granted;
         since.picojoules -= earlier.picojoules;
         since
+    }
+
+    /// Whether nothing in them is less than in an `earlier` state.
+    pub(super) fn follows(&self, earlier: &Self) -> bool {
+        let balances = self.balances.iter().zip(earlier.balances.iter());
+        let methods = self.methods.iter().zip(earlier.methods.iter());
+        balances.into_iter().all(|(now, before)| now.follows(before))
+            && methods.into_iter().all(|(now, before)| now >= before)
+            && self.granted >= earlier.granted
+            && self.picojoules >= earlier.picojoules
+    }
+
+    /// Adds to its part of the energy of the GPU.
+    pub const fn add_picojoules(&mut self, picojoules: u128) {
+        self.picojoules = self.picojoules.saturating_add(picojoules);
+    }
+
+    /// Its part of the energy of the GPU in picojoules.
+    #[must_use]
+    pub const fn picojoules(&self) -> u128 {
+        self.picojoules
     }
 
     /// Whether there is neither time nor energy in them.

@@ -16,6 +16,7 @@ mod rounding;
 mod row_id;
 mod rows;
 mod shares;
+mod statement;
 mod uses;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 pub use self::accounts::HolderAccounts;
 use self::division::Division;
 pub use self::earlier::EarlierHolders;
+pub use self::statement::Statement;
 use crate::accounts::{Accounts, Balance, Charge, ChargeShare};
 use crate::energy::joules;
 use crate::holder::{Grant, Holder, HolderAccount, HolderUse};
@@ -111,6 +113,15 @@ impl Holders {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |division| division.dropped())
+    }
+
+    /// The accounts of holders that another meter states, without any that are nobody's.
+    pub(crate) fn stated(statement: &Statement) -> Self {
+        let mut division = Division::new(statement.iter().count(), Accounts::default(), 0);
+        for (holder, accounts) in statement.iter() {
+            division.rows.add_stated(holder, accounts.clone());
+        }
+        Self(Some(Box::new(division)))
     }
 
     /// Begins with a GPU whose time so far is nobody's. Of the holders that have ended, at most `max_ended` are kept

@@ -99,6 +99,14 @@ impl Rows {
         Some(id)
     }
 
+    /// Adds a holder with the accounts that another meter states.
+    pub(super) fn add_stated(&mut self, holder: &Holder, accounts: HolderAccounts) {
+        let row = self.find_or_add(holder, Timestamp::EPOCH, Timestamp::EPOCH);
+        if let Some(row) = row.and_then(|id| self.rows.get_mut(&id)) {
+            row.accounts = Some(accounts);
+        }
+    }
+
     pub(super) fn get(&self, id: RowId) -> Option<&Row> {
         self.rows.get(&id)
     }

@@ -30,6 +30,9 @@ pub enum Unpriced {
         /// The model.
         model: String,
     },
+    /// Why another meter, which states what the GPU costs, has no price for it.
+    #[error("{0}")]
+    Stated(String),
     /// No row has this instance type.
     #[error("unknown instance type '{instance_type}'{}", did_you_mean(.suggestions))]
     UnknownInstanceType {

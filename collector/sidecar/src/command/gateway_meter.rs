@@ -19,6 +19,7 @@ use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use phasemeter_work::held::{HeldWork, WorkDone};
 use phasemeter_work::ledger::WorkLedger;
 
+use super::agent_accounts::AgentBill;
 use super::error::CommandError;
 use super::gateway_notes::{self, Dropped};
 use super::interim::{OpenRun, answer_status};
@@ -114,7 +115,8 @@ impl GatewayMeter {
         let now = self.clock.now();
         let Self { pipeline, billing, zone, .. } = self;
         let gpus = billing.gpus();
-        let mut run = OpenRun { pipeline, gpus, now, is_live: false, zone };
+        let (is_live, accounts) = (false, None);
+        let mut run = OpenRun { pipeline, gpus, now, is_live, zone, accounts };
         if let Some(interim) = &mut outputs.interim {
             interim.step(args, TITLE, &mut run);
         }
@@ -253,6 +255,7 @@ impl GatewayMeter {
             timed: true,
             ..Provenance::default()
         };
-        Ok(FinishedRun { run, gpus: billing.gpus().to_vec(), provenance })
+        let (gpus, bill) = (billing.gpus().to_vec(), AgentBill::default());
+        Ok(FinishedRun { run, gpus, provenance, bill })
     }
 }

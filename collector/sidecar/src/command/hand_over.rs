@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use phasemeter_engine::agent::{AgentBilled, AgentWatch, PodName, WatchedAgent};
 use phasemeter_engine::live::event;
@@ -16,9 +17,14 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
+use super::agent_accounts::AgentAccounts;
+
 /// How long no agent must have listened before its metrics are taken over. What it has not exported by then is not
 /// lost: they are taken over from where it has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the end of a run waits at most for the accounts of the agent: readings are late by up to 15 s.
+const SETTLING: Duration = Duration::from_secs(20);
 
 /// How long the end of a run waits until it is known whether an agent bills its GPUs.
 const WAIT_AT_END: Duration = Duration::from_secs(2);
@@ -29,6 +35,8 @@ pub(super) struct HandOver {
     watch: AgentWatch,
     clock: Clock,
     gpus: BTreeMap<String, FollowedGpu>,
+    /// What this pod pays.
+    accounts: AgentAccounts,
     /// GPU time that both have exported.
     exported_twice: Nanos,
     /// GPU time that neither has exported.
@@ -46,10 +54,18 @@ struct FollowedGpu {
 impl HandOver {
     /// Follows the agent at this socket; without a thread for it, this run exports all.
     pub(super) fn start(socket: PathBuf, pod: Option<PodName>, clock: Clock) -> Option<Self> {
+        let accounts = AgentAccounts::new(clock);
         match AgentWatch::start(socket, pod) {
             Ok(watch) => {
                 let (gpus, none) = (BTreeMap::new(), Nanos::ZERO);
-                Some(Self { watch, clock, gpus, exported_twice: none, not_exported: none })
+                Some(Self {
+                    watch,
+                    clock,
+                    gpus,
+                    accounts,
+                    exported_twice: none,
+                    not_exported: none,
+                })
             }
             Err(error) => {
                 warn!("time of GPUs may also be exported by the agent of this node: {error}");
@@ -61,18 +77,39 @@ impl HandOver {
     /// Leaves and takes over what is due.
     pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity]) {
         let agent = self.watch.agent(Duration::ZERO);
+        self.accounts.follow(&agent);
         self.follow(&agent, pipeline, gpus);
         if agent.absent.is_some_and(|since| since.elapsed() >= PATIENCE) {
             self.take_back(pipeline, gpus);
         }
     }
 
+    /// What this pod pays by the accounts of the agent.
+    pub(super) const fn accounts(&self) -> &AgentAccounts {
+        &self.accounts
+    }
+
+    /// Waits until the agent has accounted for all time up to the end of the run, which is final some 16 s later, as long as
+    /// it is there and `may_wait`.
+    pub(super) fn settle(&mut self, end: Timestamp, may_wait: impl Fn() -> bool) {
+        let until = Instant::now() + SETTLING;
+        loop {
+            let agent = self.watch.agent(WAIT_AT_END);
+            self.accounts.follow(&agent);
+            let is_over = Instant::now() >= until || agent.absent.is_some();
+            if self.accounts.have_reached(end) || is_over || !may_wait() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// At the end of the run, what the agent will not export is taken over at once. Returns what the report states.
     pub(super) fn finish(
-        mut self,
+        &mut self,
         pipeline: &mut Pipeline<'_>,
         gpus: &[GpuIdentity],
-    ) -> impl Iterator<Item = String> {
+    ) -> impl Iterator<Item = String> + use<> {
         let agent = self.watch.agent(WAIT_AT_END);
         self.follow(&agent, pipeline, gpus);
         if agent.absent.is_some() {

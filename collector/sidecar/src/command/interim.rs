@@ -13,6 +13,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_report::{Input, Provenance};
 use tracing::warn;
 
+use super::agent_accounts::AgentAccounts;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::local_zone::LocalZone;
@@ -80,6 +81,8 @@ pub(super) struct OpenRun<'a> {
     /// Whether its GPUs are billed until now; else until they were last seen.
     pub(super) is_live: bool,
     pub(super) zone: &'a LocalZone,
+    /// What this pod pays, if the agent of its node states it.
+    pub(super) accounts: Option<&'a AgentAccounts>,
 }
 
 impl Interim {
@@ -271,11 +274,16 @@ fn so_far(
     title: &str,
     run: &mut OpenRun<'_>,
 ) -> Option<Result<Vec<u8>, CommandError>> {
-    let OpenRun { ref mut pipeline, gpus, now, is_live, zone } = *run;
+    let OpenRun { ref mut pipeline, gpus, now, is_live, zone, accounts } = *run;
     let provenance = provenance(title, zone);
     pipeline.so_far(is_live.then_some(now), gpus, |run| match periods {
         Some(periods) => periods.report(args, gpus, run, provenance),
-        None => encode(&Input::of(run, gpus, args.meter.thresholds, provenance)),
+        None => {
+            let bill = accounts.map(|accounts| accounts.bill(run, gpus, now));
+            let mut input = Input::of(run, gpus, args.meter.thresholds, provenance);
+            bill.iter().for_each(|bill| bill.apply(&mut input));
+            encode(&input)
+        }
     })
 }
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "full")]
 mod agent;
 #[cfg(feature = "full")]
+mod agent_accounts;
+#[cfg(feature = "full")]
 mod alerts;
 mod audit;
 #[cfg(feature = "full")]

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
+use phasemeter_engine::agent::{
+    AgentAccount, AgentGpu, AgentSocket, GpuStatement, HolderState, MeteredGpuState,
+};
 use phasemeter_engine::live::InstanceUse;
-use phasemeter_engine::pipeline::Pipeline;
+use phasemeter_engine::pipeline::{AccountedTime, Pipeline};
 use phasemeter_holders::{
     ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName, PodSource,
 };
@@ -34,6 +36,12 @@ const MAX_WAITING: usize = 64;
 
 /// How long a process or MIG instance counts after it was seen last. Drivers list them every 10 s; one may be missed.
 const LIFETIME: Nanos = Nanos::from_secs(25);
+
+/// How long what a holder pays is published after it has ended: several times as long as readings may be late.
+const RECENT: Nanos = Nanos::from_secs(120);
+
+/// Maximum number of those per GPU. Of more the oldest are dropped.
+const MAX_RECENT: usize = 512;
 
 /// Distinct problems that are logged; the number of their texts is limited by the node.
 const MAX_LOGGED: usize = 1_024;
@@ -63,8 +71,12 @@ struct HeldGpu {
     model: Option<String>,
     /// Who holds it; `None` until the first poll.
     grants: Option<Vec<Grant>>,
+    /// Since when.
+    since: Timestamp,
     /// What was known last of those that hold it.
     details: BTreeMap<Holder, Arc<HolderDetails>>,
+    /// Those that held it until recently, and when that was noticed. What they pay is final some seconds later.
+    recent: Vec<(Holder, Timestamp)>,
     /// The processes on it, and when each was seen last.
     processes: BTreeMap<u32, Timestamp>,
     /// What processes used since the last step.
@@ -154,6 +166,13 @@ impl NodeAgent {
         }
     }
 
+    /// Publishes what all have paid at the end, to sidecars that wait for it.
+    pub(super) fn conclude(&self, pipeline: &Pipeline<'_>, identities: &[GpuIdentity]) {
+        if let Some(socket) = self.socket.as_ref().filter(|socket| socket.has_followers()) {
+            socket.conclude(&self.state(pipeline, identities, true));
+        }
+    }
+
     /// Applies what was found out since the last call, and publishes it to sidecars.
     pub(super) fn step(
         &mut self,
@@ -182,7 +201,9 @@ impl NodeAgent {
         }
         self.list(now);
         if self.socket.is_some() {
-            let published = self.has_polled.then(|| self.state(pipeline, identities));
+            let has_followers = self.socket.as_ref().is_some_and(AgentSocket::has_followers);
+            let published =
+                self.has_polled.then(|| self.state(pipeline, identities, has_followers));
             let billed =
                 self.gpus.iter().enumerate().filter_map(|(place, gpu)| {
                     Some((gpu.uuid.clone(), pipeline.billed(place, now)?))
@@ -200,7 +221,7 @@ impl NodeAgent {
         for (place, gpu) in self.gpus.iter_mut().enumerate() {
             let Some(assignment) = assignments.gpus.get(&gpu.uuid) else { continue };
             let grants = assignment.grants();
-            if gpu.assign(&grants) {
+            if gpu.assign(&grants, assignment.since, assignments.at) {
                 pipeline.assign(place, assignment.since, grants);
             }
             for change in gpu.describe(&assignments.details) {
@@ -225,6 +246,7 @@ impl NodeAgent {
     fn list(&mut self, now: Timestamp) {
         for (gpu, listed) in self.gpus.iter_mut().zip(lock(&self.listed).iter_mut()) {
             gpu.processes.retain(|_, seen| now.since(*seen) < LIFETIME);
+            gpu.recent.retain(|(_, ended)| now.since(*ended) < RECENT);
             listed.processes.clear();
             listed.processes.extend(gpu.processes.keys());
             gpu.instances.retain(|seen| now.since(seen) < LIFETIME);
@@ -233,7 +255,12 @@ impl NodeAgent {
     }
 
     /// The GPUs and their holders, for sidecars.
-    fn state(&self, pipeline: &Pipeline<'_>, identities: &[GpuIdentity]) -> Vec<MeteredGpuState> {
+    fn state(
+        &self,
+        pipeline: &Pipeline<'_>,
+        identities: &[GpuIdentity],
+        with_statements: bool,
+    ) -> Vec<MeteredGpuState> {
         let gpus = self.gpus.iter().zip(identities).enumerate();
         let states = gpus.map(|(place, (gpu, identity))| {
             let holders = pipeline.holders(place);
@@ -249,6 +276,7 @@ impl NodeAgent {
                     accounts: accounts.map(accounts_of).unwrap_or_default(),
                 })
             });
+            let statement = with_statements.then(|| gpu.statement(place, pipeline)).flatten();
             let gpu = AgentGpu {
                 uuid: gpu.uuid.clone(),
                 index: identity.index,
@@ -256,7 +284,7 @@ impl NodeAgent {
                 memory_total_bytes: identity.memory_total.map(Bytes::get),
                 grants: Vec::new(),
             };
-            MeteredGpuState { gpu, holders: holders.collect(), is_shared }
+            MeteredGpuState { gpu, holders: holders.collect(), is_shared, statement }
         });
         states.collect()
     }
@@ -264,12 +292,37 @@ impl NodeAgent {
 
 impl HeldGpu {
     /// Notes who holds it. Returns whether that has changed.
-    fn assign(&mut self, grants: &[Grant]) -> bool {
+    fn assign(&mut self, grants: &[Grant], since: Timestamp, now: Timestamp) -> bool {
         let has_changed = self.grants.as_deref() != Some(grants);
         if has_changed {
-            self.grants = Some(grants.to_vec());
+            let before = self.grants.replace(grants.to_vec()).unwrap_or_default();
+            self.since = since;
+            let holds = |holder: &Holder| grants.iter().any(|grant| grant.holder == *holder);
+            self.recent.retain(|(holder, _)| !holds(holder));
+            let ended = before.into_iter().filter(|grant| !holds(&grant.holder));
+            self.recent.extend(ended.map(|grant| (grant.holder, now)));
+            self.recent.drain(..self.recent.len().saturating_sub(MAX_RECENT));
         }
         has_changed
+    }
+
+    /// What the containers pay that hold it, or did until recently.
+    fn statement(&self, place: usize, pipeline: &Pipeline<'_>) -> Option<GpuStatement> {
+        let AccountedTime { from, until, price } = pipeline.accounted(place)?;
+        let accounts = pipeline.holders(place)?;
+        let holders = self.grants.iter().flatten().map(|grant| &grant.holder);
+        // A container may have several parts.
+        let holders: BTreeSet<_> =
+            holders.chain(self.recent.iter().map(|(holder, _)| holder)).collect();
+        let holders = holders.into_iter().filter_map(|holder| {
+            // Its account begins once time in which it holds the GPU is final.
+            let its = accounts.get(holder).cloned();
+            Some((
+                holder.container()?.clone(),
+                its.unwrap_or_else(|| HolderAccounts::new(self.since)),
+            ))
+        });
+        Some(GpuStatement { from, until, price: price.clone(), holders: holders.collect() })
     }
 
     /// What has become known of its holders since the last call, or has changed.

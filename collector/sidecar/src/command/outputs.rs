@@ -14,6 +14,7 @@ use phasemeter_otlp::exposition::Exposition;
 use phasemeter_report::Provenance;
 use tracing::{error, warn};
 
+use super::agent_accounts::AgentBill;
 use super::claims::Claims;
 use super::data_dir::ExportOptions;
 use super::delivery::{self, Delivery, Export, NotSent};
@@ -66,6 +67,8 @@ pub(super) struct FinishedRun {
     pub(super) gpus: Vec<GpuIdentity>,
     /// What the report states beside the bill, except for the delivery.
     pub(super) provenance: Provenance,
+    /// What this pod pays, if the agent of its node states it.
+    pub(super) bill: AgentBill,
 }
 
 /// What the end of a run has to report.
@@ -194,7 +197,7 @@ impl Outputs {
         let Self {
             report, interim, file, delivery, relay, mut claims, telemetry, optional, ..
         } = self;
-        let FinishedRun { mut run, gpus, mut provenance } = metered;
+        let FinishedRun { mut run, gpus, mut provenance, bill } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
         // The file has what the pipeline wrote, and the backend what was received.
@@ -218,7 +221,8 @@ impl Outputs {
         };
         provenance.delivery.extend(forwarded);
         let periods = interim.and_then(Interim::finish);
-        let reported = run_report::write(args, &gpus, &mut run, &provenance, report, periods);
+        let files = (report, periods);
+        let reported = run_report::write(args, &gpus, &mut run, (&provenance, &bill), files);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());
         }

@@ -143,7 +143,10 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         let is_cut = supervision.cut();
         let interruptions = interruptions.map(Interruptions::stop);
         outputs.relay.iter_mut().for_each(Relay::stop);
-        Ok((live.finish(exit, arrivals.missing(), interruptions)?, is_cut))
+        // A container that has ended its command holds its GPU as long as it waits.
+        let may_wait = || command.is_none() && !is_cut();
+        let metered = live.finish(exit, arrivals.missing(), interruptions, may_wait)?;
+        Ok((metered, is_cut))
     });
 
     // The outputs, and the report.

@@ -10,6 +10,7 @@ use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_report::{Input, Provenance, page};
 
+use super::agent_accounts::AgentBill;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::interim::{GRACE, Periods};
@@ -27,11 +28,11 @@ pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
-    provenance: &Provenance,
-    files: ReportOutputs,
-    periods: Option<Periods>,
+    (provenance, bill): (&Provenance, &AgentBill),
+    (files, periods): (ReportOutputs, Option<Periods>),
 ) -> Result<(), CommandError> {
     let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
+    bill.apply(&mut input);
     match standard_error::dropped() {
         0 => {}
         lines => input

@@ -18,7 +18,7 @@ use crate::own_gpus::uuid;
 use crate::run::{NO_POLICIES, command_of, started_at};
 use crate::{Rig, TIMEOUT};
 
-const RESOURCE: &str = "nvidia.com/gpu.shared";
+pub(crate) const RESOURCE: &str = "nvidia.com/gpu.shared";
 
 /// Pods on each of the two GPUs at a time.
 const REPLICAS: usize = 200;
@@ -40,7 +40,7 @@ fn resident(pid: u32) -> u64 {
 }
 
 /// Whether the agent knows that a pod holds a GPU.
-fn is_held(socket: &Path, pod: &str) -> bool {
+pub(crate) fn is_held(socket: &Path, pod: &str) -> bool {
     let mut stream = UnixStream::connect(socket).unwrap();
     let question =
         format!("{{\"version\":1,\"pod\":{{\"namespace\":\"ml\",\"name\":\"{pod}\"}}}}\n");

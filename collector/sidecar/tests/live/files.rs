@@ -165,7 +165,7 @@ fn periods_of_runs_that_are_killed_or_end_sum_to_their_bills() {
 }
 
 /// What a run with one GPU costs, whose reports are those of periods: the cost of all its time.
-fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
+pub(crate) fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
     reports.sort_by(|(one, _), (other, _)| one.cmp(other));
     let at = |text: &Value| i128::from(text.as_str().unwrap().parse::<At>().unwrap().0.as_nanos());
     let spans: Vec<[i128; 2]> = reports
@@ -183,7 +183,7 @@ fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
     rate * (spans[spans.len() - 1][1] - spans[0][0]) / 3_600_000_000_000
 }
 
-fn nanos(usd: &Value) -> i128 {
+pub(crate) fn nanos(usd: &Value) -> i128 {
     usd.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 

@@ -20,6 +20,7 @@ use phasemeter_sources::live::{
 // For the generator of policy directories.
 use policies as support;
 
+mod agent_accounts;
 mod alerts;
 mod churn;
 mod claimed;

@@ -251,6 +251,7 @@ fn held((pod, index): (&str, u32)) -> MeteredGpuState {
         },
         holders: vec![HolderState { container, share: Share::new(1, 4), ..HolderState::default() }],
         is_shared: false,
+        statement: None,
     }
 }
 

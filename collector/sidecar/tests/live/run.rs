@@ -47,8 +47,13 @@ pub(crate) fn phasemeter(rig: &Rig, arguments: &str) -> Command {
 
 /// The same of another command.
 pub(crate) fn command_of(rig: &Rig, name: &str, arguments: &str) -> Command {
+    priced(rig, name, PRICE, arguments)
+}
+
+/// The same at another price.
+pub(crate) fn priced(rig: &Rig, name: &str, price: &str, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-    command.arg(name).arg(PRICE).args(arguments.split_whitespace());
+    command.arg(name).arg(price).args(arguments.split_whitespace());
     for variable in INHERITED {
         command.env_remove(variable);
     }

@@ -11,6 +11,7 @@ use phasemeter_meter::holder::Share;
 
 use super::super::peer::Peer;
 use super::super::protocol::{AgentBilled, AgentGpu, AgentGrant, Answer, Question, VERSION};
+use super::super::statement::AgentStatement;
 use super::{Board, HolderState, MeteredGpuState};
 
 /// Maximum length of a question in bytes.
@@ -28,9 +29,10 @@ pub(super) fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> i
     connection.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(connection.take(MAX_QUESTION)).read_line(&mut line)?;
-    let Ok(Question { version, pod, readings, billed }) = serde_json::from_str(&line) else {
+    let Ok(question) = serde_json::from_str(&line) else {
         return reject(connection, "unreadable question");
     };
+    let Question { version, pod, readings, billed, accounts } = question;
     if version != VERSION {
         return reject(
             connection,
@@ -42,7 +44,10 @@ pub(super) fn answer(connection: &UnixStream, board: &Board, procfs: &Path) -> i
         return reject(connection, "unknown pod: set POD_NAME and POD_NAMESPACE in the sidecar");
     }
     if billed {
-        return send_billed(connection, board, &peer);
+        board.followers.fetch_add(accounts.into(), Ordering::AcqRel);
+        let sent = send_billed(connection, board, &peer, accounts);
+        board.followers.fetch_sub(accounts.into(), Ordering::AcqRel);
+        return sent;
     }
     let mut published = board.lock();
     let began = Instant::now();
@@ -98,8 +103,14 @@ fn send_readings(
     }
 }
 
-/// Sends the time that is billed after each publication, until the sidecar no longer reads it.
-fn send_billed(connection: &UnixStream, board: &Board, peer: &Peer) -> io::Result<()> {
+/// Sends the time that is billed after each publication, and what the pod pays if that is requested, until the sidecar no
+/// longer reads it.
+fn send_billed(
+    connection: &UnixStream,
+    board: &Board,
+    peer: &Peer,
+    with_accounts: bool,
+) -> io::Result<()> {
     let mut seen = None;
     loop {
         let mut published = board.lock();
@@ -108,7 +119,12 @@ fn send_billed(connection: &UnixStream, board: &Board, peer: &Peer) -> io::Resul
         }
         seen = Some(published.count);
         let (billed, held) = (Arc::clone(&published.billed), published.gpus.clone());
+        let statements = Arc::clone(&published.statements);
         drop(published);
+        if with_accounts {
+            let gpus = statements.iter().map(|it| of_pod_only(it, peer)).collect();
+            write(connection, &Answer::Accounts { gpus })?;
+        }
         let held = held.as_deref().map_or(&[][..], Vec::as_slice);
         let is_alone = |uuid: &str| {
             let mut gpus = held.iter().filter(|held| held.gpu.uuid == uuid);
@@ -117,6 +133,15 @@ fn send_billed(connection: &UnixStream, board: &Board, peer: &Peer) -> io::Resul
         let gpus = billed.iter().map(|it| AgentBilled { alone: is_alone(&it.gpu), ..it.clone() });
         write(connection, &Answer::Billed { gpus: gpus.collect() })?;
     }
+}
+
+/// What the containers of a pod pay, and at which price, if they pay anything.
+fn of_pod_only(statement: &AgentStatement, peer: &Peer) -> AgentStatement {
+    let own = statement.holders.iter().filter(|holder| peer.has(&holder.container()));
+    let holders: Vec<_> = own.cloned().collect();
+    let price = statement.price.clone().filter(|_| !holders.is_empty());
+    let unpriced = statement.unpriced.clone().filter(|_| !holders.is_empty());
+    AgentStatement { gpu: statement.gpu.clone(), price, unpriced, holders, ..*statement }
 }
 
 impl MeteredGpuState {

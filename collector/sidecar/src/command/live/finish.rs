@@ -12,6 +12,7 @@ use phasemeter_otlp::encode::CommandExit;
 use phasemeter_report::Provenance;
 
 use super::Live;
+use crate::command::hand_over::HandOver;
 use crate::command::interruption_log::LiveInterruptions;
 use crate::command::outputs::FinishedRun;
 use crate::command::span_notes;
@@ -33,12 +34,13 @@ impl Live {
 
     /// Stops sampling and finalizes all GPUs, also those that are `missing`: the run ends now, an
     /// agent's at the next whole second, however long their last calls take. `exit`: how the command ended, if there is one; `interruptions`: the notices of
-    /// the cloud, if it was watched.
+    /// the cloud, if it was watched; `may_wait`: whether the end may wait for the accounts of the agent of the node.
     pub(in crate::command) fn finish(
         mut self,
         exit: Option<CommandExit>,
         missing: Vec<GpuIdentity>,
         interruptions: Option<LiveInterruptions>,
+        may_wait: impl Fn() -> bool,
     ) -> Result<FinishedRun, PipelineError> {
         self.work.settle();
         let end = self.end();
@@ -56,7 +58,8 @@ impl Live {
             let name = self.name(self.gpus.len() - 1);
             sampling.push(format!("{name} did not respond; it is unobserved"));
         }
-        if let Some(hand_over) = self.hand_over.take() {
+        if let Some(hand_over) = &mut self.hand_over {
+            hand_over.settle(end, may_wait);
             sampling.extend(hand_over.finish(&mut self.pipeline, &self.gpus));
         }
         self.events.finish(&mut self.pipeline, &self.gpus, end)?;
@@ -90,6 +93,7 @@ impl Live {
         }
         self.kinds.set(&mut self.pipeline, self.gpus.len());
         self.pipeline.finish_gpus(&self.gpus)?;
+        self.agent.iter().for_each(|agent| agent.conclude(&self.pipeline, &self.gpus));
         let spans = match self.telemetry.take() {
             Some(telemetry) => telemetry.finish(&mut self.pipeline)?,
             None => None,
@@ -115,6 +119,8 @@ impl Live {
             timed: true,
             ..Provenance::default()
         };
-        Ok(FinishedRun { run, gpus: self.gpus, provenance })
+        let accounts = self.hand_over.as_ref().map(HandOver::accounts);
+        let bill = accounts.map(|accounts| accounts.bill(&run, &self.gpus, end));
+        Ok(FinishedRun { run, gpus: self.gpus, provenance, bill: bill.unwrap_or_default() })
     }
 }
