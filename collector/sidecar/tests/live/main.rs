@@ -63,6 +63,7 @@ mod prng;
 mod python;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod report_periods;
 mod resources;
 mod restart;
 mod run;
