@@ -331,6 +331,23 @@ fn recording_to_pipe_ends_when_reader_closes() {
     assert_eq!((run.status.code(), text(&run.stderr)), (Some(0), ""));
 }
 
+/// Guarantee: the log of last night is overwritten only if that is requested, and a recording shows that it goes on.
+#[test]
+fn recording_keeps_a_log_that_exists() {
+    let rig = Rig::new("[[device]]");
+    let file = rig.file("log.csv");
+    let log = file.to_str().unwrap();
+    fs::write(&file, "last night\n").unwrap();
+    let run = rig.run(&["record", log, "--duration", "1"]);
+    assert_eq!(run.status.code(), Some(73), "{run:?}");
+    assert!(text(&run.stderr).contains("exists, and is kept"), "{run:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "last night\n");
+    let run = rig.run(&["record", log, "--duration", "1", "--overwrite"]);
+    assert_eq!(run.status.code(), Some(0), "{run:?}");
+    assert!(text(&run.stderr).contains("recording 1 GPU every 0.1 s to"), "{run:?}");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("timestamp, index, uuid"));
+}
+
 #[test]
 fn missing_driver_creates_no_recording() {
     let rig = Rig::new("[[device]]");
