@@ -165,7 +165,7 @@ fn periods_of_runs_that_are_killed_or_end_sum_to_their_bills() {
 }
 
 /// What a run with one GPU costs, whose reports are those of periods: the cost of all its time.
-pub(crate) fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
+fn bill_of_run(mut reports: Vec<(String, Value)>) -> i128 {
     reports.sort_by(|(one, _), (other, _)| one.cmp(other));
     let at = |text: &Value| i128::from(text.as_str().unwrap().parse::<At>().unwrap().0.as_nanos());
     let spans: Vec<[i128; 2]> = reports
