@@ -108,6 +108,12 @@ impl EncodedRequest {
         &self.body
     }
 
+    /// The same without a copy.
+    #[must_use]
+    pub fn into_body(self) -> Bytes {
+        self.body
+    }
+
     /// Decodes the request. The result takes several times the memory of the body, so decode one request at a
     /// time.
     ///

@@ -239,7 +239,7 @@ fn earlier_pods_are_rows_by_who_pays() {
     let mut meter =
         GpuMeter::new(MeterConfig { ended_holders: 4, ..config() }, Some(rate("3.6")), None);
     let pod = |number: u64| {
-        let namespace = if number % 3 == 0 { "web" } else { "ml" };
+        let namespace = if number.is_multiple_of(3) { "web" } else { "ml" };
         let pod = format!("pod-{number}");
         Holder::Container(Container { namespace: namespace.into(), pod, ..Container::default() })
     };
@@ -259,7 +259,8 @@ fn earlier_pods_are_rows_by_who_pays() {
         (0..60).filter(|number| meter.holders().get(&pod(*number)).is_some()).collect();
     let earlier = |namespace: &str, is_described: bool| {
         let is_one = |number: &u64| {
-            (*number % 3 == 0) == (namespace == "web") && (*number % 2 == 0) == is_described
+            number.is_multiple_of(3) == (namespace == "web")
+                && number.is_multiple_of(2) == is_described
         };
         let all = (0..60).filter(|number| !kept.contains(number));
         u64::try_from(all.filter(is_one).count()).unwrap()
@@ -280,11 +281,7 @@ fn rows_of_earlier_payers_are_bounded() {
     let mut meter = GpuMeter::new(config, Some(rate("3.6")), None);
     for number in 0..50 {
         let (namespace, pod) = (format!("team-{number}"), "job-0".to_owned());
-        let holder = Holder::Container(Container {
-            namespace: namespace.into(),
-            pod,
-            ..Container::default()
-        });
+        let holder = Holder::Container(Container { namespace, pod, ..Container::default() });
         let grants = vec![Grant { holder, share: Share::new(1, 1) }];
         meter.change_holders(HolderChange::Assigned { at: at(number * SECOND), grants });
         push(&mut meter, number, number + 1, 0);

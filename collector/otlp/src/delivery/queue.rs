@@ -96,7 +96,7 @@ impl Queue {
         let orders = self.batching.consumers > 1;
         let resources = if orders { resources(request.body()) } else { Vec::new() };
         let is_stored = is_kept && self.stores;
-        let pushed = self.lock().push(&request, resources, self.capacity(), is_stored);
+        let pushed = self.lock().push(request, resources, self.capacity(), is_stored);
         if is_stored {
             self.to_store.notify_one();
         }

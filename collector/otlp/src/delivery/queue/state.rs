@@ -113,13 +113,13 @@ impl State {
     /// Adds a request; `is_stored`: it is to be stored.
     pub(super) fn push(
         &mut self,
-        request: &EncodedRequest,
+        request: EncodedRequest,
         resources: Vec<u64>,
         capacity: u64,
         is_stored: bool,
     ) -> (Receipt, BySignal<Count>) {
         let (receipt, mut dropped) = (Receipt::default(), BySignal::<Count>::default());
-        let (signal, count) = (request.signal(), Count::of(request));
+        let (signal, count) = (request.signal(), Count::of(&request));
         if count.bytes > capacity {
             self.outcome.get_mut(signal).dropped += count;
             *dropped.get_mut(signal) += count;
@@ -127,7 +127,7 @@ impl State {
             return (receipt, dropped);
         }
         self.pushed = self.pushed.saturating_add(count.bytes);
-        let bytes = request.body().clone();
+        let bytes = request.into_body();
         let body = if is_stored { Body::Unstored(bytes) } else { Body::Memory(bytes) };
         let number = self.add(signal, count, body, resources, receipt.clone(), false);
         if is_stored {
