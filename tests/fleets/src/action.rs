@@ -1,5 +1,6 @@
 //! What a recommendation means: the change that its reader makes.
 
+use crate::assumptions as assume;
 use crate::input::Faster;
 use crate::offer::{self, Offer};
 use crate::report::Recommendation;
@@ -7,8 +8,8 @@ use crate::report::Recommendation;
 /// A change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Stops instances ten minutes after their work, and starts them with the next.
-    Release,
+    /// Stops instances this many seconds after their work, and starts them with the next.
+    Release(f64),
     /// Stops instances in the hours of the day in which they never worked.
     Schedule,
     /// Removes replicas without load.
@@ -67,7 +68,7 @@ impl Action {
             "lifecycle.release"
             | "lifecycle.end-session"
             | "lifecycle.on-demand"
-            | "lifecycle.scale-to-zero" => Self::Release,
+            | "lifecycle.scale-to-zero" => Self::Release(it.idle_seconds()),
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
             "lifecycle.fill" | "lifecycle.end-held" | "sharing.free" | "sharing.unused"
@@ -107,7 +108,7 @@ impl Action {
     pub(crate) fn waste(self) -> Option<Waste> {
         Some(match self {
             Self::Faster(_) => Waste::Starvation,
-            Self::Release
+            Self::Release(_)
             | Self::Schedule
             | Self::RemoveStandby
             | Self::Fill
@@ -136,7 +137,7 @@ impl Action {
     pub(crate) fn all(own: &Offer, offers: &[&'static Offer]) -> Vec<Self> {
         let faster = [Faster::Workers, Faster::Decode, Faster::Storage, Faster::Prefetch];
         let mut all = vec![
-            Self::Release,
+            Self::Release(assume::RELEASE_AFTER),
             Self::Schedule,
             Self::RemoveStandby,
             Self::Fill,
@@ -165,6 +166,12 @@ impl Action {
 }
 
 impl Recommendation {
+    /// How long an instance has no work before its remediation stops it.
+    fn idle_seconds(&self) -> f64 {
+        let parameter = self.remediation.as_ref().and_then(|it| it.parameters.get("idle_seconds"));
+        parameter.and_then(|seconds| seconds.parse().ok()).unwrap_or(assume::RELEASE_AFTER)
+    }
+
     /// Where its remediation moves the work: an entry of the price book, whose price the policy does not decide.
     fn place(&self) -> Option<&'static Offer> {
         let parameters = &self.remediation.as_ref()?.parameters;

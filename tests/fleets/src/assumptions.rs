@@ -98,7 +98,7 @@ pub(crate) const PREPARABLE: Uniform = (0.3, 0.95);
 
 // Instances.
 
-/// Seconds without work after which an instance is stopped, as recommended.
+/// Seconds without work after which an instance is stopped, unless a recommendation states another time.
 pub(crate) const RELEASE_AFTER: f64 = 600.0;
 /// Seconds from the start of an instance to the start of its work: boot, image, model. Assumption.
 pub(crate) const BOOT: Uniform = (120.0, 600.0);

@@ -53,8 +53,8 @@ impl Fleet {
         }
     }
 
-    /// Stops each instance ten minutes after its work, and starts it again with the next.
-    pub(crate) fn released(&self, gpus: &[usize]) -> Vec<f64> {
+    /// Stops each instance this many seconds after its work, and starts it again with the next.
+    pub(crate) fn released(&self, gpus: &[usize], after: f64) -> Vec<f64> {
         self.per_instance(gpus, |_, traces| {
             let end = traces.first().map_or(0, |trace| trace.0.len());
             let saved = quiet_together(traces).into_iter().map(|run| {
@@ -62,8 +62,7 @@ impl Fleet {
                     return 0.0;
                 }
                 // An instance that is rented with its first job does not wait for it.
-                let waits =
-                    if run.start == 0 && run.end < end { 0.0 } else { assume::RELEASE_AFTER };
+                let waits = if run.start == 0 && run.end < end { 0.0 } else { after };
                 let starts = if run.end < end { self.luck.boot } else { 0.0 };
                 (self.length(run) - waits - starts).max(0.0)
             });

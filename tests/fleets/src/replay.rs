@@ -21,10 +21,10 @@ impl Fleet {
             gpus.iter().map(|gpu| if works(gpu) { share.clamp(0.0, 1.0) } else { 0.0 }).collect()
         };
         match action {
-            Action::Release => self.released(gpus),
+            Action::Release(after) => self.released(gpus, after),
             Action::Schedule => self.scheduled(gpus),
             Action::RemoveStandby => match &self.job {
-                Job::Service(_) => self.released(gpus),
+                Job::Service(_) => self.released(gpus, assume::RELEASE_AFTER),
                 _ => alike(0.0),
             },
             Action::Fill => self.filled(gpus),
