@@ -267,8 +267,9 @@ fn timeless(run: &Output) -> Value {
                 holder.as_object_mut().unwrap().remove(time).unwrap();
             }
         }
-        // They begin at whole hours.
+        // They begin at whole hours, and at multiples of a step.
         gpu.remove("periods").unwrap();
+        gpu.remove("timeline").unwrap();
         gpu["price"].as_object_mut().unwrap().remove("age_days").unwrap();
     }
     report
@@ -431,7 +432,8 @@ fn flush_delivers_what_a_run_left() {
     let run = phasemeter(&options, &environment);
     assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
     let text = String::from_utf8(run.stdout).unwrap();
-    assert!(text.starts_with("OTLP: traces, ") && text.ends_with("1 spans sent\n"), "{text}");
+    // The run may have ended before its second attempt, which is then rejected here.
+    assert!(text.starts_with("OTLP: traces, ") && text.contains(": 1 spans sent"), "{text}");
     let received = backend.received().pop().unwrap();
     assert_eq!(&received.body, request.body());
     assert_eq!(received.headers["x-tenant"], "a b");
