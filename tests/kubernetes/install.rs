@@ -61,9 +61,11 @@ fn chart_installs_meters_and_leaves() {
     rolled_out("default", "deployment/inference");
     let [training, inference] = ["training", "inference"].map(pod_of);
     let given = devices(node, &inference);
-    let sidecar = node.logs(&training, "phasemeter");
+    // The sidecar ends after the job, once it has the agent's accounts.
+    let log = || node.logs(&training, "phasemeter");
+    wait_until("the report of the sidecar", || log().contains("4bf92f3577b34da6a3ce929d0e0e4736"));
+    let sidecar = log();
     assert!(sidecar.contains("those of this pod, by the node agent"), "{sidecar}");
-    assert!(sidecar.contains("4bf92f3577b34da6a3ce929d0e0e4736"), "{sidecar}");
     assert!(metered_seconds(&sidecar) > 2.0, "{sidecar}");
     for file in workloads {
         kubectl(&["delete", "-f", &file.to_string_lossy(), "--wait=true"]);

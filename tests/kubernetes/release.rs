@@ -112,8 +112,10 @@ pub(crate) fn example(name: &str, kind: &str) -> Value {
     let mut object: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(object["kind"], kind);
     let pod = &mut object["spec"]["template"]["spec"];
-    // The server of this test ignores SIGTERM.
-    pod["terminationGracePeriodSeconds"] = json!(5);
+    if kind != "Job" {
+        // The server of this test ignores SIGTERM.
+        pod["terminationGracePeriodSeconds"] = json!(5);
+    }
     let main = &mut pod["containers"][0];
     main["image"] = json!("localhost/workload:1");
     main["command"] = json!(["sleep", if kind == "Job" { "15" } else { "3600" }]);
