@@ -17,7 +17,12 @@ impl Statement {
     pub fn add(&mut self, holder: Holder, accounts: &HolderAccounts) {
         self.0
             .entry(holder)
-            .and_modify(|known| known.absorb(accounts))
+            .and_modify(|known| {
+                // The later one may hold the GPU still, or again.
+                let to = accounts.to.and(known.to.max(accounts.to));
+                known.absorb(accounts);
+                known.to = to;
+            })
             .or_insert_with(|| accounts.clone());
     }
 

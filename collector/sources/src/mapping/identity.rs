@@ -202,7 +202,11 @@ impl Identity {
         let last = |labels: &[String]| {
             labels.last().and_then(|label| first(point, &[label])).map(str::to_owned)
         };
-        let name = Some(last(&self.pod).filter(|_| self.has_other_pod(point))?);
+        // A label that was copied names the pod that has the GPU twice.
+        let is_own = |name: &String| {
+            self.has_other_pod(point) && first(point, &self.pod) != Some(name.as_str())
+        };
+        let name = Some(last(&self.pod).filter(is_own)?);
         Some(PodLabels { uid: None, namespace: last(&self.namespace), name })
     }
 

@@ -124,6 +124,7 @@ impl Instant {
         // It is one of the containers, which have their parts.
         self.holders.take(|key| names.is_of_any(&key.holder));
         self.missing_shares.rename(|key| key.complete(names), |(), ()| ());
+        self.details.rename(|holder| names.complete(holder).cloned(), |_, _| {});
         self.utilization.iter_mut().for_each(|(_, shared)| shared.complete(names));
         self.memory_used.complete(names);
         self.mig.complete(names);

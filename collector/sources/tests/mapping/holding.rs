@@ -235,6 +235,8 @@ fn pod_of_the_exporter_holds_nothing() {
     assert_eq!(found(&pages(&[&none, &page, &none])), expected);
     let named = [(UTIL, "pod=nvidia-dcgm-exporter-x7k2p", 5.0)];
     assert_eq!(found(&pages(&[&named])), [""; 0]);
+    let copied = [(UTIL, "exported_pod=a,exported_namespace=ml,pod=a,namespace=ml", 40.0)];
+    assert_eq!(found(&pages(&[&copied])), ["0: ml/a 1/1", "45: "], "a rule has copied the labels");
     let of_user = [(UTIL, "pod=dcgm-exporter-bench", 5.0)];
     assert_eq!(found(&pages(&[&of_user])), ["0: dcgm-exporter-bench 1/1", "45: "]);
 }
