@@ -21,7 +21,10 @@ pub enum ReadError {
     /// It was settled or dropped.
     #[error("no longer stored")]
     Gone,
-    /// The disk refused, or its bytes are not what was written.
+    /// The disk refused: the bytes may be whole.
+    #[error("cannot be read: {0}")]
+    Disk(io::Error),
+    /// Its bytes are not there, or not what was written.
     #[error("unreadable: {0}")]
     Unreadable(String),
 }

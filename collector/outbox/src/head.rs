@@ -70,7 +70,7 @@ impl Head {
                 body.extend_from_slice(&number.to_le_bytes());
             }
         }
-        let crc = crc32fast::hash(&body);
+        let crc = checksum(&body);
         [&MAGIC[..], &VERSION.to_le_bytes(), &crc.to_le_bytes(), &body].concat()
     }
 
@@ -100,11 +100,11 @@ impl Head {
         let Some(fields) = slot.strip_prefix(&MAGIC) else { return Found::Nothing };
         let mut reader = Reader(fields);
         let (version, crc) = (reader.u32(), reader.u32());
-        if version > VERSION {
+        let is_valid = slot.get(MAGIC.len() + 8..USED).is_some_and(|body| checksum(body) == crc);
+        if version > VERSION && !is_valid {
             return Found::Newer(version);
         }
-        let Some(body) = slot.get(MAGIC.len() + 8..USED) else { return Found::Nothing };
-        if crc32fast::hash(body) != crc {
+        if !is_valid || version != VERSION {
             return Found::Nothing;
         }
         let mut head = Self { generation: reader.u64(), ..Self::default() };
@@ -117,6 +117,13 @@ impl Head {
         }
         Found::Head(head)
     }
+}
+
+/// It begins with the version, so that a damaged version is not taken for a newer one.
+fn checksum(body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(VERSION);
+    hasher.update(body);
+    hasher.finalize()
 }
 
 #[cfg(test)]
@@ -136,6 +143,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(found(&file), 5);
+        file[start + 9] ^= 4;
+        assert_eq!(found(&file), 4, "a damaged version is not a newer one");
+        file[start + 9] ^= 4;
         file[start + USED - 1] ^= 1;
         assert_eq!(found(&file), 4, "a torn write leaves the state before");
         file[USED - 1] ^= 1;

@@ -196,7 +196,12 @@ impl<D: Disk> Outbox<D> {
         let length = usize::try_from(place.pending.length).unwrap_or(usize::MAX);
         let size = length.saturating_add(record::HEADER_BYTES);
         let read = self.disk.read_at(&name, place.offset, size);
-        let bytes = read.map_err(|error| ReadError::Unreadable(format!("{name}: {error}")))?;
+        let bytes = read.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+                ReadError::Unreadable(format!("{name}: {error}"))
+            }
+            _ => ReadError::Disk(error),
+        })?;
         match Record::decode_one(&bytes, segment::salt(stream, place.segment)) {
             Some(record) if record.sequence == sequence => Ok(record.payload.to_vec()),
             _ => Err(ReadError::Unreadable(format!("{name}: damaged"))),

@@ -71,7 +71,7 @@ impl DataDirectory {
     /// # Errors
     /// Returns an error if the disk refuses.
     pub fn begin(&self, label: &str, now: u64) -> io::Result<RunDirectory> {
-        let (parent, mut last) = (self.path.join(OUTBOX), io::ErrorKind::AlreadyExists.into());
+        let parent = self.path.join(OUTBOX);
         for attempt in 0..ATTEMPTS {
             let name = format!("{:016x}-{}", now.saturating_add(attempt), process::id());
             let path = parent.join(name);
@@ -80,34 +80,31 @@ impl DataDirectory {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Another process may take it for one of a run that ended.
-            match lock(&path.join(LOCK)) {
-                Ok(Some(lock)) => {
-                    let mut file = create(&path.join(LABEL))?;
-                    file.write_all(label.as_bytes())?;
-                    file.sync_all()?;
-                    sync_directory(&path)?;
-                    sync_directory(&parent)?;
+            match prepare(&path, label).and_then(|lock| sync_directory(&parent).map(|()| lock)) {
+                Ok(lock) => {
                     return Ok(RunDirectory { path, label: label.to_owned(), _lock: lock });
                 }
-                Ok(None) => {}
-                Err(error) => last = error,
+                Err(error) => {
+                    // Without a label, no other run would remove it.
+                    let _ = fs::remove_dir_all(&path);
+                    return Err(error);
+                }
             }
         }
-        Err(last)
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// The directories of runs that ended, oldest first. They are locked, so that no other process delivers
-    /// them, too.
+    /// The directories of runs that ended, oldest first. Each is locked once it is taken, so that no other process
+    /// delivers it, too.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read. What cannot be locked is left out.
-    pub fn ended(&self) -> io::Result<Vec<RunDirectory>> {
+    pub fn ended(&self) -> io::Result<impl Iterator<Item = RunDirectory> + use<>> {
         let entries = fs::read_dir(self.path.join(OUTBOX))?;
         let mut paths: Vec<PathBuf> =
             entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
-        Ok(paths.into_iter().filter_map(RunDirectory::of_ended).collect())
+        Ok(paths.into_iter().filter_map(RunDirectory::of_ended))
     }
 }
 
@@ -171,6 +168,16 @@ impl RunDirectory {
     }
 }
 
+/// Locks the directory of a run, and labels it.
+fn prepare(path: &Path, label: &str) -> io::Result<File> {
+    let lock = lock(&path.join(LOCK))?.ok_or(io::ErrorKind::WouldBlock)?;
+    let mut file = create(&path.join(LABEL))?;
+    file.write_all(label.as_bytes())?;
+    file.sync_all()?;
+    sync_directory(path)?;
+    Ok(lock)
+}
+
 /// Makes a directory for this user alone, and those above it.
 fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -201,17 +208,17 @@ mod tests {
         let data = DataDirectory::open(&home.path().join("a/b"), false).unwrap();
         let first = data.begin("x\n", 7).unwrap();
         let second = data.begin("y\n", 7).unwrap();
-        assert!(data.ended().unwrap().is_empty(), "both run");
+        assert!(data.ended().unwrap().next().is_none(), "both run");
         let paths = [first.path().to_owned(), second.path().to_owned()];
         drop((first, second));
-        let ended = data.ended().unwrap();
+        let ended: Vec<_> = data.ended().unwrap().collect();
         let labels: Vec<_> = ended.iter().map(RunDirectory::label).collect();
         assert_eq!(labels, ["x\n", "y\n"]);
-        assert!(data.ended().unwrap().is_empty(), "they are locked");
+        assert!(data.ended().unwrap().next().is_none(), "they are locked");
         fs::write(paths[1].join("0-0000000000000001.log.damaged"), "kept").unwrap();
         ended.into_iter().for_each(|run| run.remove().unwrap());
         assert_eq!(paths.map(|path| path.exists()), [false, true], "damaged segments stay");
-        assert!(data.ended().unwrap().is_empty());
+        assert!(data.ended().unwrap().next().is_none());
     }
 
     #[test]

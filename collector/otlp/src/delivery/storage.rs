@@ -74,6 +74,7 @@ pub struct Storage {
     runs: Vec<Run>,
     stores: Option<StorageKind>,
     others: usize,
+    are_more: bool,
     checked: Instant,
     /// Until when the disk is not tried again.
     paused: Option<Instant>,
@@ -114,16 +115,33 @@ impl Storage {
     }
 
     fn left_for(data: &Arc<DataDirectory>, labels: &[String]) -> io::Result<Self> {
-        let EarlierRuns { runs, others } = EarlierRuns::take(data, labels, wall_nanos())?;
+        let EarlierRuns { runs, others, are_more } = EarlierRuns::take(data, labels, wall_nanos())?;
         let (data, checked, is_failing) = (Arc::clone(data), Instant::now(), false);
         let (stores, paused, reported, dropped) = (None, None, None, 0);
-        Ok(Self { data, runs, stores, others, checked, paused, is_failing, dropped, reported })
+        Ok(Self {
+            data,
+            runs,
+            stores,
+            others,
+            are_more,
+            checked,
+            paused,
+            is_failing,
+            dropped,
+            reported,
+        })
     }
 
     /// The number of runs that have left requests for other destinations, or were of another kind.
     #[must_use]
     pub const fn others(&self) -> usize {
         self.others
+    }
+
+    /// Whether more runs have left requests than are taken over at a time.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.are_more
     }
 
     /// Whether new requests are stored.
@@ -174,6 +192,7 @@ impl Storage {
         };
         let now = wall_nanos();
         let mut stored = Vec::with_capacity(requests.len());
+        let mut failed = Ok(());
         for request in requests {
             let mut payload = Vec::new();
             GzEncoder::new(&request.body()[..], Compression::fast()).read_to_end(&mut payload)?;
@@ -181,11 +200,23 @@ impl Storage {
                 stored.push(None);
                 continue;
             }
-            let stream = stream(request.signal());
-            let sequence = outbox.append(stream, request.items(), &payload, now)?;
-            stored.push(Some(Location { run, sequence }));
+            match outbox.append(stream(request.signal()), request.items(), &payload, now) {
+                Ok(sequence) => stored.push(Some(Location { run, sequence })),
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
+            }
         }
-        outbox.commit()?;
+        if let Err(error) = failed.and_then(|()| outbox.commit()) {
+            // All of them leave from memory, also those in a segment that was committed when the next one began.
+            for (request, location) in requests.iter().zip(&stored) {
+                if let Some(location) = location {
+                    outbox.settle(stream(request.signal()), location.sequence);
+                }
+            }
+            return Err(error);
+        }
         Ok(stored)
     }
 
@@ -202,6 +233,12 @@ impl Storage {
         read.map_err(|error| match error {
             // It was dropped while it was in flight.
             ReadError::Gone => Reason::Full,
+            // It stays on disk.
+            ReadError::Disk(_) => {
+                let path = directory.path().display();
+                warn!("{path}: {error}; the next run sends the request");
+                Reason::Unreadable
+            }
             ReadError::Unreadable(_) => {
                 warn!("{}: a stored request is lost: {error}", directory.path().display());
                 outbox.lose(stream(signal), location.sequence, Reason::Unreadable);

@@ -129,3 +129,38 @@ fn data_for_other_destinations_stays() {
     assert!(up.received().is_empty());
     assert_eq!(runs(&home), 1);
 }
+
+/// Scenario: 70 short runs could not deliver, more than are taken over at a time.
+/// Guarantee: the oldest are delivered first, and it is known that there are more, until none is left.
+#[test]
+fn runs_are_taken_over_by_the_oldest_ones() {
+    const RUNS: u64 = 70;
+    const AT_A_TIME: u64 = 64;
+    let home = TempDir::new().unwrap();
+    let is_up = Arc::new(AtomicBool::new(false));
+    let decides = Arc::clone(&is_up);
+    let backend = MockBackend::deciding(move |_| match decides.load(Ordering::Relaxed) {
+        true => Reply::Accept,
+        false => Reply::Status(Status::unavailable("down")),
+    });
+    let mut config = plain(&backend, "grpc");
+    config.retry.initial_interval = Duration::from_secs(60);
+    config.retry.max_interval = Duration::from_secs(60);
+    for number in 0..RUNS {
+        let data = data(&home);
+        let client = start(&config, &data);
+        client.enqueue(spans(&number.to_string(), 1));
+        until(&client, |outcome| kept(outcome) == number.min(AT_A_TIME) + 1);
+        let _ = client.flush(AT_ONCE);
+    }
+    assert_eq!(runs(&home) as u64, RUNS);
+    is_up.store(true, Ordering::Relaxed);
+    let data = data(&home);
+    for (left, has_more) in [(RUNS - AT_A_TIME, true), (0, false)] {
+        let storage = Storage::left(&data, &config).unwrap();
+        assert_eq!(storage.has_more(), has_more);
+        let client = Client::start_with(&config, Some(storage)).unwrap();
+        assert!(client.flush(GRACE).all_sent());
+        assert_eq!(runs(&home) as u64, left);
+    }
+}

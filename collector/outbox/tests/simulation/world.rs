@@ -196,6 +196,8 @@ impl World {
             Waiting::Stored(sequence) => match outbox.read(stream, *sequence) {
                 Ok(bytes) => bytes,
                 Err(ReadError::Gone) => return Err(format!("{stream:?} {sequence} is gone")),
+                // The power is off.
+                Err(ReadError::Disk(_)) => return Ok(Err(Crash)),
                 Err(ReadError::Unreadable(_)) => {
                     outbox.lose(stream, *sequence, Reason::Unreadable);
                     waiting.pop_front();

@@ -7,6 +7,9 @@ use phasemeter_outbox::{
 };
 use tracing::warn;
 
+/// Maximum number of runs that are taken over at a time: each takes file descriptors.
+const MAX_RUNS: usize = 64;
+
 /// The outbox of a run, which this process has locked.
 #[derive(Debug)]
 pub(super) struct Run {
@@ -20,14 +23,20 @@ pub(super) struct EarlierRuns {
     pub(super) runs: Vec<Run>,
     /// The number of those with another label.
     pub(super) others: usize,
+    /// Whether newer ones were left, since these are [`MAX_RUNS`].
+    pub(super) are_more: bool,
 }
 
 impl EarlierRuns {
-    /// Takes over those with one of these labels, as many of the newest as one run may store. Of others, what is too
-    /// old is removed.
+    /// Takes over the oldest with one of these labels, of these as many of the newest as one run may store. Of others,
+    /// what is too old is removed.
     pub(super) fn take(data: &DataDirectory, labels: &[String], now: u64) -> io::Result<Self> {
         let mut earlier = Self::default();
         for directory in data.ended()? {
+            if earlier.runs.len() == MAX_RUNS {
+                earlier.are_more = true;
+                break;
+            }
             let is_ours = labels.iter().any(|label| label == directory.label());
             let path = directory.path().display().to_string();
             match Outbox::open(directory.disk(), Limits::default()) {
