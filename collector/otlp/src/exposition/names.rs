@@ -93,13 +93,20 @@ fn word_for(words: &[(&str, &str)], unit: &str) -> String {
     underscored(word).trim_matches('_').to_owned()
 }
 
-/// The name of a label. Empty if nothing is left of it.
+/// The name of a label, with an underscore in place of each other character. Empty if nothing is left of it.
 pub(super) fn label_name(key: &str) -> String {
-    let name = underscored(key);
+    let name: String =
+        key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if name.bytes().all(|byte| byte == b'_') {
         return String::new();
     }
-    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("key_{name}") } else { name }
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("key_{name}")
+    } else if name.starts_with('_') && !name.starts_with("__") {
+        format!("key{name}")
+    } else {
+        name
+    }
 }
 
 /// With an underscore in place of each run of other characters.
@@ -144,7 +151,9 @@ mod tests {
     fn label_names_are_those_of_prometheus() {
         for (key, expected) in [
             ("hw.id", "hw_id"),
-            ("a..b-c", "a_b_c"),
+            ("a..b-c", "a__b_c"),
+            ("_x", "key_x"),
+            ("__x", "__x"),
             ("9lives", "key_9lives"),
             ("..", ""),
             ("", ""),

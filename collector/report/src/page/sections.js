@@ -141,7 +141,7 @@ function hours(report) {
   const origin = milliseconds(rows[0][0]);
   const extent = (Math.max(...rows.map(([, { end }]) => milliseconds(end))) - origin) / 1000;
   const most = Math.max(...rows.map(([, sums]) => total(sums)));
-  const svg = shape("svg", { viewBox: `0 0 ${extent} 100`, preserveAspectRatio: "none", "shape-rendering": "crispEdges", role: "img", "aria-label": `Cost by hour, at most $${most.toFixed(2)}` });
+  const svg = shape("svg", { viewBox: `0 0 ${extent} 100`, preserveAspectRatio: "none", "shape-rendering": "crispEdges", role: "img", "aria-label": `Cost over time, at most $${most.toFixed(2)} per column` });
   for (const [start, sums] of rows) {
     const from = (milliseconds(start) - origin) / 1000;
     const width = (milliseconds(sums.end) - milliseconds(start)) / 1000;
@@ -154,7 +154,7 @@ function hours(report) {
     const last = svg.lastChild;
     last?.append(shape("title", {}, `${instant(milliseconds(start))}: $${total(sums).toFixed(2)}`));
   }
-  return element("div", {}, element("p", { class: "quiet small" }, `Cost by hour, at most $${most.toFixed(2)}: compute-bound at the bottom, then productive, underutilized, idle, unobserved`),
+  return element("div", {}, element("p", { class: "quiet small" }, `Cost over time, at most $${most.toFixed(2)} per column: compute-bound at the bottom, then productive, underutilized, idle, unobserved`),
     element("div", { class: "hours" }, svg),
     element("p", { class: "quiet small" }, `${instant(origin)} – ${instant(origin + extent * 1000)} UTC`));
 }
@@ -245,7 +245,8 @@ function recommendation(it, index, report, names, timeline) {
 /** The evidence on the timeline: what a recommendation is about keeps its color. */
 function strips(it, index, report, names, timeline) {
   if (timeline.isEmpty) return null;
-  const lanes = timeline.lanes.filter(({ gpu }) => it.gpus.includes(gpu.id) && gpu.timeline);
+  const about = new Set(it.gpus);
+  const lanes = timeline.lanes.filter(({ gpu }) => about.has(gpu.id) && gpu.timeline);
   if (!lanes.length) return null;
   const matches = concerns(it.target, report.thresholds_percent);
   const box = element("div", { class: "strips" });

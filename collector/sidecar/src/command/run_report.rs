@@ -48,11 +48,11 @@ pub(super) fn write(
     let terminal = metering::columns(&standard_error::stream());
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
-    let written = written.and_then(|()| match file.zip(periods) {
+    let of_periods = match file.zip(periods) {
         Some((file, periods)) => write_periods(args, gpus, run, provenance, &file, periods),
         None => Ok(()),
-    });
-    written.and(printed.map_err(CommandError::Output))
+    };
+    written.and(of_periods).and(printed.map_err(CommandError::Output))
 }
 
 /// Writes the report of the whole run.

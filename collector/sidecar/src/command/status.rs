@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phasemeter_bill::status::{Summary, render};
 use phasemeter_report::text::use_color;
+use phasemeter_terminal::json_escape::Escaped;
 
 use super::bill;
 use super::error::CommandError;
@@ -27,9 +28,14 @@ const MAX_HEAD: usize = 64 << 10;
 /// Asks once and prints.
 pub(super) fn run(args: &StatusArgs) -> Result<(), CommandError> {
     let json = fetch(&args.at.address)?;
+    let summary = summary(&args.at.address, &json)?;
     match args.format {
-        Format::Json => bill::print(&json),
-        Format::Text => print_page(&summary(&args.at.address, &json)?),
+        Format::Json => {
+            let mut safe = Vec::with_capacity(json.len());
+            Escaped(&mut safe).write_all(&json).map_err(CommandError::Output)?;
+            bill::print(&safe)
+        }
+        Format::Text => print_page(&summary),
     }
 }
 

@@ -31,7 +31,9 @@ pub enum StatusError {
         source: io::Error,
     },
     /// It does not answer with a report.
-    #[error("{address}: {answer}; expected the --health-listen of Phasemeter")]
+    #[error(
+        "{address}: {answer}; try again, or check that it is the --health-listen of Phasemeter, at a loopback address or localhost"
+    )]
     Refused {
         /// The address.
         address: String,
