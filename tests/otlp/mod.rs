@@ -133,12 +133,13 @@ impl Captured {
         names
     }
 
-    /// The last value of a metric of one GPU by phase.
+    /// The latest value of a metric of one GPU by phase. A Collector may forward two requests in either order.
     pub(crate) fn last(&self, name: &str, gpu: &str) -> BTreeMap<String, f64> {
         let streams = self.streams(name).into_iter();
         let own = streams.filter(|(attributes, _)| attributes["hw.id"] == gpu);
         own.map(|(attributes, stream)| {
-            (attributes["phasemeter.phase"].clone(), stream.points.last().unwrap().value)
+            let latest = stream.points.iter().max_by_key(|point| point.time).unwrap();
+            (attributes["phasemeter.phase"].clone(), latest.value)
         })
         .collect()
     }
