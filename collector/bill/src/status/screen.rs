@@ -1,5 +1,7 @@
 //! The live view: the GPUs of a run in progress as a list of which one is selected. Pure: keys in, lines out.
 
+use std::collections::BTreeMap;
+
 use phasemeter_terminal::page::{Page, Style};
 use phasemeter_terminal::wrap::{padded, truncated};
 
@@ -44,9 +46,9 @@ enum Sort {
 #[derive(Debug, Default)]
 pub struct Screen {
     now: Option<Summary>,
-    /// The report before it, to tell what the last seconds were.
-    before: Option<Summary>,
-    /// Why there is no newer report.
+    /// The utilization of each GPU since the report before, by ID.
+    recent: BTreeMap<String, f64>,
+    /// Why the last report is old.
     problem: Option<String>,
     /// The ID of the selected GPU.
     selected: Option<String>,
@@ -118,15 +120,16 @@ impl Screen {
 
     /// Shows a newer report.
     pub fn update(&mut self, summary: Summary) {
-        // The same one again tells nothing of the last seconds.
+        // Between a report and the same one again there is no time.
         let is_newer = self.now.as_ref().is_none_or(|now| now.end != summary.end);
         if is_newer {
-            self.before = self.now.replace(summary);
+            self.recent = self.now.as_ref().map(|now| summary.since(now)).unwrap_or_default();
+            self.now = Some(summary);
         }
         self.problem = None;
     }
 
-    /// Shows why there is no newer report, beside the last one.
+    /// Shows why the last report is old, beside it.
     pub fn fail(&mut self, problem: String) {
         self.problem = Some(problem);
     }
@@ -185,14 +188,14 @@ impl Screen {
         let gpus = self.sorted();
         let selected = self.selected.as_ref().or(gpus.first().map(|gpu| &gpu.id));
         let at = gpus.iter().position(|gpu| Some(&gpu.id) == selected).unwrap_or_default();
-        let room = rows.saturating_sub(OTHER_LINES).max(1);
-        let top = at.saturating_sub(room - 1);
+        let height = rows.saturating_sub(OTHER_LINES).max(1);
+        let top = at.saturating_sub(height - 1);
         let decimals = decimals(summary);
-        for gpu in gpus.iter().skip(top).take(room) {
+        for gpu in gpus.iter().skip(top).take(height) {
             let is_selected = Some(&gpu.id) == selected;
             let text = row(
                 &format!("{} {}", if is_selected { '>' } else { ' ' }, described(gpu)),
-                &percent(self.now_of(gpu)),
+                &percent(self.recent.get(&gpu.id).copied()),
                 &percent(gpu.mean()),
                 &dollars(gpu.cost_usd, decimals),
                 &dollars(gpu.waste_usd, decimals),
@@ -217,17 +220,12 @@ impl Screen {
             Sort::Cost => gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.cost())),
             Sort::Waste => gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.waste())),
             Sort::Utilization => gpus.sort_by(|a, b| {
-                let of = |gpu: &SummaryGpu| self.now_of(gpu).or(gpu.mean()).unwrap_or(2.0);
+                let recent = |gpu: &SummaryGpu| self.recent.get(&gpu.id).copied();
+                let of = |gpu: &SummaryGpu| recent(gpu).or(gpu.mean()).unwrap_or(2.0);
                 of(a).total_cmp(&of(b))
             }),
         }
         gpus
-    }
-
-    /// The utilization of a GPU between the last two reports.
-    fn now_of(&self, gpu: &SummaryGpu) -> Option<f64> {
-        let before = self.before.as_ref()?.gpus.iter().find(|it| it.id == gpu.id)?;
-        gpu.mean_since(before)
     }
 
     /// A line that fits.

@@ -1,5 +1,7 @@
 //! The fields of a JSON report that a page about a run in progress needs. Others are ignored.
 
+use std::collections::BTreeMap;
+
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::Nanos;
 use serde::Deserialize;
@@ -130,6 +132,13 @@ impl Summary {
         }
         Ok(summary)
     }
+
+    /// The mean utilization of each GPU since an earlier report, 0–1, by ID; of those that were observed since then.
+    pub(super) fn since(&self, before: &Self) -> BTreeMap<String, f64> {
+        let before: BTreeMap<_, _> = before.gpus.iter().map(|gpu| (&gpu.id, gpu)).collect();
+        let mean = |gpu: &SummaryGpu| Some((gpu.id.clone(), gpu.mean_since(before.get(&gpu.id)?)?));
+        self.gpus.iter().filter_map(mean).collect()
+    }
 }
 
 impl SummaryGpu {
@@ -145,8 +154,7 @@ impl SummaryGpu {
     }
 
     /// The mean since an earlier report, 0–1; `None` if nothing was observed since then.
-    #[must_use]
-    pub fn mean_since(&self, before: &Self) -> Option<f64> {
+    fn mean_since(&self, before: &Self) -> Option<f64> {
         let effective = self.effective_seconds.0 - before.effective_seconds.0;
         ratio(effective, self.observed() - before.observed())
     }
