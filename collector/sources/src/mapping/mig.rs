@@ -74,7 +74,8 @@ impl MigInstances {
 
     /// The holders of instances.
     pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
-        self.instances.values().flat_map(|it| it.holders.keys())
+        let of_instances = self.instances.values().flat_map(|it| it.holders.keys());
+        of_instances.chain(self.allocated.named())
     }
 
     /// Completes the names of holders.
@@ -84,6 +85,7 @@ impl MigInstances {
             instance.holders.take(|holder| names.is_of_any(holder));
             instance.memory_used.complete(names);
         }
+        self.allocated.complete(names);
     }
 
     /// Removes holders of instances.
@@ -94,7 +96,8 @@ impl MigInstances {
         }
     }
 
-    /// Adds a value of an instance that is there, or the share of a holder of it. Returns how many points are refused, since they differ.
+    /// Adds a value of an instance that is there, or the share of a holder of it. Returns how many points are refused,
+    /// since they differ.
     pub(super) fn add(
         &mut self,
         id: &str,
@@ -165,8 +168,8 @@ impl MigInstances {
         parts.into_iter().map(|(holder, parts)| Grant { holder, share: share(parts) }).collect()
     }
 
-    /// What each holder uses of the GPU; `None` if it is unknown of any instance, or whose an instance is. Holders of one
-    /// instance use equal parts.
+    /// What each holder uses of the GPU; `None` if it is unknown of any instance, or whose an instance is. Holders of
+    /// one instance use equal parts.
     pub(super) fn uses(
         &self,
         gpu: &GpuIdentity,

@@ -1,11 +1,12 @@
-//! MIG instances as they were allocated, by UUID: points of instances have other IDs, so that the profile only tells which one it
-//! may be.
+//! MIG instances as they were allocated, by UUID: points of instances have other IDs, so that the profile only tells
+//! which one it may be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::holder::Holder;
 
 use super::identity::MigInstance;
+use super::names::Names;
 use super::smallest::Smallest;
 
 /// Maximum number of allocated instances at a time: GPUs have at most seven.
@@ -45,6 +46,19 @@ impl MigAllocations {
             allocated.profile.clone_from(&instance.profile);
         }
         allocated.holders.insert(holder);
+    }
+
+    /// The holders of instances.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.0.values().flat_map(|it| it.holders.keys())
+    }
+
+    /// Completes the names of holders.
+    pub(super) fn complete(&mut self, names: &Names) {
+        for Allocated { holders, .. } in self.0.values_mut() {
+            holders.rename(|holder| names.complete(holder).cloned(), |(), ()| ());
+            holders.take(|holder| names.is_of_any(holder));
+        }
     }
 
     /// The allocated instances by profile; `free` are the profiles of those that nobody is known to have.
