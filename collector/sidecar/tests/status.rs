@@ -125,8 +125,8 @@ fn nano_usd(amount: &Value) -> i128 {
     amount.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 
-/// Guarantee: the report so far is one by its schema, its parts sum to the bill, and time goes on; it is told to clients on
-/// this machine that ask by its own name.
+/// Guarantee: the report so far is one by its schema, its parts sum to the bill, and time goes on; it is sent to
+/// clients on this machine that ask by its own name.
 #[test]
 fn status_is_the_report_so_far() {
     let running = Running::start("run", &[]);

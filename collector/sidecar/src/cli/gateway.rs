@@ -46,8 +46,8 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "FILE")]
     pub mapping: Vec<PathBuf>,
 
-    /// A label of pods that metrics have, like `team`, for `bill --by label:team`. Labels that neither this nor a mapping
-    /// names are not kept. Repeatable, at most 16 times.
+    /// A label of pods that metrics have, like `team`, for `bill --by label:team`. Labels that neither this nor a
+    /// mapping names are not kept. Repeatable, at most 16 times.
     #[arg(long, value_name = "KEY", value_parser = label_key)]
     pub label: Vec<String>,
 

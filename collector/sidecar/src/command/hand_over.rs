@@ -89,8 +89,8 @@ impl HandOver {
         &self.accounts
     }
 
-    /// Waits until the agent has accounted for all time up to the end of the run, which is final some 16 s later, as long as
-    /// it is there and `may_wait`.
+    /// Waits until the agent has accounted for all time up to the end of the run, which is final some 16 s later, as
+    /// long as it is there and `may_wait`.
     pub(super) fn settle(&mut self, end: Timestamp, may_wait: impl Fn() -> bool) {
         let until = Instant::now() + SETTLING;
         loop {

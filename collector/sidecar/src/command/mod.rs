@@ -49,6 +49,8 @@ mod group_probe;
 #[cfg(feature = "full")]
 mod hand_over;
 #[cfg(feature = "full")]
+mod held_gpu;
+#[cfg(feature = "full")]
 mod held_instances;
 #[cfg(feature = "full")]
 mod interim;

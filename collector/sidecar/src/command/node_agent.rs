@@ -7,25 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use phasemeter_engine::agent::{
-    AgentAccount, AgentGpu, AgentSocket, GpuStatement, HolderState, MeteredGpuState,
-};
+use phasemeter_engine::agent::{AgentAccount, AgentGpu, AgentSocket, HolderState, MeteredGpuState};
 use phasemeter_engine::live::InstanceUse;
-use phasemeter_engine::pipeline::{AccountedTime, Pipeline};
+use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_holders::{
     ApiServer, Assignments, NodeGpu, NodeHolders, Options, PodName, PodSource,
 };
-use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderChange, HolderUse};
-use phasemeter_meter::holder_details::HolderDetails;
+use phasemeter_meter::holder::{Grant, Holder, HolderAccount};
 use phasemeter_meter::holders::HolderAccounts;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
+use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_sources::clock::Clock;
-use phasemeter_sources::live::{Observed, ProcessUse};
+use phasemeter_sources::live::Observed;
 use tracing::{info, warn};
 
 use super::error::CommandError;
-use super::held_instances::HeldInstances;
+use super::held_gpu::HeldGpu;
 use crate::cli::{MAX_LABELS, NodeArgs};
 
 /// How often the sources of holders are polled: none announces changes.
@@ -33,15 +30,6 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Polls that wait to be applied: many times more than a drain takes.
 const MAX_WAITING: usize = 64;
-
-/// How long a process or MIG instance counts after it was seen last. Drivers list them every 10 s; one may be missed.
-const LIFETIME: Nanos = Nanos::from_secs(25);
-
-/// How long what a holder pays is published after it has ended: several times as long as readings may be late.
-const RECENT: Nanos = Nanos::from_secs(120);
-
-/// Maximum number of those per GPU. Of more the oldest are dropped.
-const MAX_RECENT: usize = 512;
 
 /// Distinct problems that are logged; the number of their texts is limited by the node.
 const MAX_LOGGED: usize = 1_024;
@@ -62,26 +50,6 @@ pub(super) struct NodeAgent {
     knows_processes: bool,
     /// Problems and disagreements that are logged.
     logged: BTreeSet<String>,
-}
-
-/// A GPU of the node.
-#[derive(Debug, Default)]
-struct HeldGpu {
-    uuid: String,
-    model: Option<String>,
-    /// Who holds it; `None` until the first poll.
-    grants: Option<Vec<Grant>>,
-    /// Since when.
-    since: Timestamp,
-    /// What was known last of those that hold it.
-    details: BTreeMap<Holder, Arc<HolderDetails>>,
-    /// Those that held it until recently, and when that was noticed. What they pay is final some seconds later.
-    recent: Vec<(Holder, Timestamp)>,
-    /// The processes on it, and when each was seen last.
-    processes: BTreeMap<u32, Timestamp>,
-    /// What processes used since the last step.
-    used: Vec<ProcessUse>,
-    instances: HeldInstances,
 }
 
 impl NodeAgent {
@@ -136,7 +104,7 @@ impl NodeAgent {
         let memory = gpu.memory_total.map(Bytes::get);
         let listed = NodeGpu { uuid: uuid.clone(), index, memory, minor, ..NodeGpu::default() };
         lock(&self.listed).push(listed);
-        self.gpus.push(HeldGpu { uuid, model: gpu.model.clone(), ..HeldGpu::default() });
+        self.gpus.push(HeldGpu::new(uuid, gpu.model.clone()));
     }
 
     /// Notes what was observed of a GPU.
@@ -245,11 +213,9 @@ impl NodeAgent {
     /// Passes the processes on each GPU and its MIG instances to the next poll.
     fn list(&mut self, now: Timestamp) {
         for (gpu, listed) in self.gpus.iter_mut().zip(lock(&self.listed).iter_mut()) {
-            gpu.processes.retain(|_, seen| now.since(*seen) < LIFETIME);
-            gpu.recent.retain(|(_, ended)| now.since(*ended) < RECENT);
+            gpu.forget(now);
             listed.processes.clear();
             listed.processes.extend(gpu.processes.keys());
-            gpu.instances.retain(|seen| now.since(seen) < LIFETIME);
             listed.instances = gpu.instances.listed(gpu.model.as_deref());
         }
     }
@@ -287,76 +253,6 @@ impl NodeAgent {
             MeteredGpuState { gpu, holders: holders.collect(), is_shared, statement }
         });
         states.collect()
-    }
-}
-
-impl HeldGpu {
-    /// Notes who holds it. Returns whether that has changed.
-    fn assign(&mut self, grants: &[Grant], since: Timestamp, now: Timestamp) -> bool {
-        let has_changed = self.grants.as_deref() != Some(grants);
-        if has_changed {
-            let before = self.grants.replace(grants.to_vec()).unwrap_or_default();
-            self.since = since;
-            let holds = |holder: &Holder| grants.iter().any(|grant| grant.holder == *holder);
-            self.recent.retain(|(holder, _)| !holds(holder));
-            let ended = before.into_iter().filter(|grant| !holds(&grant.holder));
-            self.recent.extend(ended.map(|grant| (grant.holder, now)));
-            self.recent.drain(..self.recent.len().saturating_sub(MAX_RECENT));
-        }
-        has_changed
-    }
-
-    /// What the containers pay that hold it, or did until recently.
-    fn statement(&self, place: usize, pipeline: &Pipeline<'_>) -> Option<GpuStatement> {
-        let AccountedTime { from, until, price } = pipeline.accounted(place)?;
-        let accounts = pipeline.holders(place)?;
-        let holders = self.grants.iter().flatten().map(|grant| &grant.holder);
-        // A container may have several parts.
-        let holders: BTreeSet<_> =
-            holders.chain(self.recent.iter().map(|(holder, _)| holder)).collect();
-        let holders = holders.into_iter().filter_map(|holder| {
-            // Its account begins once time in which it holds the GPU is final.
-            let its = accounts.get(holder).cloned();
-            Some((
-                holder.container()?.clone(),
-                its.unwrap_or_else(|| HolderAccounts::new(self.since)),
-            ))
-        });
-        Some(GpuStatement { from, until, price: price.clone(), holders: holders.collect() })
-    }
-
-    /// What has become known of its holders since the last call, or has changed.
-    fn describe(&mut self, all: &BTreeMap<Holder, Arc<HolderDetails>>) -> Vec<HolderChange> {
-        let holders = self.grants.iter().flatten().map(|grant| &grant.holder);
-        let known = holders.filter_map(|it| Some((it.clone(), Arc::clone(all.get(it)?)))).collect();
-        let before = std::mem::replace(&mut self.details, known);
-        let is_new = |(holder, details): &(&Holder, &Arc<HolderDetails>)| {
-            before.get(*holder).is_none_or(|known| known != *details)
-        };
-        let new = self.details.iter().filter(is_new);
-        let change = |(holder, details): (&Holder, &Arc<HolderDetails>)| HolderChange::Described {
-            holder: holder.clone(),
-            details: Arc::clone(details),
-        };
-        new.map(change).collect()
-    }
-
-    /// What each of its holders has used since the last call. What processes of others have used is missing: it is
-    /// nobody's.
-    fn take_used(&mut self, of: &BTreeMap<u32, Holder>) -> Vec<HolderUse> {
-        let all = std::mem::take(&mut self.used);
-        let ranges = all.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to));
-        let used = ranges.flat_map(|range| {
-            let [ProcessUse { from, to, .. }, ..] = range else { return Vec::new() };
-            let uses = self.grants.iter().flatten().map(|Grant { holder, .. }| {
-                let its = range.iter().filter(|used| of.get(&used.pid) == Some(holder));
-                let sum = its.map(|used| used.utilization.ppm()).fold(0, u32::saturating_add);
-                let utilization = Utilization::from_ppm(sum).unwrap_or(Utilization::FULL);
-                HolderUse { holder: holder.clone(), from: *from, to: *to, utilization }
-            });
-            uses.collect()
-        });
-        used.collect()
     }
 }
 
@@ -427,42 +323,5 @@ fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Option
         jobs: slurm_jobs.clone(),
         own_pod: own_pod.map(|(namespace, name)| PodName { namespace, name }),
         ..Options::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use phasemeter_meter::holder::Container;
-
-    use super::*;
-
-    fn pod(name: &str) -> Holder {
-        Holder::Container(Container { pod: name.to_owned(), ..Container::default() })
-    }
-
-    /// Two processes of one pod, one of a process that nobody granted the GPU, and a pod without one.
-    #[test]
-    fn use_of_processes_is_that_of_holders_and_of_nobody_else() {
-        let grants = ["a", "idle"].map(|name| Grant { holder: pod(name), share: None });
-        let at = |second: u64| Timestamp::from_nanos(second * Nanos::SECOND.0).unwrap();
-        let used = |pid, percent, from| ProcessUse {
-            pid,
-            from: at(from),
-            to: at(from + 1),
-            utilization: Utilization::from_percent(percent).unwrap(),
-        };
-        let used = vec![used(1, 30, 0), used(2, 25, 0), used(3, 20, 0), used(1, 40, 1)];
-        let mut gpu = HeldGpu { grants: Some(grants.to_vec()), used, ..HeldGpu::default() };
-        let of = BTreeMap::from([(1, pod("a")), (2, pod("a")), (3, pod("hidden"))]);
-        let found: Vec<_> = gpu
-            .take_used(&of)
-            .into_iter()
-            .map(|it| (it.holder.to_string(), it.from, it.to, it.utilization.percent()))
-            .collect();
-        let expected = [("a", 0, 55.0), ("idle", 0, 0.0), ("a", 1, 40.0), ("idle", 1, 0.0)];
-        let expected =
-            expected.map(|(pod, from, percent)| (pod.to_owned(), at(from), at(from + 1), percent));
-        assert_eq!(found, expected);
-        assert_eq!(gpu.take_used(&of), []);
     }
 }

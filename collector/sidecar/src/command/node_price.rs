@@ -1,5 +1,5 @@
-//! The price of a node's GPUs by the node's labels: what is configured for a label, else where the node is and how it is
-//! paid for, for the price book.
+//! The price of a node's GPUs by the node's labels: what is configured for a label, else where the node is and how it
+//! is paid for, for the price book.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -53,8 +53,8 @@ pub(super) struct NodePrice {
     _running: Sender<()>,
 }
 
-/// The options of prices with what the labels of the node add, if they are to be read, and what follows them. Attributes that
-/// are not given are those of the node.
+/// The options of prices with what the labels of the node add, if they are to be read, and what follows them.
+/// Attributes that are not given are those of the node.
 pub(super) fn of_node(
     args: &NodeArgs,
     given: &PriceArgs,

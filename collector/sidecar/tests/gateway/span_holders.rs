@@ -27,7 +27,8 @@ fn labels<'a>(gpu: &'a str, further: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a
     [&labels, further].concat()
 }
 
-/// A time-sliced GPU with series per pod, of which one has another's place after half of the time, and a GPU of two jobs.
+/// A time-sliced GPU with series per pod, of which one has another's place after half of the time, and a GPU of two
+/// jobs.
 fn page(base: u64, second: u64) -> EncodedRequest {
     let wave = (second * 7 % 41) as f64;
     let chat = [("namespace", "ml"), ("pod", "chat-0"), ("pod_uid", "u-1"), ("vgpu", "0")];
@@ -44,9 +45,9 @@ fn page(base: u64, second: u64) -> EncodedRequest {
     gauges(&samples, base + second)
 }
 
-/// Scenario: pods share a time-sliced GPU, and jobs another one. One pod has a request all the time; another has two that
-/// overlap, and ends; the third begins in its place, with a request on each of two connections. One job has a span, the
-/// other has none.
+/// Scenario: pods share a time-sliced GPU, and jobs another one. One pod has a request all the time; another has two
+/// that overlap, and ends; the third begins in its place, with a request on each of two connections. One job has a
+/// span, the other has none.
 /// Guarantee: the spans of each together have what it pays, to the nano-dollar, and what no span has is the rest.
 #[test]
 fn spans_of_a_holder_have_what_it_pays() {
