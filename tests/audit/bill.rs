@@ -153,8 +153,8 @@ fn bill_of_a_shared_gpu_has_the_accounts_of_its_holders() {
     assert_eq!(costs, expected);
 }
 
-/// Scenario: a page of dcgm-exporter (`--kubernetes-enable-pod-labels`) with the labels of three pods on one GPU; a label is
-/// named that the mapping does not name.
+/// Scenario: a page of dcgm-exporter (`--kubernetes-enable-pod-labels`) with the labels of three pods on one GPU; a
+/// label is named that the mapping does not name.
 /// Guarantee: workload, queue and labels are those of each pod, and each of its rows has what it pays.
 #[test]
 fn bill_of_a_page_has_the_labels_of_each_pod() {

@@ -1,4 +1,5 @@
-//! `/metrics` of Phasemeter beside what it sends: a Prometheus that scrapes it has the series of one that receives OTLP.
+//! `/metrics` of Phasemeter beside what it sends: a Prometheus that scrapes it has the series of one that receives
+//! OTLP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -71,8 +71,8 @@ impl<T> Attribution<T> {
         self.gpus.len() - 1
     }
 
-    /// Adds what a holder pays for final time of a GPU. Slices of a GPU are in time order; those of one time follow each
-    /// other, before the next [`Self::advance`].
+    /// Adds what a holder pays for final time of a GPU. Slices of a GPU are in time order; those of one time follow
+    /// each other, before the next [`Self::advance`].
     pub fn charge(&mut self, gpu: usize, holder: HolderKeys, slice: CostSlice) {
         if let Some(open) = self.gpus.get_mut(gpu)
             && slice.from < slice.to

@@ -5,14 +5,16 @@ use std::ops::{AddAssign, Sub};
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 
-/// Time of one GPU, with what a holder of it pays. All of it has one rate, one utilization and one division among holders.
+/// Time of one GPU, with what a holder of it pays. All of it has one rate, one utilization and one division among
+/// holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostSlice {
     /// Start.
     pub from: Timestamp,
     /// End (exclusive).
     pub to: Timestamp,
-    /// The part of its length that is the holder's: of a quarter of a GPU, a quarter. All of it if the GPU is not divided.
+    /// The part of its length that is the holder's: of a quarter of a GPU, a quarter. All of it if the GPU is not
+    /// divided.
     pub time: Nanos,
     /// Its cost; not negative.
     pub cost: NanoUsd,

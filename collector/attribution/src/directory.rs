@@ -193,9 +193,9 @@ impl Directory {
         }
     }
 
-    /// What a resource names, by the most specific attribute that it has: `hw.id`; `process.pid`, if it is that of
-    /// a known process; its pod; its job; `host.name`. A process is one of its host. A pod or a job that has a GPU of this
-    /// `hw.id` is charged for its part of it.
+    /// What a resource names, by the most specific attribute that it has: `hw.id`; `process.pid`, if it is that of a
+    /// known process; its pod; its job; `host.name`. A process is one of its host. A pod or a job that has a GPU of
+    /// this `hw.id` is charged for its part of it.
     #[must_use]
     pub fn named(&self, resource: &ResourceIdentity<'_>) -> NamedGpus {
         let holder = self.holder(resource);
@@ -226,8 +226,8 @@ impl Directory {
         }
     }
 
-    /// The GPUs that are named during this time, or a holder's parts of them: none, if none of them is known, so that no
-    /// span pays for GPUs of others. A holder without a GPU has those of its host that nobody has.
+    /// The GPUs that are named during this time, or a holder's parts of them: none, if none of them is known, so that
+    /// no span pays for GPUs of others. A holder without a GPU has those of its host that nobody has.
     #[must_use]
     pub fn gpus_of(&self, named: &NamedGpus, during: &Range<Timestamp>) -> GpuSet {
         let HeldGpus { keys, parts, otherwise } = match named {

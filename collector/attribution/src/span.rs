@@ -42,7 +42,7 @@ pub struct SomeGpus {
 }
 
 impl GpuSet {
-    /// These GPUs, whoever holds them.
+    /// These GPUs as a whole.
     #[must_use]
     pub fn listed(gpus: Arc<[usize]>) -> Self {
         Self::Some(Arc::new(SomeGpus { gpus, holder: None }))

@@ -24,10 +24,10 @@ fn given(usd: Option<&str>) -> PriceOptions {
     PriceOptions { given, ..PriceOptions::default() }
 }
 
-/// Scenario: the price changes at the 10th second, is unknown from the 20th on, and is known again from the 30th on. A GPU has no
-/// model, so that the book does not list it; one joins late.
-/// Guarantee: each price holds from its instant on, to the nano-dollar, and remains while there is no other; no change alters
-/// what was charged.
+/// Scenario: the price changes at the 10th second, is unknown from the 20th on, and is known again from the 30th on. A
+/// GPU has no model, so that the book does not list it; one joins late.
+/// Guarantee: each price holds from its instant on, to the nano-dollar, and remains while there is no other; no change
+/// alters what was charged.
 #[test]
 fn changed_price_holds_from_then_on() {
     let settings = Settings {

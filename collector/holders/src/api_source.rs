@@ -12,7 +12,8 @@ use crate::assignments::Problem;
 use crate::claims::{Catalog, DeviceKey, MAX_CLAIMS, SliceFollower};
 use crate::options::ApiServer;
 
-/// How long the first list of slices is awaited, so that a poll has the GPUs of claims at once: longer than a request may take.
+/// How long the first list of slices is awaited, so that a poll has the GPUs of claims at once: longer than a request
+/// may take.
 const AWAITED_FOR: Duration = Duration::from_secs(4);
 
 /// How soon a failed request is repeated.

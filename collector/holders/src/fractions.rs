@@ -11,8 +11,8 @@ use crate::gpus::NodeGpu;
 use crate::options::PodName;
 use crate::pods::{Grouped, GroupedPod, Part};
 
-/// Replaces reservation pods by the pods of their groups. Those that have ended are not among the `active` ones, which the
-/// kubelet lists.
+/// Replaces reservation pods by the pods of their groups. Those that have ended are not among the `active` ones, which
+/// the kubelet lists.
 pub(crate) fn divided(
     candidates: Vec<Candidate>,
     pods: &[GroupedPod],
@@ -180,8 +180,8 @@ mod tests {
     }
 
     proptest! {
-        /// Guarantee: exactly the pods of its group that run hold a reserved GPU, each with its part; known parts are at most the
-        /// whole; other GPUs are untouched; the order of pods changes nothing.
+        /// Guarantee: exactly the pods of its group that run hold a reserved GPU, each with its part; known parts are
+        /// at most the whole; other GPUs are untouched; the order of pods changes nothing.
         #[test]
         fn running_pods_of_the_group_hold_a_reserved_gpu(
             reserved in vec(any::<bool>(), usize::from(GPUS)),

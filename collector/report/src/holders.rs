@@ -64,8 +64,8 @@ pub struct Holder {
 /// What a holder is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HolderIdentity {
-    /// `container`, `claim`, `job`, `process_group` or `named`; `earlier`: those that ended first, if they are too many to be
-    /// kept apart.
+    /// `container`, `claim`, `job`, `process_group` or `named`; `earlier`: those that ended first, if they are too many
+    /// to be kept apart.
     pub kind: &'static str,
     /// Namespace of the pod or claim.
     pub namespace: Option<String>,

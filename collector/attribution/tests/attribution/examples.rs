@@ -79,8 +79,8 @@ fn unusable_weights_take_the_mean() {
     }
 }
 
-/// Scenario: 40 requests every three seconds, of which each takes six; every second one has three times the tokens of the
-/// others. A part of them is sampled, by one threshold or two.
+/// Scenario: 40 requests every three seconds, of which each takes six; every second one has three times the tokens of
+/// the others. A part of them is sampled, by one threshold or two.
 /// Guarantee: a sampled request costs what it costs if all are sent, to 1 in 4,000. What the others cost is on its own.
 #[test]
 fn sampled_span_costs_what_it_costs_beside_all() {
@@ -223,8 +223,8 @@ fn span_is_a_duplicate_as_long_as_it_waits() {
     assert_eq!(offer(0), Err((RejectReason::Duplicate, 1)));
 }
 
-/// Scenario: two pods hold three quarters and a quarter of a GPU. Both have a request of two seconds at once, one of them
-/// with a call within; a third second has a request of the first pod and a span of the whole GPU.
+/// Scenario: two pods hold three quarters and a quarter of a GPU. Both have a request of two seconds at once, one of
+/// them with a call within; a third second has a request of the first pod and a span of the whole GPU.
 /// Guarantee: a request has what its pod pays only, and a span of the GPU shares both.
 #[test]
 fn span_of_a_holder_shares_what_the_holder_pays() {

@@ -1,10 +1,10 @@
 //! What an agent and a sidecar exchange: objects in JSON, one per line.
 //!
 //! A sidecar sends one [`Question`]. The agent answers with [`Answer::Gpus`]; then, if readings were requested, with
-//! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. If billed
-//! time was requested, it answers with [`Answer::Billed`] only, about twice per second, each after [`Answer::Accounts`] if
-//! these were requested. Unknown members are ignored, so that either may be newer than the other: an agent that is older
-//! sends no accounts. A version that changes what a member means is rejected.
+//! [`Answer::Readings`] about twice per second, and with [`Answer::Gpus`] again if the GPUs of the pod change. If
+//! billed time was requested, it answers with [`Answer::Billed`] only, about twice per second, each after
+//! [`Answer::Accounts`] if these were requested. Unknown members are ignored, so that either may be newer than the
+//! other: an agent that is older sends no accounts. A version that changes what a member means is rejected.
 //!
 //! JSON lines, not OTLP: an answer has grants and exact sums, for which OTLP has no message, and a reader in any
 //! language needs a few lines.

@@ -211,7 +211,8 @@ mod tests {
 
     use super::*;
 
-    /// A holder that uses all of its part, whose time was rounded down, and which has more than 64 bits of use and energy.
+    /// A holder that uses all of its part, whose time was rounded down, and which has more than 64 bits of use and
+    /// energy.
     fn statement(clock: &Clock) -> GpuStatement {
         let at = clock.now();
         let mut accounts = HolderAccounts::new(at);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Answers on a thread of its own, also while the main loop is busy. The kubelet and Prometheus reach it from other
-//! machines, without a token, so there is no address by default.
+//! machines, without a token, so it has no default address.
 
 mod listener;
 mod metrics;

@@ -25,8 +25,8 @@ use crate::detectors::{self, Container};
 /// How often evidence is collected.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// Which parts of the driver NVIDIA's runtime adds to a container. Without `compute` it can only look. Images set it, too, and
-/// it means nothing for devices of claims.
+/// Which parts of the driver NVIDIA's runtime adds to a container. Without `compute` it can only look. Images set it,
+/// too, and it means nothing for devices of claims.
 const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
 
 /// The privileges of this process: with that of an administrator, a container may have all devices of the machine.
@@ -245,9 +245,9 @@ impl Place {
         if let Some(some) = self.some_of_all(&minors, all) {
             return Some(Devices::Named(some));
         }
-        // A claim adds its devices beside `void`, and so does NVIDIA's runtime for `all` if it uses CDI. A sidecar with `all`,
-        // with nothing, or with `utility` only may have been given those of others to look at; what a command can use is
-        // its own.
+        // A claim adds its devices beside `void`, and so does NVIDIA's runtime for `all` if it uses CDI. A sidecar with
+        // `all`, with nothing, or with `utility` only may have been given those of others to look at; what a command
+        // can use is its own.
         let is_given = self.is_workload || self.nvidia == Some(Visible::Nothing);
         (is_given && self.can_compute).then_some(Devices::Shown)
     }

@@ -109,10 +109,11 @@ fn metadata_of_own_claims_counts_first() {
     assert_eq!(named, Some((SelectedBy::Metadata, claimed.to_vec())));
 }
 
-/// Scenario: the image of a container has variables for NVIDIA's runtime, as those of CUDA have (`all`, `compute,utility`) and
-/// those of tools (`utility`); a claim adds devices, with `void` or without.
-/// Guarantee: devices that are some of the machine's are those of the claim, whatever the image states. All of the machine's are
-/// those of a sidecar only beside `void`, unless it may only look; a privileged container has none of its own.
+/// Scenario: the image of a container has variables for NVIDIA's runtime, as those of CUDA have (`all`,
+/// `compute,utility`) and those of tools (`utility`); a claim adds devices, with `void` or without.
+/// Guarantee: devices that are some of the machine's are those of the claim, whatever the image states. All of the
+/// machine's are those of a sidecar only beside `void`, unless it may only look; a privileged container has none of its
+/// own.
 #[test]
 fn devices_of_a_claim_count_whatever_the_image_states() {
     let pod = Pod::new();

@@ -81,8 +81,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Prices all GPUs by other options from `at` on; what was charged remains, and so does a price in place of which there
-    /// is none. Returns whether that was possible: pricers may be loading.
+    /// Prices all GPUs by other options from `at` on; what was charged remains, and so does a price in place of which
+    /// there is none. Returns whether that was possible: pricers may be loading.
     #[cfg(feature = "full")]
     pub fn change_prices(&mut self, options: PriceOptions, at: Timestamp) -> bool {
         if !self.pricing.change(options) {

@@ -103,8 +103,8 @@ impl PolicyResults {
     }
 }
 
-/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis, a trial and what applies
-/// to one kind of work only promise none.
+/// Whether it is more than a hint. A saving of which nothing is expected is none, but a diagnosis, a trial and what
+/// applies to one kind of work only promise none.
 fn is_supported(it: &Recommendation) -> bool {
     let saves = it.kind != RecommendationKind::Saving
         || it.lever.is_diagnosis()
@@ -148,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    /// Guarantee: a diagnosis and a trial are given without a saving; one of which nothing is expected, and a guess, are
-    /// not.
+    /// Guarantee: a diagnosis and a trial are given without a saving; one of which nothing is expected, and a guess,
+    /// are not.
     #[test]
     fn diagnosis_and_trial_need_no_saving() {
         let of = |lever: &str, kind, expected: f64, high: f64, confidence: f64| {

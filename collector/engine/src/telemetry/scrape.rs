@@ -9,7 +9,7 @@ use opentelemetry_sdk::metrics::reader::MetricReader;
 use opentelemetry_sdk::metrics::{InstrumentKind, ManualReader, Pipeline, Temporality};
 use phasemeter_otlp::Request;
 
-/// A reader that the SDK has, and whoever asks. Clones share it.
+/// A reader that the SDK and each page share. Clones are the same reader.
 #[derive(Clone, Debug, Default)]
 pub struct ScrapeReader(Arc<ManualReader>);
 

@@ -1,5 +1,5 @@
-//! Parts of GPUs as KAI and Run:ai grant them. A reservation pod holds the GPU in the kubelet; the pods that share it have the
-//! label of its group and annotations with their part.
+//! Parts of GPUs as KAI and Run:ai grant them. A reservation pod holds the GPU in the kubelet; the pods that share it
+//! have the label of its group and annotations with their part.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use phasemeter_meter::holder::Share;
 
 use super::metadata::{Metadata, is_text};
 
-/// The label of a pod with the group of its GPU. A pod with parts of several GPUs has one label `runai-gpu-group/GROUP` each.
+/// The label of a pod with the group of its GPU. A pod with parts of several GPUs has one label `runai-gpu-group/GROUP`
+/// each.
 const GROUP: &str = "runai-gpu-group";
 
 /// The annotations with the part of a pod: of each of its GPUs, else of the memory of each in MiB.
@@ -18,7 +19,7 @@ const MEMORY: &str = "gpu-memory";
 const CONTAINER: &str = "gpu-fraction-container-name";
 
 /// The namespaces of reservation pods, by default of KAI and Run:ai. A pod elsewhere that looks like one holds its GPU
-/// itself: whoever may create pods must not charge a GPU to others.
+/// itself: the right to create pods must not be enough to charge a GPU to others.
 const NAMESPACES: [&str; 2] = ["kai-resource-reservation", "runai-reservation"];
 
 /// The annotation of a reservation pod with the UUID of its GPU, as it saw it.

@@ -1,7 +1,7 @@
 //! The pods of the node, as the API server has them: what runs them, their queues, and the labels that are asked for.
 //!
-//! Only metadata is requested. The kubelet alone decides who holds a GPU, except for those that KAI or Run:ai divide: it lists a
-//! reservation pod, and metadata tells for whom.
+//! Only metadata is requested. The kubelet alone decides who holds a GPU, except for those that KAI or Run:ai divide:
+//! it lists a reservation pod, and metadata tells for whom.
 
 mod follower;
 mod fraction;

@@ -1,5 +1,5 @@
-//! What the API server may do to its client, and how often it is asked. A change arrives on a thread of its own: each check waits
-//! for it.
+//! What the API server may do to its client, and how often it is asked. A change arrives on a thread of its own: each
+//! check waits for it.
 
 use std::fs;
 use std::path::Path;
@@ -125,8 +125,8 @@ fn has(count: usize) -> impl Fn(&Assignments) -> bool {
 }
 
 /// Scenario: a driver publishes a device after a container has it, replaces its slice, and withdraws it.
-/// Guarantee: nothing is requested without a claim; then slices are listed once and watched. The GPU of a device is known as
-/// soon as its slice is, and stays known as long as a container has it, also if its slice is withdrawn.
+/// Guarantee: nothing is requested without a claim; then slices are listed once and watched. The GPU of a device is
+/// known as soon as its slice is, and stays known as long as a container has it, also if its slice is withdrawn.
 #[test]
 fn slices_are_listed_once_and_watched() {
     let mut node = Node::start();
@@ -280,8 +280,8 @@ fn missing_account_and_unreadable_slices_are_problems() {
     node.waits_for("mount the service account");
 }
 
-/// Guarantee: after the first time only metadata is requested, labels are those that the node has now, and its provider stays
-/// known; an error names the node and what to allow.
+/// Guarantee: after the first time only metadata is requested, labels are those that the node has now, and its provider
+/// stays known; an error names the node and what to allow.
 #[test]
 fn labels_of_a_node_are_read_again() {
     let dir = tempfile::tempdir().unwrap();

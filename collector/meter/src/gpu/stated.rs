@@ -24,9 +24,9 @@ pub struct StatedState {
 
 /// What some holders pay since the start of a run.
 ///
-/// It begins with the first state at or after the start, for a holder that has come since then with its first grant, and
-/// ends with the first state at or after the end. So runs that follow one another have no time twice. Time in the accounts
-/// of no meter is in no sum.
+/// It begins with the first state at or after the start, for a holder that has come since then with its first grant,
+/// and ends with the first state at or after the end. So runs that follow one another have no time twice. Time in the
+/// accounts of no meter is in no sum.
 #[derive(Clone, Debug)]
 pub struct StatedAccounts {
     start: Timestamp,

@@ -15,8 +15,8 @@ use crate::waste::WasteByCategory;
 
 impl GpuMeter {
     /// What is stated of this GPU, in place of its own accounts, at this rate; `None` if that is nothing. Pattern,
-    /// utilization and memory are those of the whole GPU, as measured here. So are the categories of waste and the sources
-    /// of energy, in proportion.
+    /// utilization and memory are those of the whole GPU, as measured here. So are the categories of waste and the
+    /// sources of energy, in proportion.
     #[must_use]
     pub fn part_of(&self, stated: &StatedAccounts, rate: Option<Rate>) -> Option<GpuPart> {
         let (from, until) = stated.span()?;

@@ -64,8 +64,8 @@ impl Earlier {
         Self { max: max_ended.min(MAX_PAYERS), ..Self::default() }
     }
 
-    /// A holder joins those of its payer. `before` is what it had before the part of the run in progress, if that is not
-    /// the first.
+    /// A holder joins those of its payer. `before` is what it had before the part of the run in progress, if that is
+    /// not the first.
     pub(super) fn join(
         &mut self,
         (id, holder): (RowId, &Holder),
@@ -93,7 +93,7 @@ impl Earlier {
         }
     }
 
-    /// Who pays for a holder: the most that is known of it, of which there is room.
+    /// Who pays for a holder: by the most that is known of it, if its row exists or can be added.
     fn payer(&self, holder: &Holder, details: Option<Arc<HolderDetails>>) -> Arc<Payer> {
         let namespace = holder.namespace().map(str::to_owned);
         let of_namespace = Payer { namespace: namespace.clone(), details: None };

@@ -19,7 +19,7 @@ pub(super) type Details = Smallest<Holder, Arc<HolderDetails>>;
 pub(super) struct Described(BTreeMap<Holder, Arc<HolderDetails>>);
 
 impl Described {
-    /// Adds what attributes tell of a holder, if anything.
+    /// Adds the details of a holder that are among these attributes, if any.
     pub(super) fn note(
         &self,
         details: &mut Details,
@@ -60,7 +60,7 @@ impl Described {
     }
 }
 
-/// What attributes of a pod tell of it.
+/// The details of a pod that are among its attributes.
 fn read(attributes: &[(String, String)]) -> HolderDetails {
     let label = |(name, value): &(String, String)| {
         Some((name.strip_prefix(LABEL)?.to_owned(), value.clone()))

@@ -213,7 +213,7 @@ impl HeldGpu {
         })
     }
 
-    /// Completes the names of holders, of this instant and of earlier ones, as far as all labels of lately tell them.
+    /// Completes the names of holders, of this instant and of earlier ones, as far as recent labels have them.
     fn complete_names(&mut self, at: Timestamp, instant: &mut Instant) {
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
         let before = self.holding.named(at, stale_after).iter();

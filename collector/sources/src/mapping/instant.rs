@@ -184,7 +184,8 @@ impl Instant {
         }
     }
 
-    /// Adds a value of a MIG instance, or of the share of a holder, and its holder. Returns how many points are refused, since they differ.
+    /// Adds a value of a MIG instance, or of the share of a holder, and its holder. Returns how many points are
+    /// refused, since they differ.
     pub(super) fn add_of_instance(
         &mut self,
         (instance, holder): (&MigInstance, Option<&Holder>),

@@ -1,5 +1,5 @@
-//! Names of containers that lack a UID or the container, as labels of some metrics do: they are of the same holder as the
-//! complete name of their pod, if there is only one.
+//! Names of containers that lack a UID or the container, as labels of some metrics do: they are of the same holder as
+//! the complete name of their pod, if there is only one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

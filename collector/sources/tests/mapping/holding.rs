@@ -143,7 +143,8 @@ fn copies_and_unreadable_shares_are_no_use() {
 }
 
 /// Scenario: pages lose the line of one of two pods.
-/// Guarantee: the other one has not got the whole GPU before its neighbor has been gone for as long as a reading is valid.
+/// Guarantee: the other one has not got the whole GPU before its neighbor has been gone for as long as a reading is
+/// valid.
 #[test]
 fn pod_whose_neighbor_vanishes_has_not_got_the_gpu_at_once() {
     let both = [(UTIL, "", 80.0), (UTIL, "pod=a", 20.0), (UTIL, "pod=b", 60.0)];
@@ -217,7 +218,8 @@ fn pod_whose_labels_differ_between_metrics_is_one_holder() {
     assert!(changes.contains(&"5-15: ml/a uses 20%".to_owned()), "{changes:?}");
 }
 
-/// Scenario: Prometheus adds the pod of the exporter, of any name, to what it scrapes, and renames those of the exporter.
+/// Scenario: Prometheus adds the pod of the exporter, of any name, to what it scrapes, and renames those of the
+/// exporter.
 /// Guarantee: that pod holds nothing, in any order; a pod of a user holds what it has, whatever its name.
 #[test]
 fn pod_of_the_exporter_holds_nothing() {
@@ -293,8 +295,8 @@ fn metrics_of_holders_are_grants_and_use() {
     assert_eq!(found(&pages(&[&page])), expected);
 }
 
-/// Guarantee: labels are those of the holder that its points name, once until they change or it holds the GPU again. One
-/// that no mapping names is not kept, nor an attribute of another pod.
+/// Guarantee: labels are those of the holder that its points name, once until they change or it holds the GPU again.
+/// One that no mapping names is not kept, nor an attribute of another pod.
 #[test]
 fn holders_are_described_by_the_labels_of_their_own_points() {
     let page = |of_a: &'static str| [(UTIL, of_a, 20.0), (UTIL, "pod=b,vgpu=1,team=search", 10.0)];

@@ -81,8 +81,8 @@ fn holders_of_instances_have_their_parts() {
     assert_eq!(found(&pages(&[&page]))[0], "0: a ?, d ?");
 }
 
-/// Guarantee: memory of an instance is its own, or that of the pods on it, and memory of its own touches; copies for each
-/// pod are one value.
+/// Guarantee: memory of an instance is its own, or that of the pods on it, and memory of its own touches; copies for
+/// each pod are one value.
 #[test]
 fn memory_of_pods_is_a_share_of_their_instance() {
     let of = |id: u32, pod: &str| instance(id, "3g.40gb", pod);
@@ -143,10 +143,10 @@ fn mode_may_change() {
     assert_eq!(found(&pages(&enters)), expected);
 }
 
-/// Scenario: an exporter repeats the power of a GPU in MIG mode for each claim, by the UUID of its instance, and has points of
-/// the instances without pods.
-/// Guarantee: the pod of a claim has the instance of its profile. If several have it, each pod has one of them, and it is unknown
-/// which; what was not allocated is nobody's. Values of the GPU are not shares of it.
+/// Scenario: an exporter repeats the power of a GPU in MIG mode for each claim, by the UUID of its instance, and has
+/// points of the instances without pods.
+/// Guarantee: the pod of a claim has the instance of its profile. If several have it, each pod has one of them, and it
+/// is unknown which; what was not allocated is nobody's. Values of the GPU are not shares of it.
 #[test]
 fn claims_have_instances_of_their_profile() {
     let of = |id: u32, profile: &str| instance(id, profile, "");

@@ -103,8 +103,8 @@ fn send_readings(
     }
 }
 
-/// Sends the time that is billed after each publication, and what the pod pays if that is requested, until the sidecar no
-/// longer reads it.
+/// Sends the time that is billed after each publication, and what the pod pays if that is requested, until the sidecar
+/// no longer reads it.
 fn send_billed(
     connection: &UnixStream,
     board: &Board,
