@@ -13,6 +13,9 @@ use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::pipeline::{Finished, Pipeline, RequestSink, Settings};
 use phasemeter_engine::policies::{PolicyResults, Quotes};
 use phasemeter_engine::pricing::{PriceOptions, Pricing};
+use phasemeter_logs::log::Input;
+use phasemeter_logs::nvidia_smi::{LogOptions, Logs};
+use phasemeter_logs::{Source, SourceError};
 use phasemeter_meter::alert::{Condition, Metric, Rule};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::holder::HolderAccount;
@@ -27,9 +30,6 @@ use phasemeter_otlp::encode::ExportSettings;
 use phasemeter_otlp::experiment::ExperimentRequest;
 use phasemeter_report::bar::Bars;
 use phasemeter_report::{Provenance, Report};
-use phasemeter_sources::log::Input;
-use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
-use phasemeter_sources::{Source, SourceError};
 
 static BOOK: LazyLock<PriceBook> = LazyLock::new(PriceBook::built_in);
 

@@ -18,6 +18,10 @@ use phasemeter_alerts::{Profiles, Selection};
 use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::{CounterIntake, Exclusions, Intake, Replicas, SpanFilter};
 use phasemeter_holders::Format;
+use phasemeter_logs::SourceError;
+use phasemeter_logs::log::{Input, OpenedInputs};
+use phasemeter_logs::metric_log::{DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize};
+use phasemeter_logs::nvidia_smi::LogOptions;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
@@ -32,14 +36,8 @@ use phasemeter_rules::schema::Schema;
 use phasemeter_rules::settings::SettingError;
 use phasemeter_rules::signature::{PublicKey, SecretKey, Use, verify};
 use phasemeter_rules::wasm_info::WasmInfo;
-use phasemeter_sources::SourceError;
 use phasemeter_sources::live::select::{Evidence, GpuName, Variables, Visible, select};
-use phasemeter_sources::log::{Input, OpenedInputs};
 use phasemeter_sources::mapping::{Mappings, ReadingBuffer};
-use phasemeter_sources::metric_log::{
-    DmonTimes, MetricLogOptions, MetricLogs, Recognized, recognize,
-};
-use phasemeter_sources::nvidia_smi::LogOptions;
 use phasemeter_work::interruption::{Cloud, Notice, Response, Watch};
 use phasemeter_work::mapping::WorkMappings;
 

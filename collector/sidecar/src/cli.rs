@@ -61,7 +61,7 @@ pub use metering::{
 };
 #[cfg(feature = "full")]
 pub use metric_log::MetricLogArgs;
-use phasemeter_sources::nvidia_smi::UtcOffset;
+use phasemeter_logs::nvidia_smi::UtcOffset;
 #[cfg(feature = "full")]
 pub use plan::{
     BatchingArgs, CapacityArgs, CommitmentArgs, MemoryArgs, OfferArg, Optimizer, OutputArgs,

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fake_nvml::{Fake, Model};
 use flate2::read::GzDecoder;
+use phasemeter_logs::Source;
+use phasemeter_logs::log::Input;
+use phasemeter_logs::nvidia_smi::{LogOptions, Logs};
 use phasemeter_meter::reading::{MIG_MODE, MIG_PROFILES, NVLINK_PEERS};
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_sources::Source;
-use phasemeter_sources::log::Input;
-use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 use serde_json::Value;
 use tempfile::TempDir;
 use wall_clock::WallClock;

@@ -31,11 +31,11 @@ const IMPURE: [&str; 9] = [
 /// Modules, and others that must not be used there.
 const SEPARATE: [(&str, &[&str]); 14] = [
     // A source does not know of another.
-    ("collector/sources/src/nvidia_smi", &["live", "mapping", "metric_log", "demo"]),
-    ("collector/sources/src/live", &["nvidia_smi", "mapping", "metric_log", "demo"]),
-    ("collector/sources/src/mapping", &["nvidia_smi", "live", "metric_log", "demo"]),
-    ("collector/sources/src/metric_log", &["nvidia_smi", "live", "demo"]),
-    ("collector/sources/src/log", &["nvidia_smi", "metric_log", "mapping", "live", "demo"]),
+    ("collector/sources/src/live", &["mapping"]),
+    ("collector/sources/src/mapping", &["live"]),
+    ("collector/logs/src/nvidia_smi", &["metric_log", "demo"]),
+    ("collector/logs/src/metric_log", &["nvidia_smi", "demo"]),
+    ("collector/logs/src/log", &["nvidia_smi", "metric_log", "demo"]),
     // What is sent does not depend on how, nor on what is received.
     ("collector/otlp/src/encode", &["delivery", "receiver"]),
     ("collector/otlp/src/delivery", &["encode", "receiver", "experiment"]),

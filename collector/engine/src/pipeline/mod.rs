@@ -46,6 +46,7 @@ pub use gpu::{Absence, MeteredGpu, in_order};
 #[cfg(feature = "full")]
 pub use hand_over::{AccountedTime, BilledTime};
 use opening::ExperimentState;
+use phasemeter_logs::{Counts, Source, SourceError};
 use phasemeter_meter::device_totals::LinkRates;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::{Basis, GpuIdentity, Interval, Reading};
@@ -54,7 +55,6 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::{WallOffset, WallTime};
 use phasemeter_otlp::encode::{ExportSettings, Exporter};
 use phasemeter_otlp::experiment::{Attributes, Experiment, ExperimentRequest};
-use phasemeter_sources::{Counts, Source, SourceError};
 pub use resumption::{BilledUntil, EarlierRuns, RunGap};
 pub use serving::Serving;
 pub use work::WorkByGroup;

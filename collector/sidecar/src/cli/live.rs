@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches};
 use phasemeter_engine::sampler::SamplerConfig;
+use phasemeter_logs::nvidia_smi::UtcOffset;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
 use phasemeter_otlp::receiver::ListenAddress;
-use phasemeter_sources::nvidia_smi::UtcOffset;
 
 use super::export::ExportArgs;
 use super::value::{duration, period, seconds};

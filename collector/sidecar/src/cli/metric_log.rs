@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use phasemeter_logs::metric_log::DmonTimes;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_sources::metric_log::DmonTimes;
 
 use super::pod_labels::label_key;
 use super::value::seconds;

@@ -7,18 +7,18 @@ use std::path::Path;
 #[cfg(feature = "full")]
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_engine::policies::has_hours_of_week;
-use phasemeter_meter::gpu_specs::same_model;
-use phasemeter_report::Provenance;
-use phasemeter_report::{RejectedRow, Utc};
-use phasemeter_sources::Source;
-use phasemeter_sources::log::{
+use phasemeter_logs::Source;
+use phasemeter_logs::log::{
     GivenModel, Input, OpenedInputs, RejectedRow as RejectedLine, RejectedRows,
 };
 #[cfg(feature = "full")]
-use phasemeter_sources::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
-use phasemeter_sources::nvidia_smi::{
+use phasemeter_logs::metric_log::{self, MetricLogOptions, MetricLogs, Recognized};
+use phasemeter_logs::nvidia_smi::{
     GpuIdentification, LocalStep, LocalSteps, LogOptions, LogSummary, Logs, Separation, UtcOffset,
 };
+use phasemeter_meter::gpu_specs::same_model;
+use phasemeter_report::Provenance;
+use phasemeter_report::{RejectedRow, Utc};
 
 use super::error::CommandError;
 use super::listing::{counted, listed};

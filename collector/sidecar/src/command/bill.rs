@@ -11,7 +11,7 @@ use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
 use phasemeter_bill::{bill_json, bill_text};
-use phasemeter_sources::log::decode;
+use phasemeter_logs::log::decode;
 use phasemeter_terminal::escape::clean;
 use tracing::warn;
 

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use phasemeter_logs::Source;
+use phasemeter_logs::demo::Demo;
+use phasemeter_logs::paced::Paced;
 use phasemeter_report::Provenance;
-use phasemeter_sources::Source;
-use phasemeter_sources::demo::Demo;
-use phasemeter_sources::paced::Paced;
 
 use super::error::CommandError;
 use super::metering;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::policies::OpenError;
-use phasemeter_sources::SourceError;
+use phasemeter_logs::SourceError;
 use phasemeter_terminal::escape::clean;
 use rustix::io::Errno;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use phasemeter_sources::nvidia_smi::UtcOffset;
+use phasemeter_logs::nvidia_smi::UtcOffset;
 
 /// The zone of a machine on which `TZ` is not set.
 const LOCALTIME: &str = "/etc/localtime";

@@ -10,13 +10,13 @@ use phasemeter_engine::environment::Environment;
 use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use phasemeter_engine::policies::{PolicyManager, Quotes};
 use phasemeter_engine::pricing::{Location, PriceOptions, Pricing, book_file};
+use phasemeter_logs::Source;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_report::bar::Bars;
 use phasemeter_report::text::{self, Explain, TextOptions};
 use phasemeter_report::{Input, Provenance, Report};
 use phasemeter_rules::window::Window;
-use phasemeter_sources::Source;
 use terminal_size::{Width, terminal_size_of};
 use tracing::warn;
 

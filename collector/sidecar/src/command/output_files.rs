@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use phasemeter_sources::file_id::FileId;
+use phasemeter_logs::file_id::FileId;
 
 use super::error::CommandError;
 

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use phasemeter_bill::error::{BillError, ReadError};
 use phasemeter_bill::read::read;
+use phasemeter_logs::log::decode;
 use phasemeter_report::page;
-use phasemeter_sources::log::decode;
 
 use super::bill::{MAX_REPORT, print};
 use super::error::CommandError;

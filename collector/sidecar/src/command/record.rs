@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
+use phasemeter_logs::Counts;
+use phasemeter_logs::nvidia_smi::csv_writer;
 use phasemeter_meter::device_meter::DeviceMeter;
 use phasemeter_meter::device_totals::Totals;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_sources::Counts;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::{Event, Observation, Observed, discover};
-use phasemeter_sources::nvidia_smi::csv_writer;
 use tracing::{info, warn};
 
 use super::driver;

@@ -31,7 +31,7 @@ impl GpuId {
     }
 
     /// States the log of an ID whose host is unknown.
-    pub(crate) fn within(&mut self, log: &str) {
+    pub fn within(&mut self, log: &str) {
         if !self.is_uuid {
             self.scope.get_or_insert_with(|| log.to_owned());
         }

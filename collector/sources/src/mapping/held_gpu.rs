@@ -23,7 +23,7 @@ use super::shares::Shares;
 use super::value::Value;
 
 /// Senders measure the values of one instant one after another, up to this far apart.
-pub(crate) const SAME_INSTANT: Nanos = Nanos::from_millis(500);
+pub const SAME_INSTANT: Nanos = Nanos::from_millis(500);
 
 /// Maximum number of instances of a host that are distinguished; a further one is not known to be new.
 const MAX_INSTANCES: usize = 256;

@@ -48,7 +48,7 @@ pub use self::coverage::Coverage;
 pub use self::file::{MappingError, MappingFile};
 pub use self::gpu_id::GpuId;
 pub use self::held_gpu::HeldReading;
-pub(crate) use self::held_gpu::SAME_INSTANT;
+pub use self::held_gpu::SAME_INSTANT;
 pub use self::holder::{LabeledHolder, Part, ShareKey};
 pub use self::holder_metrics::HolderValue;
 pub use self::identity::{GpuLabels, MigInstance, sender_name};

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
 use phasemeter_engine::policies::PolicyResults;
+use phasemeter_logs::Source;
+use phasemeter_logs::log::Input;
+use phasemeter_logs::nvidia_smi::{LogOptions, Logs};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};
 use phasemeter_rules::fixture;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::Window;
-use phasemeter_sources::Source;
-use phasemeter_sources::log::Input;
-use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
 
 use super::error::PolicyCommandError;
 use super::files;

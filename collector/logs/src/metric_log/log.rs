@@ -18,7 +18,7 @@ use crate::log::RejectedRows;
 use crate::log::clock_jump::ClockJump;
 use crate::log::lines::{Line, Lines};
 use crate::log::stream;
-use crate::mapping::{GpuValue, Mapped, Mappings, Point, UnitChecks, UnitNotice};
+use phasemeter_sources::mapping::{GpuValue, Mapped, Mappings, Point, UnitChecks, UnitNotice};
 
 /// Values of one instant that are read at once.
 const MAX_VALUES: usize = 65_536;

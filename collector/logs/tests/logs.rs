@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use phasemeter_logs::log::{GivenModel, Input};
+use phasemeter_logs::nvidia_smi::{LogOptions, Logs};
+use phasemeter_logs::{Source, SourceError};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_sources::log::{GivenModel, Input};
-use phasemeter_sources::nvidia_smi::{LogOptions, Logs};
-use phasemeter_sources::{Source, SourceError};
 
 const NOTES: [&str; 2] = ["args", "expected"];
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use crate::log::clock_jump::{self, Clock, ClockJump, Rejection, Timed};
-use crate::mapping::{GpuId, GpuValue, SAME_INSTANT};
+use phasemeter_sources::mapping::{GpuId, GpuValue, SAME_INSTANT};
 
 /// Instants that are kept, while it is unknown whether the first one of a GPU is far ahead.
 const MAX_UNDECIDED: usize = 1_024;

@@ -12,7 +12,7 @@ use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::{Source, SourceError};
-use crate::clock::Clock;
+use phasemeter_sources::clock::Clock;
 
 /// A source at the pace of the clock.
 pub struct Paced<S, W> {

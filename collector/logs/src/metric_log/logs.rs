@@ -17,8 +17,8 @@ use super::log::MetricLog;
 use crate::log::RejectedRows;
 use crate::log::stream::CountingReader;
 use crate::log::{GivenModel, OpenedInputs};
-use crate::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer};
 use crate::{Counts, Source, SourceError};
+use phasemeter_sources::mapping::{HeldReading, Inserted, Mappings, ReadingBuffer};
 
 /// By how much values of one instant may be apart in the logs.
 const HOLD: Nanos = Nanos::from_secs(60);
