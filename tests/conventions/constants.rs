@@ -12,7 +12,12 @@ use crate::repository::{files, read, root};
 pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 
 /// The crates that send telemetry.
-const SENDERS: [&str; 3] = ["collector/engine/src", "collector/otlp/src", "collector/sidecar/src"];
+const SENDERS: [&str; 4] = [
+    "collector/engine/src",
+    "collector/otlp/src",
+    "collector/receiver/src",
+    "collector/sidecar/src",
+];
 
 /// Attributes of resources, which users set, and of GPUs in windows: no metric, span or event refers to them.
 pub(crate) const OF_RESOURCES: [&str; 13] = [

@@ -25,8 +25,8 @@ use phasemeter_logs::nvidia_smi::LogOptions;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, ExperimentRequest, TraceParent, TraceState};
-use phasemeter_otlp::receiver::{accept_bytes, keep_resources};
 use phasemeter_otlp::{EncodedRequest, Signal};
+use phasemeter_receiver::{accept_bytes, keep_resources};
 use phasemeter_rules::fixture::{
     FixtureError, read_quote, read_recommendations, read_request, read_window, write_quote,
     write_recommendations, write_request, write_window,

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 /// An item, or a group of items with what they have in common.
-pub(crate) trait Items: Sized {
+pub trait Items: Sized {
     /// The number of items.
     fn count(&self) -> usize;
 

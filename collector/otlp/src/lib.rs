@@ -5,9 +5,7 @@
 //! GpuMeter → Observer → encode::Exporter → Request → {OtlpFile, delivery::Client}
 //! ```
 //!
-//! The other way, [`receiver`] accepts requests of other programs. The only crate with the types of the
-//! protocol. [`encode`], [`delivery`] and [`receiver`] must not depend on each other, on where readings
-//! come from, or on policies.
+//! [`encode`] and [`delivery`] must not depend on each other, on where readings come from, or on policies.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -22,20 +20,18 @@ mod exporter_list;
 #[cfg(feature = "full")]
 pub mod exposition;
 mod file;
-mod items;
+pub mod items;
 mod json;
 mod log_limiter;
 pub mod names;
-#[cfg(feature = "full")]
-pub mod receiver;
 mod request;
 #[cfg(feature = "full")]
-mod rotation;
+pub mod rotation;
 mod signal;
 #[cfg(feature = "full")]
 pub mod unix_socket;
 #[cfg(feature = "full")]
-mod wire;
+pub mod wire;
 
 pub use excerpt::excerpt;
 pub use exporter_list::ExporterList;

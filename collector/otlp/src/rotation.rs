@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
 
 /// A value that follows its files. If they cannot be used, it keeps its last value.
-pub(crate) struct Rotating<T> {
+pub struct Rotating<T> {
     /// What it is, in the plural, for logs.
     what: &'static str,
     paths: Vec<PathBuf>,
@@ -20,7 +20,10 @@ pub(crate) struct Rotating<T> {
 
 impl<T> Rotating<T> {
     /// Reads the value from these files.
-    pub(crate) fn new<E: Display>(
+    ///
+    /// # Errors
+    /// Returns the error of the first reading.
+    pub fn new<E: Display>(
         what: &'static str,
         paths: Vec<PathBuf>,
         read: impl Fn() -> Result<T, E> + Send + Sync + 'static,
@@ -32,7 +35,8 @@ impl<T> Rotating<T> {
     }
 
     /// The value. It is another one only after the files have changed and could be read.
-    pub(crate) fn current(&self) -> Arc<T> {
+    #[must_use]
+    pub fn current(&self) -> Arc<T> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         // Before reading: a change meanwhile is then noticed the next time.
         let stamps = FileStamps::of(&self.paths);

@@ -33,7 +33,8 @@ impl Signal {
 
     /// The member of a partial success in JSON that has the number of rejected items.
     #[cfg(feature = "full")]
-    pub(crate) const fn rejected_field(self) -> &'static str {
+    #[must_use]
+    pub const fn rejected_field(self) -> &'static str {
         match self {
             Self::Traces => "rejectedSpans",
             Self::Metrics => "rejectedDataPoints",

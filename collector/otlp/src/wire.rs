@@ -5,26 +5,27 @@ use prost::encoding::{
 };
 
 /// The most that the key and the length of a field take.
-pub(crate) const FIELD_BYTES: usize = 11;
+pub const FIELD_BYTES: usize = 11;
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<'a> {
-    pub(crate) tag: u32,
+pub struct Field<'a> {
+    /// Its number in the definition of the message.
+    pub tag: u32,
     /// Its bytes, with its key.
-    pub(crate) whole: &'a [u8],
+    pub whole: &'a [u8],
     /// Its value, if that has a length.
-    pub(crate) value: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
 }
 
 /// The fields of a message, in order. `None` in place of one that is malformed, and then no further ones.
-pub(crate) fn fields(message: &[u8]) -> Fields<'_> {
+pub fn fields(message: &[u8]) -> Fields<'_> {
     Fields { rest: message }
 }
 
 /// See [`fields`].
 #[derive(Clone, Debug)]
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
@@ -44,7 +45,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// The first of these fields, which is taken from them; `None` if it is malformed.
-pub(crate) fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
+pub fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
     let start = *rest;
     let (tag, wire_type) = decode_key(rest).ok()?;
     let value = if wire_type == WireType::LengthDelimited {
@@ -61,15 +62,12 @@ pub(crate) fn first_field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
 }
 
 /// The fields of a message without those of these tags; `None` if it is malformed.
-pub(crate) fn without(message: &[u8], tags: &[u32]) -> Option<Vec<u8>> {
+pub fn without(message: &[u8], tags: &[u32]) -> Option<Vec<u8>> {
     retain(message, |field| Some(!tags.contains(&field.tag)))
 }
 
 /// The fields of a message that are kept; `None` if it is malformed, or if `is_kept` returns that.
-pub(crate) fn retain(
-    message: &[u8],
-    is_kept: impl Fn(Field<'_>) -> Option<bool>,
-) -> Option<Vec<u8>> {
+pub fn retain(message: &[u8], is_kept: impl Fn(Field<'_>) -> Option<bool>) -> Option<Vec<u8>> {
     let mut kept = Vec::new();
     for field in fields(message) {
         let field = field?;
@@ -81,7 +79,7 @@ pub(crate) fn retain(
 }
 
 /// Appends a field whose value has a length.
-pub(crate) fn push_field(tag: u32, value: &[u8], out: &mut Vec<u8>) {
+pub fn push_field(tag: u32, value: &[u8], out: &mut Vec<u8>) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(value.len() as u64, out);
     out.extend_from_slice(value);

@@ -29,17 +29,16 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Modules, and others that must not be used there.
-const SEPARATE: [(&str, &[&str]); 14] = [
+const SEPARATE: [(&str, &[&str]); 13] = [
     // A source does not know of another.
     ("collector/sources/src/live", &["mapping"]),
     ("collector/sources/src/mapping", &["live"]),
     ("collector/logs/src/nvidia_smi", &["metric_log", "demo"]),
     ("collector/logs/src/metric_log", &["nvidia_smi", "demo"]),
     ("collector/logs/src/log", &["nvidia_smi", "metric_log", "demo"]),
-    // What is sent does not depend on how, nor on what is received.
-    ("collector/otlp/src/encode", &["delivery", "receiver"]),
-    ("collector/otlp/src/delivery", &["encode", "receiver", "experiment"]),
-    ("collector/otlp/src/receiver", &["encode", "delivery", "experiment"]),
+    // What is sent does not depend on how.
+    ("collector/otlp/src/encode", &["delivery"]),
+    ("collector/otlp/src/delivery", &["encode", "experiment"]),
     // Prices do not know of alerts or savings; phases of neither.
     ("collector/meter/src/price", &["alert", "savings", "gpu.rs"]),
     ("collector/meter/src/phase.rs", &["price", "alert", "savings", "money.rs"]),

@@ -15,12 +15,13 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 19] = [
+const LAYERS: [(&str, u8); 20] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
     ("phasemeter-outbox", 0),
     ("phasemeter-process", 0),
+    ("phasemeter-otlp", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-terminal", 1),
     ("phasemeter-alerts", 2),
@@ -29,8 +30,8 @@ const LAYERS: [(&str, u8); 19] = [
     ("phasemeter-holders", 2),
     ("phasemeter-logs", 2),
     ("phasemeter-rules", 2),
-    ("phasemeter-otlp", 2),
     ("phasemeter-plan", 2),
+    ("phasemeter-receiver", 2),
     ("phasemeter-work", 2),
     ("phasemeter-engine", 3),
     ("phasemeter-report", 4),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::EncodedRequest;
-use phasemeter_otlp::receiver::{GpuPoint, drop_gpu_points};
+use phasemeter_receiver::{GpuPoint, drop_gpu_points};
 use tracing::warn;
 
 use crate::resource::Role;

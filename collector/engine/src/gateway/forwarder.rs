@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use phasemeter_otlp::delivery::{Client, RequestSender};
-use phasemeter_otlp::receiver::keep_resources;
 use phasemeter_otlp::{EncodedRequest, Signal};
+use phasemeter_receiver::keep_resources;
 
 use super::agents::AgentGpus;
 use super::replicas::Replicas;

@@ -11,8 +11,8 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::metric;
-use phasemeter_otlp::receiver::{NumberPoint, number_points};
 use phasemeter_otlp::{LogLimiter, Request};
+use phasemeter_receiver::{NumberPoint, number_points};
 use phasemeter_sources::mapping::{
     ArrivedAt, GpuId, Mapped, Mappings, Point, ReadingBuffer, RejectedPoint, UnitChecks,
     UnitNotice, Value,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use phasemeter_otlp::delivery::RequestSender;
-use phasemeter_otlp::receiver::{HeldRequest, HeldSpan, held_requests};
 use phasemeter_otlp::{EncodedRequest, Request, Signal};
+use phasemeter_receiver::{HeldRequest, HeldSpan, held_requests};
 
 /// Maximum size of a request.
 const REQUEST_BYTES: usize = 1 << 20;

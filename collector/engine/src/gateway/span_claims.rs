@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use phasemeter_attribution::Limits;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::receiver::HeldSpan;
+use phasemeter_receiver::HeldSpan;
 
 use super::meters::KnownMeters;
 use super::span_filter::OwnedIdentity;

@@ -14,7 +14,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::{DividedCost, SpanCostEvent};
-use phasemeter_otlp::receiver::HeldSpan;
+use phasemeter_receiver::HeldSpan;
 
 use super::intake::SeenHolder;
 use super::meters::{Claim, KnownMeters};

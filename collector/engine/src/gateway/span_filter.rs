@@ -10,7 +10,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::EncodedRequest;
 use phasemeter_otlp::experiment::SERVICE_INSTANCE_ID;
 use phasemeter_otlp::names::attribute;
-use phasemeter_otlp::receiver::{HeldSpan, ResourceView, SpanView, TakenSpans, take_spans};
+use phasemeter_receiver::{HeldSpan, ResourceView, SpanView, TakenSpans, take_spans};
 
 use super::intake::OWN_SCOPE;
 use super::meters::Claim;

@@ -3,7 +3,7 @@
 use phasemeter_attribution::{GpuSet, LeftSpan, Release, SpanCost, SpanKey};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::SpanCostEvent;
-use phasemeter_otlp::receiver::HeldSpan;
+use phasemeter_receiver::HeldSpan;
 
 use super::meters::KnownMeters;
 use super::release::Outgoing;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use phasemeter_attribution::RejectReason;
 use phasemeter_otlp::encode::DividedCost;
-use phasemeter_otlp::receiver::HeldSpan;
+use phasemeter_receiver::HeldSpan;
 
 use super::meters::KnownMeters;
 use super::sender_counts::SenderCounts;

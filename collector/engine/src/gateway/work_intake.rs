@@ -6,7 +6,7 @@ use phasemeter_meter::instrument::Temporality;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::work_group::{WorkGroup, WorkGroups};
 use phasemeter_otlp::Request;
-use phasemeter_otlp::receiver::{CounterView, counter_points};
+use phasemeter_receiver::{CounterView, counter_points};
 use phasemeter_sources::mapping::sender_name;
 use phasemeter_work::counter::{CumulativePoint, DeltaPoint};
 use phasemeter_work::counters::{CounterPoint, NestedStream, WorkCounters};

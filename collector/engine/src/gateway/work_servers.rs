@@ -7,7 +7,7 @@ use phasemeter_attribution::directory::{Directory, Pod};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
-use phasemeter_otlp::receiver::CounterView;
+use phasemeter_receiver::CounterView;
 
 use super::intake::SeenHolder;
 use super::span_costs::HOST;

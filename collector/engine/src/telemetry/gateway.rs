@@ -7,7 +7,7 @@ use std::sync::Arc;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 use phasemeter_otlp::names::{attribute, metric};
-use phasemeter_otlp::receiver::ReceiverStats;
+use phasemeter_receiver::ReceiverStats;
 
 use crate::gateway::{GatewayStatus, SenderCounts};
 

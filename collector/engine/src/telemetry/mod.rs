@@ -38,7 +38,7 @@ use phasemeter_otlp::delivery::{Config, Stats, Target};
 use phasemeter_otlp::encode::SCHEMA;
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::names::SCHEMA_URL;
-use phasemeter_otlp::receiver::ReceiverStats;
+use phasemeter_receiver::ReceiverStats;
 use tokio::runtime;
 
 use self::exporter::Exporter;

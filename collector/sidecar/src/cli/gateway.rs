@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::receiver::ListenAddress;
+use phasemeter_receiver::ListenAddress;
 use phasemeter_sources::mapping::ReadingBuffer;
 
 use super::pod_labels::label_key;

@@ -12,7 +12,7 @@ use phasemeter_meter::reading::Basis;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::TraceMode;
-use phasemeter_otlp::receiver::ListenAddress;
+use phasemeter_receiver::ListenAddress;
 
 use super::export::ExportArgs;
 use super::value::{duration, period, seconds};

@@ -7,7 +7,7 @@ use phasemeter_attribution::Limits;
 use phasemeter_attribution::selection::Selection;
 use phasemeter_engine::gateway::SpanFilter;
 use phasemeter_meter::units::Nanos;
-use phasemeter_otlp::receiver;
+use phasemeter_receiver as receiver;
 
 use super::value::seconds;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use phasemeter_otlp::delivery::{ConfigErrors, DataError, StartError};
-use phasemeter_otlp::receiver::{ReceiverError, SecurityError};
+use phasemeter_receiver::{ReceiverError, SecurityError};
 use phasemeter_sources::live::DriverError;
 use phasemeter_sources::live::select::SelectError;
 use phasemeter_sources::mapping::MappingError;

@@ -9,10 +9,10 @@ use phasemeter_engine::gateway::{Forwarder, Metered, Replicas, SpanCosts, Unplac
 use phasemeter_files::read_text;
 use phasemeter_otlp::delivery::{Batching, Client, Config, Destination, StorageKind};
 use phasemeter_otlp::encode::has_span_costs;
-use phasemeter_otlp::receiver::{
+use phasemeter_otlp::{BySignal, Signal};
+use phasemeter_receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverStats, server_tls,
 };
-use phasemeter_otlp::{BySignal, Signal};
 use phasemeter_rules::cgroup;
 use phasemeter_work::mapping::WorkMappings;
 use tracing::info;

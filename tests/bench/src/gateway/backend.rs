@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use phasemeter_otlp::EncodedRequest;
-use phasemeter_otlp::receiver::{ListenAddress, Receiver, ReceiverConfig};
+use phasemeter_receiver::{ListenAddress, Receiver, ReceiverConfig};
 
 use crate::BenchError;
 

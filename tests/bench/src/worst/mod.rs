@@ -8,11 +8,11 @@ mod wait;
 use std::hint::black_box;
 use std::time::Duration;
 
-use phasemeter_otlp::receiver::{
+use phasemeter_otlp::{EncodedRequest, Request, Signal};
+use phasemeter_receiver::{
     ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests, number_points,
     take_spans,
 };
-use phasemeter_otlp::{EncodedRequest, Request, Signal};
 
 use self::bodies::Body;
 use crate::BenchError;

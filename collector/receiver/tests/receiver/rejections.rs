@@ -2,7 +2,7 @@
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::receiver::Limits;
+use phasemeter_receiver::Limits;
 use prost::Message;
 
 use crate::raw::{self, PROTOBUF, post};

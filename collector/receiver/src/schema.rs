@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 
-use crate::signal::Signal;
+use phasemeter_otlp::Signal;
 
 /// A message: its size in memory, and its fields.
 pub(super) struct Shape {

@@ -13,9 +13,9 @@ use super::error::RequestError;
 use super::footprint::footprint;
 use super::limits::Limits;
 use super::split::split;
-use crate::items::Items;
-use crate::signal::Signal;
-use crate::wire::{Field, first_field};
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::items::Items;
+use phasemeter_otlp::wire::{Field, first_field};
 
 /// The tag of the elements in the request of any signal.
 const ELEMENT: u32 = 1;
@@ -133,9 +133,9 @@ fn read<T: Message + Default + Items>(
 #[cfg(test)]
 mod tests {
     use super::{Inspected, Limits, Part, Rejected, RequestError, inspect};
-    use crate::signal::Signal;
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use phasemeter_otlp::Signal;
     use proptest::prelude::*;
     use prost::Message;
 

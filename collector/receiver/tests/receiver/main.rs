@@ -15,8 +15,8 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::delivery::{Client, Config, Destination};
-use phasemeter_otlp::receiver::{Limits, Receiver, ReceiverConfig};
 use phasemeter_otlp::{EncodedRequest, Request, Signal};
+use phasemeter_receiver::{Limits, Receiver, ReceiverConfig};
 use prost::Message;
 
 use crate::raw::{PROTOBUF, Reply, post};

@@ -5,8 +5,8 @@
 //! the request.
 
 use super::limits::Limits;
-use crate::signal::Signal;
-use crate::wire::{FIELD_BYTES, Field, fields, push_field, without};
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::wire::{FIELD_BYTES, Field, fields, push_field, without};
 
 /// The tags of what is in a request, a resource, a scope, a metric and the data of a metric.
 const ITEMS: &[&[u32]] = &[&[1], &[2], &[2]];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use phasemeter_otlp::EncodedRequest;
-use phasemeter_otlp::receiver::{
+use phasemeter_receiver::{
     BearerToken, Limits, ListenAddress, Receiver, ReceiverConfig, ReceiverError, server_tls,
 };
 use prost::Message;

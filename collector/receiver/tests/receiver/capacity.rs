@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use phasemeter_otlp::receiver::Limits;
 use phasemeter_otlp::{EncodedRequest, Signal};
+use phasemeter_receiver::Limits;
 use prost::Message;
 
 use crate::raw::{PROTOBUF, post};

@@ -21,8 +21,8 @@ use super::limits::Limits;
 use super::response::{self, Format, ResponseBody};
 use super::security::BearerToken;
 use super::stats::ReceiverStats;
-use crate::request::EncodedRequest;
-use crate::signal::Signal;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::Signal;
 
 const GRPC_ENCODING: &str = "grpc-encoding";
 

@@ -11,9 +11,9 @@ use super::held_span::{
     HeldSpan, MAX_HEAD, RESOURCE_SPANS, SCOPE_SPANS, SPANS, SpanGroup, without_attributes,
 };
 use super::span_view::{ResourceView, SpanView};
-use crate::request::EncodedRequest;
-use crate::signal::Signal;
-use crate::wire::without;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::wire::without;
 
 /// A request without the spans that were taken out of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ mod tests {
 
     use super::super::held_span::{HeldRequest, held_requests};
     use super::*;
-    use crate::wire::push_field;
+    use phasemeter_otlp::wire::push_field;
 
     fn resource(name: &str) -> Option<Resource> {
         let value = Some(AnyValue { value: Some(Value::StringValue(name.to_owned())) });

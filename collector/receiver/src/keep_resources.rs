@@ -4,7 +4,7 @@ use super::counters::resource_id;
 use super::filter::{Remaining, filter};
 use super::held_span::RESOURCE_SPANS;
 use super::inspect::read_element;
-use crate::request::EncodedRequest;
+use phasemeter_otlp::EncodedRequest;
 
 /// The tag of a request's resources, whatever its signal.
 const RESOURCES: u32 = RESOURCE_SPANS;
@@ -44,8 +44,8 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::items::Items;
-    use crate::signal::Signal;
+    use phasemeter_otlp::Signal;
+    use phasemeter_otlp::items::Items;
 
     /// Logs of five resources, the n-th with n records.
     fn logs() -> ExportLogsServiceRequest {

@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::Signal;
-use phasemeter_otlp::receiver::{
+use phasemeter_receiver::{
     ResourceView, SpanView, TakenSpans, accept_bytes, counter_points, held_requests, number_points,
     take_spans,
 };

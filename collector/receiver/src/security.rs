@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls;
 
-use crate::rotation::Rotating;
+use phasemeter_otlp::rotation::Rotating;
 
 /// Maximum size of a certificate chain, a key or a token.
 const MAX_BYTES: u64 = 1 << 20;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::request::EncodedRequest;
-use crate::wire::{Field, fields, push_field};
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::wire::{Field, fields, push_field};
 
 /// The rest of a request, which counts as in flight like all of it.
 struct Rest {

@@ -7,6 +7,9 @@
 //! A request is accepted once it is in the channel. Under pressure the client is asked to retry:
 //! nothing that was accepted is dropped here, and memory is limited by [`Limits`].
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod accept;
 mod attributes;
 mod body;
@@ -75,9 +78,9 @@ use self::service::Service;
 pub use self::span_view::{ResourceView, SpanView};
 pub use self::stats::{ReceiverCounts, ReceiverStats};
 pub use self::take_spans::{TakenSpans, take_spans};
-use crate::request::EncodedRequest;
-use crate::signal::Signal;
-use crate::unix_socket::listen_privately;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::Signal;
+use phasemeter_otlp::unix_socket::listen_privately;
 
 /// How to listen, and for whom.
 #[derive(Clone, Debug, Default)]

@@ -8,7 +8,7 @@ use std::mem::size_of;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 use super::schema::{Form, Shape, request};
-use crate::signal::Signal;
+use phasemeter_otlp::Signal;
 
 /// Maximum nesting, as in prost.
 const MAX_DEPTH: u32 = 100;
@@ -60,11 +60,11 @@ fn message(shape: &Shape, mut body: &[u8], depth: u32) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::{footprint, size_of};
-    use crate::signal::Signal;
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
     use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
     use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+    use phasemeter_otlp::Signal;
     use prost::Message;
 
     fn request(spans: Vec<Span>) -> Vec<u8> {

@@ -14,8 +14,8 @@ use super::inspect::{Inspected, Part, Rejected, inspect};
 use super::json;
 use super::limits::Limits;
 use super::response::Format;
-use crate::request::EncodedRequest;
-use crate::signal::Signal;
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::Signal;
 
 /// What is accepted of a request, in parts without malformed elements, and what is not.
 pub(super) type Accepted = (Vec<EncodedRequest>, Option<Rejected>);

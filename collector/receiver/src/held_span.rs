@@ -6,7 +6,7 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use prost::Message;
 
-use crate::wire::{FIELD_BYTES, Field, push_field, retain};
+use phasemeter_otlp::wire::{FIELD_BYTES, Field, push_field, retain};
 
 /// Tags of a request's resources, of a resource's scopes, of a scope's spans, and of a span's attributes.
 pub(super) const RESOURCE_SPANS: u32 = 1;

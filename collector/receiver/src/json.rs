@@ -12,7 +12,7 @@ use serde_json::Deserializer;
 use super::error::RequestError;
 use super::json_message::{Context, Message};
 use super::schema;
-use crate::signal::Signal;
+use phasemeter_otlp::Signal;
 
 /// The protobuf of a request, of at most `limit` bytes.
 pub(super) fn to_protobuf(
@@ -48,7 +48,7 @@ mod tests {
     use super::super::json_scalar::Wire;
     use super::super::schema::{Form, Shape};
     use super::*;
-    use crate::wire::push_field;
+    use phasemeter_otlp::wire::push_field;
 
     const LIMIT: usize = 4 << 20;
 

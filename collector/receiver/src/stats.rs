@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::RequestError;
 use super::inspect::Rejected;
-use crate::signal::Signal;
+use phasemeter_otlp::Signal;
 
 /// Counts of requests.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ use super::decompress::Encoding;
 use super::error::RequestError;
 use super::inspect::Rejected;
 use super::limits::Limits;
-use crate::signal::Signal;
+use phasemeter_otlp::Signal;
 
 /// The body of any response.
 pub(super) type ResponseBody = BoxBody<Bytes, Infallible>;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter_otlp::receiver::{BearerToken, Limits, Receiver, ReceiverConfig};
+use phasemeter_receiver::{BearerToken, Limits, Receiver, ReceiverConfig};
 use prost::Message;
 
 use crate::raw::{self, PROTOBUF, connect, post};

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use super::json_scalar::{Bytes, Number, Text, Truth};
 use super::schema::{Field, Form, Shape};
-use crate::wire::push_field;
+use phasemeter_otlp::wire::push_field;
 
 /// What all messages of a request share.
 pub(super) struct Context {

@@ -7,9 +7,9 @@ use prost::Message;
 
 use super::attributes::find_label;
 use super::filter::{Remaining, filter};
-use crate::names::{attribute, metric};
-use crate::request::EncodedRequest;
-use crate::wire::{Field, fields};
+use phasemeter_otlp::EncodedRequest;
+use phasemeter_otlp::names::{attribute, metric};
+use phasemeter_otlp::wire::{Field, fields};
 
 /// The metrics that two meters of a GPU must not both send.
 const METRICS: [&str; 3] = [metric::GPU_COST, metric::GPU_TIME, metric::GPU_WASTE];
@@ -111,7 +111,7 @@ mod tests {
     use opentelemetry_proto::tonic::metrics::v1::{Metric, ResourceMetrics, ScopeMetrics, Sum};
 
     use super::*;
-    use crate::signal::Signal;
+    use phasemeter_otlp::Signal;
 
     fn text(key: &str, value: &str) -> KeyValue {
         let value = Some(AnyValue { value: Some(Value::StringValue(value.to_owned())) });
