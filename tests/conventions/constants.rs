@@ -12,7 +12,8 @@ use crate::repository::{files, read, root};
 pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 
 /// The crates that send telemetry.
-const SENDERS: [&str; 4] = [
+const SENDERS: [&str; 5] = [
+    "collector/cli/src",
     "collector/engine/src",
     "collector/otlp/src",
     "collector/receiver/src",

@@ -1,9 +1,8 @@
-//! The binary: the command line, and what each command does with the engine and the report.
+//! The binary: what each command does with the engine and the report.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
-pub mod cli;
 pub mod command;
 pub mod log;
 mod log_limit;

@@ -22,9 +22,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, registry};
 
-use crate::cli::{LogArgs, LogFormat, LogLevel};
 use crate::log_limit::LogLimit;
 use crate::standard_error;
+use phasemeter_cli::{LogArgs, LogFormat, LogLevel};
 
 /// How long a thread that panics waits for the reader of the log.
 const PANIC_FLUSH: Duration = Duration::from_secs(1);

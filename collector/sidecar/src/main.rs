@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use phasemeter::cli::Cli;
 use phasemeter::command;
 use phasemeter::{log, standard_error, usage};
+use phasemeter_cli::Cli;
 use tracing::error;
 
 /// How long the end waits for the reader of standard error.

@@ -65,7 +65,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::Cli;
+    use phasemeter_cli::Cli;
 
     #[test]
     fn help_is_printed_as_it_is() {

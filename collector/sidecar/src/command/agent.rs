@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::error::CommandError;
 use super::run::{self, Run};
-use crate::cli::{AgentArgs, WorkloadArgs};
+use phasemeter_cli::{AgentArgs, WorkloadArgs};
 
 /// Meters the node until a signal, and reports.
 pub(super) fn run(args: &AgentArgs) -> Result<ExitCode, CommandError> {

@@ -10,7 +10,7 @@ use phasemeter_engine::alert_rules::{AlertRules, SkippedRule};
 use phasemeter_files::read_file;
 
 use super::exit_status::{EX_CONFIG, EX_NOINPUT, EX_USAGE};
-use crate::cli::AlertArgs;
+use phasemeter_cli::AlertArgs;
 
 /// Why rules cannot be used.
 #[derive(Debug, thiserror::Error)]

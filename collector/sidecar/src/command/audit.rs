@@ -31,7 +31,7 @@ use super::progress::Progress;
 use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
 use super::work_log::{self, WorkLog, WorkWithin};
-use crate::cli::{AuditArgs, MeteringArgs, SendArgs};
+use phasemeter_cli::{AuditArgs, MeteringArgs, SendArgs};
 
 /// Maximum number of logs listed in one note.
 const MAX_LISTED: usize = 5;

@@ -19,7 +19,7 @@ use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
 use super::report_files;
-use crate::cli::{BillArgs, BillFormat, Format};
+use phasemeter_cli::{BillArgs, BillFormat, Format};
 
 /// The most that is read of a report.
 pub(super) const MAX_REPORT: u64 = 1 << 30;

@@ -5,7 +5,7 @@ use phasemeter_bill::error::BillError;
 
 use super::bill::{open, print, rendered};
 use super::error::CommandError;
-use crate::cli::CompareArgs;
+use phasemeter_cli::CompareArgs;
 
 /// Compares two reports.
 pub(super) fn run(args: &CompareArgs) -> Result<(), CommandError> {

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
-use crate::cli::ExportArgs;
+use phasemeter_cli::ExportArgs;
 
 const DATA: &str = "PHASEMETER_DATA";
 const HEADERS_FILE: &str = "PHASEMETER_OTLP_HEADERS_FILE";

@@ -18,7 +18,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
-use crate::cli::SendArgs;
+use phasemeter_cli::SendArgs;
 
 /// Whether a command cannot do without export.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::output_files::OutputFiles;
 use super::report_outputs::ReportOutputs;
 use super::signals::SignalListener;
 use super::sinks::Sinks;
-use crate::cli::{DemoArgs, MeteringArgs};
+use phasemeter_cli::{DemoArgs, MeteringArgs};
 
 /// Meters the fleet of a seed and reports.
 pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {

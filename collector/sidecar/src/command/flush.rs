@@ -13,7 +13,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
-use crate::cli::FlushArgs;
+use phasemeter_cli::FlushArgs;
 
 /// Delivers to the backend of the environment. What another process uses is left to it.
 pub(super) fn run(args: &FlushArgs) -> Result<(), CommandError> {

@@ -35,7 +35,7 @@ use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::signals::SignalListener;
 use super::window_scheduler::WindowScheduler;
-use crate::cli::GatewayArgs;
+use phasemeter_cli::GatewayArgs;
 
 /// How much later than `--hold` the readings of a period may be: several scrapes, and queues on their way.
 const SCRAPES: Nanos = Nanos::from_secs(180);

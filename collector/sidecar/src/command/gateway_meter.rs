@@ -29,7 +29,7 @@ use super::outputs::{FinishedRun, Outputs};
 use super::signals::{SignalEvent, SignalListener};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
-use crate::cli::MeteringArgs;
+use phasemeter_cli::MeteringArgs;
 
 /// How long the gateway waits for requests before it releases readings and looks for signals.
 const STEP: Duration = Duration::from_millis(100);

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::error::CommandError;
 use super::live_error::LiveError;
-use crate::cli::MachineArgs;
+use phasemeter_cli::MachineArgs;
 
 /// The variable that counts without `--gpu`.
 const VARIABLE: &str = "PHASEMETER_GPU";

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use phasemeter_process::SignalSet;
 
-use crate::cli::GROUP_PROBE;
+use phasemeter_cli::GROUP_PROBE;
 
 /// The field with the signals that are pending for a process.
 const PENDING: &str = "ShdPnd:";

@@ -18,7 +18,7 @@ use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::local_zone::LocalZone;
 use super::report_outputs::encode;
-use crate::cli::{LiveArgs, MeteringArgs};
+use phasemeter_cli::{LiveArgs, MeteringArgs};
 
 /// How long the end waits for a disk, for the reader of standard error, and for a backend at least.
 pub(super) const GRACE: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use phasemeter_report::Utc;
 use phasemeter_work::interruption::{Cloud, Notice};
 use tracing::warn;
 
-use crate::cli::CommandSignal;
+use phasemeter_cli::CommandSignal;
 
 /// Notices that are listed in the report.
 const MAX_LISTED: usize = 100;

@@ -21,7 +21,7 @@ use tracing::warn;
 use super::interruption_log::LiveInterruptions;
 use super::live::Live;
 use super::supervision::Supervision;
-use crate::cli::{CommandSignal, InterruptionArgs};
+use phasemeter_cli::{CommandSignal, InterruptionArgs};
 
 /// Different errors that are logged, each once.
 const MAX_LOGGED: usize = 16;

@@ -33,7 +33,7 @@ use super::node_agent::NodeAgent;
 use super::node_price::NodePrice;
 use super::outputs::Outputs;
 use super::window_scheduler::WindowScheduler;
-use crate::cli::MeteringArgs;
+use phasemeter_cli::MeteringArgs;
 
 /// A live run.
 pub(super) struct Live {

@@ -12,7 +12,7 @@ use phasemeter_process::end_now;
 use phasemeter_sources::live::nvml::{NvmlUnusable, load_library};
 
 use super::group_probe::own_program;
-use crate::cli::LOAD_TRIAL;
+use phasemeter_cli::LOAD_TRIAL;
 
 /// Loads the library in a child process, and waits for that, on a thread that may wait for good.
 pub(super) fn load() -> Result<(), NvmlUnusable> {

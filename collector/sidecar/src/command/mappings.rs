@@ -11,7 +11,7 @@ use tracing::warn;
 use super::error::CommandError;
 use super::listing::listed;
 use super::live_error::LiveError;
-use crate::cli::MAX_LABELS;
+use phasemeter_cli::MAX_LABELS;
 
 /// Maximum size of a file of mappings: those of Phasemeter have a few KiB.
 pub(super) const MAX_BYTES: u64 = 1 << 20;

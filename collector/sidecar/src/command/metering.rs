@@ -28,8 +28,8 @@ use super::output_files::OutputFiles;
 use super::policies;
 use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
-use crate::cli::{ColorChoice, Format, MeteringArgs, PriceArgs, ReportArgs};
 use crate::standard_error;
+use phasemeter_cli::{ColorChoice, Format, MeteringArgs, PriceArgs, ReportArgs};
 
 /// Reads the environment and logs its warnings. Options take precedence.
 pub(super) fn environment(args: &MeteringArgs) -> Environment {

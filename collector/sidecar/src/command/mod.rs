@@ -144,7 +144,7 @@ use std::process::ExitCode;
 
 use phasemeter_rules::compile::child_main;
 
-use crate::cli::{Cli, Command};
+use phasemeter_cli::{Cli, Command};
 
 /// Runs a subcommand and returns its exit status: zero, or that of the command run by it.
 ///

@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::held_gpu::HeldGpu;
-use crate::cli::{MAX_LABELS, NodeArgs};
+use phasemeter_cli::{MAX_LABELS, NodeArgs};
 
 /// How often the sources of holders are polled: none announces changes.
 const POLL: Duration = Duration::from_secs(1);

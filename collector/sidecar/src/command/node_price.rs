@@ -13,7 +13,7 @@ use phasemeter_otlp::experiment::Attributes;
 use tracing::{info, warn};
 
 use super::metering;
-use crate::cli::{NodeArgs, PriceArgs};
+use phasemeter_cli::{NodeArgs, PriceArgs};
 
 /// Labels of Kubernetes, and the attributes of the resource that they are.
 const PLACES: [(&str, &str); 3] = [
@@ -185,7 +185,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use phasemeter_cli::{Cli, Command};
 
     fn args(options: &[&str]) -> (NodeArgs, PriceArgs) {
         let line = [&["phasemeter", "agent"], options].concat();

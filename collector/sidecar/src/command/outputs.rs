@@ -31,7 +31,7 @@ use super::relay::{self, Relay};
 use super::report_outputs::ReportOutputs;
 use super::run_report;
 use super::today;
-use crate::cli::{LiveArgs, MeteringArgs};
+use phasemeter_cli::{LiveArgs, MeteringArgs};
 
 /// Additional time to deliver the last points of each metered GPU.
 const GRACE_PER_GPU: Duration = Duration::from_millis(1);

@@ -12,7 +12,7 @@ use super::bill::{MAX_REPORT, print};
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
-use crate::cli::PageArgs;
+use phasemeter_cli::PageArgs;
 
 /// Reads the report and writes its page.
 pub(super) fn run(args: &PageArgs) -> Result<(), CommandError> {

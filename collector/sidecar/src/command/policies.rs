@@ -12,7 +12,7 @@ use phasemeter_rules::policy_dir;
 use tracing::warn;
 
 use super::error::CommandError;
-use crate::cli::{COMPILE, Limit, PolicyArgs, PolicyLimits};
+use phasemeter_cli::{COMPILE, Limit, PolicyArgs, PolicyLimits};
 
 /// How long a command waits for policies by default.
 const START_LIMIT: Duration = Duration::from_secs(1);

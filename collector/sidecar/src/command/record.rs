@@ -29,8 +29,8 @@ use super::listing::counted;
 use super::live_error::LiveError;
 use super::output_files::OutputFiles;
 use super::signals::SignalListener;
-use crate::cli::RecordArgs;
 use crate::standard_error;
+use phasemeter_cli::RecordArgs;
 
 /// Interval of draining observations and detecting hung calls.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(250);

@@ -24,7 +24,7 @@ use super::live_error::LiveError;
 use super::live_sink::Divert;
 use super::mappings;
 use super::optional::Optional;
-use crate::cli::{ReceiveArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs, WorkloadArgs};
+use phasemeter_cli::{ReceiveArgs, RequestSizeArgs, SpanArgs, WorkMappingArgs, WorkloadArgs};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";

@@ -4,7 +4,7 @@ use phasemeter_report::{Input, Report, json, page};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
-use crate::cli::ReportArgs;
+use phasemeter_cli::ReportArgs;
 
 /// The files of a report.
 #[derive(Clone, Debug)]

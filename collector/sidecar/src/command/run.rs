@@ -53,7 +53,7 @@ use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
-use crate::cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
+use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);

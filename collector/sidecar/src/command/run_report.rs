@@ -16,8 +16,8 @@ use super::files::ReplacedFile;
 use super::interim::{GRACE, Periods};
 use super::metering;
 use super::report_outputs::{ReportOutputs, encode};
-use crate::cli::MeteringArgs;
 use crate::standard_error;
+use phasemeter_cli::MeteringArgs;
 
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);

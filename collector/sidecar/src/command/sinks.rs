@@ -15,7 +15,7 @@ use tracing::info;
 use super::delivery::Delivery;
 use super::error::CommandError;
 use super::files;
-use crate::cli::{ReportArgs, SendArgs};
+use phasemeter_cli::{ReportArgs, SendArgs};
 
 /// How long a backend may accept nothing while the queue is full, and the deadline of the final
 /// flush.

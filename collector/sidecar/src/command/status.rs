@@ -11,7 +11,7 @@ use phasemeter_terminal::json_escape::Escaped;
 use super::bill;
 use super::error::CommandError;
 use super::status_error::StatusError;
-use crate::cli::{Format, StatusArgs};
+use phasemeter_cli::{Format, StatusArgs};
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -8,10 +8,10 @@ use phasemeter_engine::environment::Environment;
 use phasemeter_otlp::delivery::{Config, Destination};
 
 use super::error::CommandError;
-use crate::cli::Cli;
-#[cfg(feature = "full")]
-use crate::cli::Command;
 use crate::log;
+use phasemeter_cli::Cli;
+#[cfg(feature = "full")]
+use phasemeter_cli::Command;
 
 /// Checks all variables, also those that the command does not use. `lookup` returns the value of one.
 ///

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::dump::Dump;
 use super::error::CommandError;
 use super::optional::Optional;
-use crate::cli::LiveArgs;
+use phasemeter_cli::LiveArgs;
 
 /// Sends windows to the policies, if any, and dumps them, if requested.
 pub(super) struct WindowScheduler {

@@ -23,7 +23,7 @@ use crate::telemetry::{LastExport, count, generation, received};
 
 /// Loads the policies of a directory with the compiler of the binary.
 fn policies(dir: &Path) -> Arc<PolicyManager> {
-    let compiler = CompilerProcess::current_program(phasemeter::cli::COMPILE).unwrap();
+    let compiler = CompilerProcess::current_program(phasemeter_cli::COMPILE).unwrap();
     let config = PolicyConfig {
         default_policies: false,
         files: Vec::new(),

@@ -9,7 +9,7 @@ use phasemeter_plan::units::{Ratio, Size};
 
 use super::super::error::CommandError;
 use super::{lacks, measured};
-use crate::cli::{MemoryArgs, Optimizer, Precision};
+use phasemeter_cli::{MemoryArgs, Optimizer, Precision};
 
 /// Part of the memory that is kept free by default.
 const HEADROOM: Ratio = Ratio::from_ppm(100_000);

@@ -18,8 +18,8 @@ use phasemeter_report::text::use_color;
 
 use self::price_lookup::PriceLookup;
 use super::error::CommandError;
-use crate::cli::{Format, PlanCommand};
 use crate::plan::{Measured, PlanPrice, PlanReport, ReportError, json, text};
+use phasemeter_cli::{Format, PlanCommand};
 
 /// Solves a question and writes the result.
 pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {

@@ -6,7 +6,7 @@ use phasemeter_plan::units::Ratio;
 use super::super::error::CommandError;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::cli::OwnArgs;
+use phasemeter_cli::OwnArgs;
 
 pub(super) fn request(args: &OwnArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     prices.read(&args.price.prices)?;

@@ -9,8 +9,8 @@ use super::memory::memory_of;
 use super::own::ratio;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::cli::SharingArgs;
 use crate::plan::Measured;
+use phasemeter_cli::SharingArgs;
 
 /// The most workloads of one option.
 const MAX_COUNT: u64 = 10_000;

@@ -8,7 +8,7 @@ use phasemeter_plan::spot::{Interruptions, Request, Spot};
 use super::super::error::CommandError;
 use super::measured;
 use super::price_lookup::PriceLookup;
-use crate::cli::SpotArgs;
+use phasemeter_cli::SpotArgs;
 
 pub(super) fn request(args: &SpotArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     if args.no_checkpoints {

@@ -8,8 +8,8 @@ use phasemeter_terminal::number::grouped;
 use super::input::PolicyInput;
 use super::loader::PolicyLoader;
 use super::{files, output, project};
-use crate::cli::BenchArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::BenchArgs;
 
 /// Evaluates the policy repeatedly.
 pub(super) fn run(args: &BenchArgs) -> Result<(), CommandError> {

@@ -3,8 +3,8 @@
 use super::check;
 use super::loader::PolicyLoader;
 use super::project::Project;
-use crate::cli::BuildArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::BuildArgs;
 
 /// Builds and checks.
 pub(super) fn run(args: &BuildArgs) -> Result<(), CommandError> {

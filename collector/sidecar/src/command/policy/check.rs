@@ -4,8 +4,8 @@ use phasemeter_rules::policy::Policy;
 use phasemeter_terminal::escape::clean;
 
 use super::loader::PolicyLoader;
-use crate::cli::CheckArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::CheckArgs;
 
 /// Loads the policy as a sidecar does.
 pub(super) fn run(args: &CheckArgs) -> Result<(), CommandError> {

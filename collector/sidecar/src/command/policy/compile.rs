@@ -5,8 +5,8 @@ use phasemeter_terminal::number::grouped;
 
 use super::loader::PolicyLoader;
 use super::{files, project};
-use crate::cli::CompileArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::CompileArgs;
 
 /// Writes NAME.aot beside NAME.wasm.
 pub(super) fn run(args: &CompileArgs) -> Result<(), CommandError> {

@@ -18,9 +18,9 @@ use phasemeter_rules::window::Window;
 
 use super::error::PolicyCommandError;
 use super::files;
-use crate::cli::{InputArgs, PriceArgs};
 use crate::command::error::CommandError;
 use crate::command::metering;
+use phasemeter_cli::{InputArgs, PriceArgs};
 
 /// The input of a policy.
 pub(super) struct PolicyInput {

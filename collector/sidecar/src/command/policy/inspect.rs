@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::error::PolicyCommandError;
 use super::loader::PolicyLoader;
 use super::{files, project};
-use crate::cli::InspectArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::InspectArgs;
 
 /// Prints the properties.
 pub(super) fn run(args: &InspectArgs) -> Result<(), CommandError> {

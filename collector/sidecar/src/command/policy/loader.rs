@@ -10,9 +10,9 @@ use phasemeter_rules::policy_dir;
 
 use super::error::PolicyCommandError;
 use super::{files, project};
-use crate::cli::{GuestArgs, HostArgs};
 use crate::command::error::CommandError;
 use crate::command::policies;
+use phasemeter_cli::{GuestArgs, HostArgs};
 
 /// A host that loads policies.
 pub(super) struct PolicyLoader {

@@ -26,7 +26,7 @@ pub use error::PolicyCommandError;
 use std::process::ExitCode;
 
 use super::error::CommandError;
-use crate::cli::PolicyCommand;
+use phasemeter_cli::PolicyCommand;
 
 /// Runs a subcommand. The exit status is zero, or 1 if a policy test failed.
 pub(super) fn run(command: PolicyCommand) -> Result<ExitCode, CommandError> {

@@ -9,8 +9,8 @@ use phasemeter_rules::manifest::Kind;
 use super::error::PolicyCommandError;
 use super::files;
 use super::template::Template;
-use crate::cli::{Language, NewArgs};
 use crate::command::error::CommandError;
+use phasemeter_cli::{Language, NewArgs};
 
 /// Creates the project and prints the next steps.
 pub(super) fn run(args: &NewArgs) -> Result<(), CommandError> {

@@ -5,8 +5,8 @@ use std::io;
 use super::input::PolicyInput;
 use super::loader::PolicyLoader;
 use super::output;
-use crate::cli::{Format, RunPolicyArgs};
 use crate::command::error::CommandError;
+use phasemeter_cli::{Format, RunPolicyArgs};
 
 /// Prints the output of the policy.
 pub(super) fn run(args: &RunPolicyArgs) -> Result<(), CommandError> {

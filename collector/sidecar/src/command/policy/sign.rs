@@ -6,8 +6,8 @@ use phasemeter_terminal::escape::clean;
 use super::signed_file::SignedFile;
 use super::verify::{read_key, signature_path};
 use super::{files, project};
-use crate::cli::SignArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::SignArgs;
 
 /// Signs the file and prints the public key.
 pub(super) fn run(args: &SignArgs) -> Result<(), CommandError> {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::cli::Language;
+use phasemeter_cli::Language;
 
 /// The placeholder of the policy name, and its form in identifiers.
 const NAME: &str = "my-policy";

@@ -24,8 +24,8 @@ use super::input::PolicyInput;
 use super::loader::PolicyLoader;
 use super::output::{self, PolicyOutput};
 use super::project::Project;
-use crate::cli::TestArgs;
 use crate::command::error::CommandError;
+use phasemeter_cli::TestArgs;
 
 /// Lines of context around a difference.
 const CONTEXT: usize = 3;

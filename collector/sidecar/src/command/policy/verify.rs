@@ -10,7 +10,7 @@ use phasemeter_terminal::escape::clean;
 use super::error::PolicyCommandError;
 use super::signed_file::SignedFile;
 use super::{files, project};
-use crate::cli::VerifyArgs;
+use phasemeter_cli::VerifyArgs;
 
 /// Verifies the signature with each key until one matches.
 pub(super) fn run(args: &VerifyArgs) -> Result<(), PolicyCommandError> {

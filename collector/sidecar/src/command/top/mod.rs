@@ -17,7 +17,7 @@ use super::error::CommandError;
 use super::signals::{SignalEvent, SignalListener};
 use super::status;
 use super::status_error::StatusError;
-use crate::cli::TopArgs;
+use phasemeter_cli::TopArgs;
 
 /// How long a key waits until it is followed, and a signal until it ends the view.
 const STEP: Duration = Duration::from_millis(50);

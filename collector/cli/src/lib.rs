@@ -1,5 +1,7 @@
 //! The command line: parsing and validation only. Doc comments of options are their help texts.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 #![allow(missing_docs, reason = "flattened groups have no help of their own")]
 
 #[cfg(feature = "full")]

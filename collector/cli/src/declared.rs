@@ -42,7 +42,7 @@ impl DeclaredArgs {
 mod tests {
     use clap::Parser;
 
-    use crate::cli::{Cli, Command};
+    use crate::{Cli, Command};
 
     #[test]
     fn values_are_attributes_and_checked() {

@@ -254,7 +254,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::{Cli, Command};
 
     #[test]
     fn sessions_end_hourly_without_command() {
