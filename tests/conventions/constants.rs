@@ -12,9 +12,10 @@ use crate::repository::{files, read, root};
 pub(crate) const FILE: &str = "collector/otlp/src/names.rs";
 
 /// The crates that send telemetry.
-const SENDERS: [&str; 5] = [
+const SENDERS: [&str; 6] = [
     "collector/cli/src",
     "collector/engine/src",
+    "collector/environment/src",
     "collector/otlp/src",
     "collector/receiver/src",
     "collector/sidecar/src",

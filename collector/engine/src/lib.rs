@@ -12,33 +12,18 @@
 pub mod agent;
 pub mod alert_rules;
 #[cfg(feature = "full")]
-pub mod detectors;
-pub mod environment;
-#[cfg(feature = "full")]
 pub mod gateway;
 #[cfg(feature = "full")]
 pub mod health;
 #[cfg(feature = "full")]
-pub mod host;
-#[cfg(feature = "full")]
-pub mod instance;
-#[cfg(feature = "full")]
 pub mod live;
-#[cfg(feature = "full")]
-pub mod own_gpus;
 pub mod pipeline;
 pub mod policies;
 pub mod pricing;
-pub mod resource;
 #[cfg(feature = "full")]
 pub mod sampler;
 #[cfg(feature = "full")]
 pub mod slot;
 #[cfg(feature = "full")]
-pub mod slurm;
-#[cfg(feature = "full")]
 pub mod telemetry;
 pub mod work;
-
-/// The name of the service that Phasemeter is.
-const NAME: &str = "phasemeter";

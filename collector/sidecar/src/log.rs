@@ -235,7 +235,7 @@ mod tests {
         use std::cell::RefCell;
         use std::collections::BTreeSet;
 
-        use phasemeter_engine::environment::{Environment, Ignored, UNSUPPORTED};
+        use phasemeter_environment::variables::{Environment, Ignored, UNSUPPORTED};
         use phasemeter_otlp::Signal;
         use phasemeter_otlp::delivery::{Config, Destination};
 

@@ -15,7 +15,7 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 22] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -33,10 +33,11 @@ const LAYERS: [(&str, u8); 21] = [
     ("phasemeter-plan", 2),
     ("phasemeter-receiver", 2),
     ("phasemeter-work", 2),
-    ("phasemeter-engine", 3),
-    ("phasemeter-cli", 4),
-    ("phasemeter-report", 4),
-    ("phasemeter", 5),
+    ("phasemeter-environment", 3),
+    ("phasemeter-engine", 4),
+    ("phasemeter-cli", 5),
+    ("phasemeter-report", 5),
+    ("phasemeter", 6),
 ];
 
 /// The edges between the files of the crate with this root.

@@ -9,7 +9,7 @@ use phasemeter_otlp::EncodedRequest;
 use phasemeter_receiver::{GpuPoint, drop_gpu_points};
 use tracing::warn;
 
-use crate::resource::Role;
+use phasemeter_environment::resource::Role;
 
 /// Maximum number of GPUs of agents that are distinguished. Duplicates of further ones are passed on.
 const MAX_GPUS: usize = 16_384;

@@ -8,7 +8,7 @@ use phasemeter_otlp::experiment::{
 };
 
 use super::{MAX_BUFFERED, Pipeline};
-use crate::resource;
+use phasemeter_environment::resource;
 
 /// The experiment of the run. The trace ID of a log may be derived from its first readings, so the
 /// experiment is opened once the allowed lateness has passed; meters emit nothing before.

@@ -157,7 +157,7 @@ fn push(target: &Target, every: Nanos) -> Result<PeriodicReader<Exporter>, Telem
 }
 
 fn meter(provider: &SdkMeterProvider) -> Meter {
-    let scope = InstrumentationScope::builder(crate::NAME)
+    let scope = InstrumentationScope::builder(phasemeter_environment::NAME)
         .with_schema_url(SCHEMA_URL)
         .with_version(env!("CARGO_PKG_VERSION"));
     provider.meter_with_scope(scope.build())

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use phasemeter_engine::environment::Environment;
-use phasemeter_engine::instance;
 use phasemeter_engine::telemetry::{ScrapeReader, Telemetry};
+use phasemeter_environment::instance;
+use phasemeter_environment::variables::Environment;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{
     Client, Config, ConfigErrors, Destination, Receipt, RequestSender, StorageKind,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::agent::{self, AgentDriver, PodName};
-use phasemeter_engine::detectors::{self, Container};
+use phasemeter_environment::detectors::{self, Container};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_sources::live::nvml::NvmlDriver;
 use phasemeter_sources::live::{Driver, DriverError, DriverNames, OpenDriver};

@@ -8,7 +8,7 @@ use phasemeter_engine::gateway::{
     Unplaced, WorkServing,
 };
 use phasemeter_engine::pipeline::{Pipeline, Settings};
-use phasemeter_engine::resource::{self, Role};
+use phasemeter_environment::resource::{self, Role};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::{ExperimentKind, TraceId};

@@ -1,6 +1,7 @@
 //! What identifies a gateway in all that it sends.
 
-use phasemeter_engine::{host, instance, resource, telemetry};
+use phasemeter_engine::telemetry;
+use phasemeter_environment::{host, instance, resource};
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID};
 
 use super::claims::Claims;

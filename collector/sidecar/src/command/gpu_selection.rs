@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use phasemeter_engine::detectors::Container;
-use phasemeter_engine::own_gpus::OwnGpus;
+use phasemeter_environment::detectors::Container;
+use phasemeter_environment::own_gpus::OwnGpus;
 use phasemeter_files::read_text;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::live::select::{Selection, select};

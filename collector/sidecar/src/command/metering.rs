@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use phasemeter_engine::environment::Environment;
 use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use phasemeter_engine::policies::{PolicyManager, Quotes};
 use phasemeter_engine::pricing::{Location, PriceOptions, Pricing, book_file};
+use phasemeter_environment::variables::Environment;
 use phasemeter_logs::Source;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{Attributes, ExperimentRequest};

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use phasemeter_engine::environment::Environment;
 use phasemeter_engine::gateway::SpanCosts;
 use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RequestSink};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::telemetry::Telemetry;
+use phasemeter_environment::variables::Environment;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::experiment::Attributes;

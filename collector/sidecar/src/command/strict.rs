@@ -3,7 +3,7 @@
 //! Without it each is a warning where it is read, and its default is used, as OpenTelemetry's
 //! specification requires.
 
-use phasemeter_engine::environment::Environment;
+use phasemeter_environment::variables::Environment;
 #[cfg(feature = "full")]
 use phasemeter_otlp::delivery::{Config, Destination};
 

@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use phasemeter_engine::host;
 use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
+use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
