@@ -14,6 +14,7 @@ use crate::file_disk::{FileDisk, sync_directory};
 use crate::segment;
 
 const OUTBOX: &str = "outbox";
+const REPORTS: &str = "reports";
 const LOCK: &str = "lock";
 const LABEL: &str = "label";
 /// Bytes of a label at most.
@@ -63,6 +64,17 @@ impl DataDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The directory of reports in it, which it makes if it does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses.
+    pub fn reports(&self) -> io::Result<PathBuf> {
+        let path = self.path.join(REPORTS);
+        make(&path)?;
+        sync_directory(&self.path)?;
+        Ok(path)
     }
 
     /// Makes the directory of a run that begins `now`, in nanoseconds since 1970. The label says what it is

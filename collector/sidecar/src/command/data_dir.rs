@@ -7,10 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use phasemeter_files::read_text;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::delivery::{Config, DataDirectory, DataError, Storage, StorageKind};
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
+use super::files::ReplacedFile;
+use super::kept_reports;
 use super::live_error::LiveError;
 use super::optional::Optional;
 use phasemeter_cli::ExportArgs;
@@ -75,6 +78,17 @@ impl ExportOptions {
         }))
     }
 
+    /// The report that is kept of a run that begins `now`; `None` if there is no data directory that can be used.
+    pub(super) fn report(&self, now: Timestamp) -> Result<Option<ReplacedFile>, CommandError> {
+        let Some(data) = self.directory()? else { return Ok(None) };
+        let path = data.path().to_owned();
+        let begun = self.in_time(&path, move || kept_reports::begin(&data, now));
+        Ok(begun.and_then(|begun| {
+            let failed = |error: &CommandError| warn!("{}; no report is kept", error.in_one_line());
+            begun.inspect_err(failed).ok()
+        }))
+    }
+
     /// What the disk answers. A command waits for that no longer than [`PATIENCE`]; then it is `None`.
     fn in_time<T: Send + 'static>(
         &self,
@@ -90,7 +104,7 @@ impl ExportOptions {
         let asked = asking.spawn(move || drop(sender.send(ask())));
         let answer = asked.ok().and_then(|_| answer.recv_timeout(PATIENCE).ok());
         if answer.is_none() {
-            warn!("{}: does not respond; requests wait in memory", path.display());
+            warn!("{}: does not respond; nothing is kept there", path.display());
         }
         answer
     }

@@ -76,10 +76,8 @@ impl ReplacedFile {
 
     /// The same, with an instant in its name before the extension, as `-20261126T140000Z`.
     pub(super) fn dated(&self, at: Timestamp) -> Self {
-        let second = Timestamp::from_millis(at.whole_second() * 1_000).unwrap_or(at);
-        let at = Instant(second).to_string().replace(['-', ':'], "");
         let mut name = self.path.file_stem().unwrap_or_default().to_owned();
-        name.push(format!("-{at}"));
+        name.push(format!("-{}", in_name(at)));
         if let Some(extension) = self.path.extension() {
             name.push(".");
             name.push(extension);
@@ -165,6 +163,13 @@ impl ReplacedFile {
     pub(super) fn error(&self, source: io::Error) -> CommandError {
         CommandError::write(&self.path)(source)
     }
+}
+
+/// An instant in the name of a file, as `20261126T140000Z`.
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+pub(super) fn in_name(at: Timestamp) -> String {
+    let second = Timestamp::from_millis(at.whole_second() * 1_000).unwrap_or(at);
+    Instant(second).to_string().replace(['-', ':'], "")
 }
 
 /// The name of the new file until it is complete. It has the beginning of a long name, so that it does

@@ -16,6 +16,7 @@ use tracing::warn;
 use super::agent_accounts::AgentAccounts;
 use super::error::CommandError;
 use super::files::ReplacedFile;
+use super::kept_reports;
 use super::local_zone::LocalZone;
 use super::report_outputs::encode;
 use phasemeter_cli::{LiveArgs, MeteringArgs};
@@ -31,10 +32,29 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Interim {
     file: ReplacedFile,
     /// How often the report of the run or period so far is written.
-    every: Option<Duration>,
+    every: Option<Every>,
     due: Instant,
     periods: Option<Periods>,
     writing: Option<Writing>,
+}
+
+/// How often a report is written.
+#[derive(Clone, Copy, Debug)]
+enum Every {
+    /// Whenever this much time has passed.
+    Time(Duration),
+    /// The older the run, the more rarely, as [`kept_reports`] says. The run began then.
+    Age(Instant),
+}
+
+impl Every {
+    /// The time until the next report, after one of so many bytes.
+    fn after(self, bytes: usize) -> Duration {
+        match self {
+            Self::Time(every) => every,
+            Self::Age(began) => kept_reports::interval(began.elapsed(), bytes),
+        }
+    }
 }
 
 /// A report that is being written, on a thread, since a disk may hang.
@@ -89,7 +109,7 @@ impl Interim {
     /// Writes this file as the options say; `None` if they ask for no report of a run that goes on.
     pub(super) fn of(args: &LiveArgs, file: &ReplacedFile, lateness: Lateness) -> Option<Self> {
         let (every, length) = (args.report_every, args.report_period);
-        let every = every.map(|every| Duration::from_nanos(every.0));
+        let every = every.map(|every| Every::Time(Duration::from_nanos(every.0)));
         let periods = length.map(|length| Periods {
             length,
             lateness,
@@ -101,10 +121,17 @@ impl Interim {
         (every.is_some() || periods.is_some()).then(|| Self {
             file: file.clone(),
             every,
-            due: Instant::now() + every.unwrap_or_default(),
+            due: Instant::now() + every.map_or(Duration::ZERO, |every| every.after(0)),
             periods,
             writing: None,
         })
+    }
+
+    /// Writes this file of the data directory.
+    pub(super) fn kept(file: ReplacedFile) -> Self {
+        let every = Every::Age(Instant::now());
+        let due = Instant::now() + every.after(0);
+        Self { file, every: Some(every), due, periods: None, writing: None }
     }
 
     /// Begins the first period, before anything is metered.
@@ -140,8 +167,9 @@ impl Interim {
             periods.advance();
             periods.plan(pipeline, now);
         } else if let Some(every) = self.every.filter(|_| self.due <= Instant::now()) {
-            self.due = Instant::now() + every;
             let report = so_far(self.periods.as_ref(), args, title, run);
+            let bytes = report.as_ref().and_then(|it| it.as_ref().ok()).map_or(0, Vec::len);
+            self.due = Instant::now() + every.after(bytes);
             let file = self.periods.as_ref().map(|periods| periods.file(&self.file));
             let file = file.unwrap_or_else(|| self.file.clone());
             self.writing = report.and_then(|report| Writing::start(file, report, false));

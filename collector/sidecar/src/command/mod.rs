@@ -58,6 +58,8 @@ mod interim;
 mod interruption_log;
 #[cfg(feature = "full")]
 mod interruptions;
+#[cfg(feature = "full")]
+mod kept_reports;
 mod listing;
 #[cfg(feature = "full")]
 mod live;

@@ -20,7 +20,7 @@ use super::data_dir::ExportOptions;
 use super::delivery::{self, Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
-use super::files;
+use super::files::{self, ReplacedFile};
 use super::interim::{GRACE, Interim, Lateness};
 use super::live_sink::{LiveFile, live_sink};
 use super::metering;
@@ -29,7 +29,7 @@ use super::output_files::OutputFiles;
 use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::report_outputs::ReportOutputs;
-use super::run_report;
+use super::run_report::{self, ReportFiles};
 use super::today;
 use phasemeter_cli::{LiveArgs, MeteringArgs};
 
@@ -42,6 +42,8 @@ const MAX_GRACE: Duration = Duration::from_secs(20);
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: ReportOutputs,
+    /// The report in the data directory, unless a file is written while the run goes on.
+    kept: Option<ReplacedFile>,
     /// The report while the run goes on.
     pub(super) interim: Option<Interim>,
     file: Option<LiveFile>,
@@ -97,6 +99,7 @@ impl Outputs {
         let delivery = Delivery::of_environment(environment, export, &options, optional)?;
         Ok(Self {
             report,
+            kept: None,
             interim: None,
             file: file.map(LiveFile::new),
             delivery,
@@ -109,19 +112,24 @@ impl Outputs {
         })
     }
 
-    /// Writes the report also while the run goes on, if that is requested. Its file has the present in its name.
+    /// Writes the report also while the run goes on, if that is requested: its file has the present in its name. Else it
+    /// is kept in the data directory, if there is one.
     pub(super) fn report_during(
         &mut self,
         args: &LiveArgs,
         lateness: Lateness,
     ) -> Result<(), CommandError> {
-        let Some(report) = &mut self.report.json else { return Ok(()) };
-        let dated = report.dated(today::now());
-        self.interim = Interim::of(args, &dated, lateness);
-        if self.interim.is_some() {
-            *report = dated;
-            self.optional.result(report.check())?;
+        let now = today::now();
+        if let Some(report) = &mut self.report.json {
+            let dated = report.dated(now);
+            self.interim = Interim::of(args, &dated, lateness);
+            if self.interim.is_some() {
+                *report = dated;
+                return self.optional.result(report.check()).map(drop);
+            }
         }
+        self.kept = self.options.report(now)?;
+        self.interim = self.kept.clone().map(Interim::kept);
         Ok(())
     }
 
@@ -195,7 +203,16 @@ impl Outputs {
         is_cut: impl Fn() -> bool,
     ) -> Ended {
         let Self {
-            report, interim, file, delivery, relay, mut claims, telemetry, optional, ..
+            report,
+            kept,
+            interim,
+            file,
+            delivery,
+            relay,
+            mut claims,
+            telemetry,
+            optional,
+            ..
         } = self;
         let FinishedRun { mut run, gpus, mut provenance, bill } = metered;
         let grace = grace(gpus.len());
@@ -221,7 +238,7 @@ impl Outputs {
         };
         provenance.delivery.extend(forwarded);
         let periods = interim.and_then(Interim::finish);
-        let files = (report, periods);
+        let files = ReportFiles { outputs: report, kept, periods };
         let reported = run_report::write(args, &gpus, &mut run, (&provenance, &bill), files);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());

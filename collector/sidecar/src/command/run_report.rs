@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_report::{Input, Provenance, page};
+use tracing::warn;
 
 use super::agent_accounts::AgentBill;
 use super::error::CommandError;
@@ -22,14 +23,24 @@ use phasemeter_cli::MeteringArgs;
 /// How long a reader takes at most that is not stuck.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Writes the report to its files, or those of the last `periods`, and queues that of the whole run for
+/// Where the report is written.
+pub(super) struct ReportFiles {
+    /// The files that options name.
+    pub(super) outputs: ReportOutputs,
+    /// The file in the data directory, if there is one.
+    pub(super) kept: Option<ReplacedFile>,
+    /// The periods of which reports are written in place of that of the whole run.
+    pub(super) periods: Option<Periods>,
+}
+
+/// Writes the report to its files, or those of the last periods, and queues that of the whole run for
 /// standard error.
 pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
     (provenance, bill): (&Provenance, &AgentBill),
-    (files, periods): (ReportOutputs, Option<Periods>),
+    files: ReportFiles,
 ) -> Result<(), CommandError> {
     let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
     bill.apply(&mut input);
@@ -40,9 +51,9 @@ pub(super) fn write(
             .sampling
             .push(format!("{lines} log lines were dropped: standard error was not read in time")),
     }
-    let ReportOutputs { json: file, page } = files;
+    let ReportFiles { outputs: ReportOutputs { json: file, page }, kept, periods } = files;
     let whole = file.clone().filter(|_| periods.is_none());
-    let written = write_whole(&input, ReportOutputs { json: whole, page });
+    let written = write_whole(&input, ReportOutputs { json: whole, page }, kept);
     // Separates the report from the output of the command.
     let mut text = b"\n".to_vec();
     let terminal = metering::columns(&standard_error::stream());
@@ -55,13 +66,21 @@ pub(super) fn write(
     written.and(of_periods).and(printed.map_err(CommandError::Output))
 }
 
-/// Writes the report of the whole run.
-fn write_whole(input: &Input<'_>, files: ReportOutputs) -> Result<(), CommandError> {
+/// Writes the report of the whole run. No option names the file that is kept: if it cannot be written, that is a warning.
+fn write_whole(
+    input: &Input<'_>,
+    files: ReportOutputs,
+    kept: Option<ReplacedFile>,
+) -> Result<(), CommandError> {
     let ReportOutputs { json, page } = files;
-    if json.is_none() && page.is_none() {
+    if json.is_none() && page.is_none() && kept.is_none() {
         return Ok(());
     }
     let report = encode(input)?;
+    if let Some(kept) = kept {
+        let written = write_file(kept, report.clone());
+        let _ = written.inspect_err(|error| warn!("{}", error.in_one_line()));
+    }
     let page = page.map(|file| (file, page::of(&report)));
     let json = json.map_or(Ok(()), |file| write_file(file, report));
     let page = page.map_or(Ok(()), |(file, page)| write_file(file, page));

@@ -134,6 +134,40 @@ fn run_that_is_killed_leaves_the_report_so_far() {
     assert_eq!(nanos(&json["total"]["metered_usd"]), costs, "{}", stderr(&bill));
 }
 
+/// Scenario: a run with a data directory, and no option of reports, is killed, and another one ends.
+/// Guarantee: each leaves one report in the directory, and a bill of them is the sum of both.
+#[test]
+fn run_that_is_killed_leaves_its_report_in_the_data_directory() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let reports = dir.path().join("reports");
+    let arguments = format!("--data-dir {}", dir.path().display());
+    let mut killed = phasemeter(&rig, &arguments).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while !reports.is_dir() || reports_in(&reports).is_empty() {
+        assert!(began.elapsed() < TIMEOUT, "no report");
+        thread::sleep(Duration::from_millis(100));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let left = reports_in(&reports);
+    let [(name, report)] = &left[..] else { panic!("{left:?}") };
+    assert!(report["sampling"].to_string().contains("written during the run"), "{report}");
+    // At 3.6 dollars an hour.
+    assert!(nanos(&report["cost"]["total_usd"]) > 5_000_000, "{name}: {report}");
+    let output = with_command(&rig, &arguments, "sleep 1").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let left = reports_in(&reports);
+    assert_eq!(left.len(), 2, "{left:?}");
+    let last = left.iter().find(|(_, report)| report["title"] == "sh").unwrap();
+    assert!(!last.1["sampling"].to_string().contains("written during the run"));
+    let costs: i128 = left.iter().map(|(_, report)| nanos(&report["cost"]["total_usd"])).sum();
+    let mut bill = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    let bill = bill.arg("bill").arg(&reports).args(["--format", "json"]).output().unwrap();
+    let json: Value = serde_json::from_slice(&bill.stdout).unwrap();
+    assert_eq!(nanos(&json["total"]["metered_usd"]), costs, "{}", stderr(&bill));
+}
+
 /// Scenario: a run that begins a report every two seconds is killed, and another one ends.
 /// Guarantee: the periods of a run follow one another, and a bill of all files is what the time of both runs costs, to
 /// the nano-dollar.
