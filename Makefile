@@ -18,7 +18,7 @@ PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
 # how many minutes it takes on two cores.
 DEMO_FLAGS := --profile demo --no-default-features
-DEMO_CRATES := 161
+DEMO_CRATES := 162
 DEMO_MINUTES := 2
 
 # Most of the slow tests wait. So more of them run at a time than there are cores.
@@ -147,8 +147,8 @@ fuzz: toolchain $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs
 	        -- -max_total_time=$(FUZZ_SECONDS) $$limits || exit 1; \
 	done
 
-mutants: toolchain $(MUTANTS_BIN) ## check that the tests of meter and policy host catch changes; takes hours
-	@PATH="$(dir $(MUTANTS_BIN)):$$PATH" .ci/mutants phasemeter-meter phasemeter-rules
+mutants: toolchain $(MUTANTS_BIN) ## check that the tests of meter, savings and policy host catch changes; takes hours
+	@PATH="$(dir $(MUTANTS_BIN)):$$PATH" .ci/mutants phasemeter-meter phasemeter-savings phasemeter-rules
 
 advisories: $(DENY) ## check the dependencies for known vulnerabilities; needs the network
 	@$(DENY) fetch db || { \

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::price::PaymentPlan;
-use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::recommendation;
-pub use phasemeter_meter::savings::recommendation::{Saving, Target};
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation;
+pub use phasemeter_savings::recommendation::{Saving, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::fixture_value::{named, scalar};

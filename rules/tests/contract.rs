@@ -10,14 +10,14 @@
 
 mod support;
 
-use phasemeter_meter::savings::estimate::Estimate;
-use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::recommendation::{Effort, RecommendationKind, Target};
+use phasemeter_savings::estimate::Estimate;
+use phasemeter_savings::fraction::Fraction;
 
 fn host() -> Host {
     Host::new(Options { limits: support::patient(), ..Options::default() }).unwrap()

@@ -19,7 +19,6 @@ use std::num::NonZeroU32;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::PaymentPlan;
-use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::fixture::{
@@ -32,6 +31,7 @@ use phasemeter_rules::recommendation::{
     Target,
 };
 use phasemeter_rules::window::{AccountTotals, Accounts, Window};
+use phasemeter_savings::fraction::Fraction;
 use proptest::option::of;
 use proptest::prelude::*;
 

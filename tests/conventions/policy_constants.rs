@@ -27,8 +27,8 @@ const SDK: [&str; 4] = [
 const HOST: [&str; 8] = [
     "collector/meter/src/contradiction.rs",
     "collector/meter/src/memory_pool.rs",
-    "collector/meter/src/savings/coverage.rs",
-    "collector/meter/src/savings/waterfall.rs",
+    "collector/savings/src/coverage.rs",
+    "collector/savings/src/waterfall.rs",
     "collector/engine/src/policies/result.rs",
     "collector/report/src/policies/uncovered/decisive.rs",
     "collector/report/src/policies/uncovered/left.rs",

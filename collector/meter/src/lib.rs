@@ -82,5 +82,4 @@ pub mod memory_pool;
 pub mod percent;
 pub mod printed;
 pub mod projection;
-pub mod savings;
 pub mod summary;

@@ -10,9 +10,9 @@ use phasemeter_meter::holder::{Container, Grant, Holder, HolderChange, HolderUse
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
-use phasemeter_meter::savings::recommendation::Target;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_rules::recommendation::{Effort, RecommendationKind};
+use phasemeter_savings::recommendation::Target;
 use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;

@@ -3,7 +3,7 @@
 //! A [`Validator`] collects all violations instead of stopping at the first, so that an author can
 //! fix them together.
 
-use phasemeter_meter::savings::fraction::Fraction;
+use phasemeter_savings::fraction::Fraction;
 use phasemeter_terminal::escape::sanitize;
 
 use crate::error::{PolicyError, Violation};

@@ -6,10 +6,10 @@ use phasemeter_meter::date::Date;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
-use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::recommendation::Saving;
 use phasemeter_meter::units::Nanos;
 use phasemeter_meter::waste::WasteByCategory;
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation::Saving;
 use serde::{Deserialize, Serialize};
 
 use super::{array, optional, record, scalar};

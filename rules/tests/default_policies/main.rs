@@ -19,13 +19,13 @@ use std::cmp::Reverse;
 
 use fleet::{Recorded, Second, any_fleet, bouncing, fleet, fleet_window, seconds, window};
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::host::{Candidate, Host, Options};
 use phasemeter_rules::manifest::Kind;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation::{Recommendation, Target};
 use phasemeter_rules::window::{Accounts, Gpu, Window};
+use phasemeter_savings::fraction::Fraction;
 use proptest::prelude::*;
 
 fn host() -> Host {

@@ -8,7 +8,6 @@ use phasemeter_meter::holder::{AllocationMethod, HolderKind};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
-use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
 use phasemeter_rules::lever::Lever;
@@ -23,6 +22,7 @@ use phasemeter_rules::window::{
     WindowHolder,
 };
 use phasemeter_rules::workload::Workload;
+use phasemeter_savings::fraction::Fraction;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;

@@ -5,12 +5,13 @@ use super::{all_files, edges_of};
 use crate::repository::read;
 
 /// Crates that compute only: the same input gives the same output, at any time and on any machine.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "collector/alerts/src",
     "collector/attribution/src",
     "collector/bill/src",
     "collector/meter/src",
     "collector/plan/src",
+    "collector/savings/src",
     "collector/terminal/src",
     "collector/work/src",
 ];
@@ -39,9 +40,9 @@ const SEPARATE: [(&str, &[&str]); 13] = [
     // What is sent does not depend on how.
     ("collector/otlp/src/encode", &["delivery"]),
     ("collector/otlp/src/delivery", &["encode", "experiment"]),
-    // Prices do not know of alerts or savings; phases of neither.
-    ("collector/meter/src/price", &["alert", "savings", "gpu.rs"]),
-    ("collector/meter/src/phase.rs", &["price", "alert", "savings", "money.rs"]),
+    // Prices do not know of alerts; phases of neither.
+    ("collector/meter/src/price", &["alert", "gpu.rs"]),
+    ("collector/meter/src/phase.rs", &["price", "alert", "money.rs"]),
     // Parts of the engine do not know of those that use them.
     ("collector/engine/src/sampler", &["pipeline", "policies", "gateway"]),
     ("collector/engine/src/pipeline", &["gateway"]),

@@ -15,13 +15,13 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 22] = [
+const LAYERS: [(&str, u8); 23] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
     ("phasemeter-outbox", 0),
     ("phasemeter-process", 0),
-    ("phasemeter-otlp", 1),
+    ("phasemeter-savings", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-terminal", 1),
     ("phasemeter-alerts", 2),
@@ -29,11 +29,12 @@ const LAYERS: [(&str, u8); 22] = [
     ("phasemeter-bill", 2),
     ("phasemeter-holders", 2),
     ("phasemeter-logs", 2),
+    ("phasemeter-otlp", 2),
     ("phasemeter-rules", 2),
     ("phasemeter-plan", 2),
-    ("phasemeter-receiver", 2),
     ("phasemeter-work", 2),
     ("phasemeter-environment", 3),
+    ("phasemeter-receiver", 3),
     ("phasemeter-engine", 4),
     ("phasemeter-cli", 5),
     ("phasemeter-report", 5),

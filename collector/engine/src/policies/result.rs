@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use phasemeter_meter::savings::fraction::Fraction;
 use phasemeter_otlp::encode::{PolicyErrorEvent, RecommendationEvent};
 use phasemeter_rules::Log;
 use phasemeter_rules::error::PolicyError;
@@ -10,6 +9,7 @@ use phasemeter_rules::generation::{Generation, Rejection};
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::recommendation::{Need, Recommendation, RecommendationKind, Response};
 use phasemeter_rules::window::Window;
+use phasemeter_savings::fraction::Fraction;
 
 /// Confidence below which a recommendation is only a hint at what is missing.
 const MIN_CONFIDENCE: f64 = 0.2;
@@ -142,9 +142,9 @@ fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> Recom
 mod tests {
     use std::collections::BTreeMap;
 
-    use phasemeter_meter::savings::estimate::Estimate;
-    use phasemeter_meter::savings::recommendation::Target;
     use phasemeter_rules::recommendation::Effort;
+    use phasemeter_savings::estimate::Estimate;
+    use phasemeter_savings::recommendation::Target;
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::savings::estimate::Estimate;
+use phasemeter_savings::estimate::Estimate;
 
 use super::events::{Event, Severity};
 use super::values::{flag, number, text, texts};

@@ -17,9 +17,8 @@ pub(super) use uncovered::UncoveredWaste;
 
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
-use phasemeter_meter::savings as meter;
-use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_meter::summary::Summary;
+use phasemeter_savings::waterfall::PricedGpu;
 
 use super::input::{GpuInput, Input};
 
@@ -42,7 +41,7 @@ impl PolicySection {
         let recommended =
             returned.iter().map(|(policy, it)| it.for_savings(&policy.manifest().name));
         let recommended: Vec<_> = recommended.collect();
-        let combined = meter::Savings::of(&priced, &recommended);
+        let combined = phasemeter_savings::Savings::of(&priced, &recommended);
         let counted =
             |index| combined.as_ref().is_some_and(|it| it.counted.get(index) == Some(&true));
         let each = returned.iter().enumerate();

@@ -1,9 +1,9 @@
 //! Estimates: low, expected and high.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::savings::estimate::Estimate;
-use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::recommendation::Saving;
+use phasemeter_savings::estimate::Estimate;
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation::Saving;
 use serde::Serialize;
 
 use crate::Usd;

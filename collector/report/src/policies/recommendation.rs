@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::savings::coverage::Change;
-use phasemeter_meter::savings::estimate::Estimate;
-use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::recommendation::Target;
-use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_rules::lever::Lever;
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation::{self, Effort, RecommendationKind};
+use phasemeter_savings::coverage::Change;
+use phasemeter_savings::estimate::Estimate;
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation::Target;
+use phasemeter_savings::waterfall::PricedGpu;
 use serde::{Serialize, Serializer};
 
 use super::Range;

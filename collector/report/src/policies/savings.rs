@@ -1,8 +1,8 @@
 //! The savings of a report.
 
-use phasemeter_meter::savings::recommendation::Recommendation;
-use phasemeter_meter::savings::waterfall::Waterfall;
-use phasemeter_meter::savings::{self, Saved};
+use phasemeter_savings::Saved;
+use phasemeter_savings::recommendation::Recommendation;
+use phasemeter_savings::waterfall::Waterfall;
 use serde::Serialize;
 
 use super::range::Range;
@@ -88,7 +88,7 @@ pub struct Source {
 impl Savings {
     /// `recommendations` are those that `savings` was computed from.
     pub(super) fn build(
-        savings: &savings::Savings,
+        savings: &phasemeter_savings::Savings,
         recommendations: &[Recommendation<'_>],
     ) -> Self {
         let category = |category: &'static str, saved: &Saved| CategorySavings {

@@ -3,7 +3,7 @@
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::printed;
 use phasemeter_meter::projection::MONTHLY_BASIS;
-use phasemeter_meter::savings::recommendation::Target;
+use phasemeter_savings::recommendation::Target;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 

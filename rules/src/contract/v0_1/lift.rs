@@ -263,8 +263,8 @@ impl From<types::Plan> for PaymentPlan {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_meter::savings::fraction::Fraction;
     use phasemeter_meter::units::Nanos;
+    use phasemeter_savings::fraction::Fraction;
     use proptest::num::f64::ANY;
     use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
 //! What recommendations leave of the waste of a GPU.
 
-use phasemeter_meter::savings::coverage::{Change, Wasted};
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::units::NANOS_PER_HOUR;
 use phasemeter_meter::waste::WasteCategory;
+use phasemeter_savings::coverage::{Change, Wasted};
 
 use super::MeteredGpu;
 use crate::input::GpuInput;

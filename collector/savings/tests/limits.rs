@@ -1,6 +1,14 @@
-//! Combined savings.
+//! Combined savings, at their limits.
 
-use super::*;
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::waste::WasteByCategory;
+use phasemeter_savings::Savings;
+use phasemeter_savings::estimate::Estimate;
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation::{Recommendation, Saving, Target};
+use phasemeter_savings::waterfall::PricedGpu;
 
 fn saving(value: f64) -> Saving {
     Estimate::of(Fraction::new(value).unwrap())

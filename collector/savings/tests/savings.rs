@@ -7,12 +7,12 @@ mod generated;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::projection::{HOURS_PER_MONTH, Projection};
-use phasemeter_meter::savings::estimate::Estimate;
-use phasemeter_meter::savings::fraction::Fraction;
-use phasemeter_meter::savings::recommendation::{Recommendation, Saving, Target};
-use phasemeter_meter::savings::waterfall::PricedGpu;
-use phasemeter_meter::savings::{Saved, Savings};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
+use phasemeter_savings::estimate::Estimate;
+use phasemeter_savings::fraction::Fraction;
+use phasemeter_savings::recommendation::{Recommendation, Saving, Target};
+use phasemeter_savings::waterfall::PricedGpu;
+use phasemeter_savings::{Saved, Savings};
 use proptest::prelude::*;
 
 use crate::generated::{

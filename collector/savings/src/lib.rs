@@ -5,6 +5,9 @@
 //! waste, so each applies to what the ones before leave: 1 − ∏(1 − f). Throughput (if tensor
 //! activity was measured) and the rate follow in the same way.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod coverage;
 pub mod estimate;
 pub mod fraction;
@@ -18,8 +21,8 @@ use self::estimate::Estimate;
 use self::fraction::Fraction;
 use self::recommendation::{Recommendation, Saving, Target};
 use self::waterfall::{PricedGpu, Step, Waterfall};
-use crate::money::NanoUsd;
-use crate::waste::WasteCategory;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::waste::WasteCategory;
 
 /// The savings of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]

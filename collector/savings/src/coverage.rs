@@ -2,11 +2,11 @@
 
 use super::fraction::Fraction;
 use super::recommendation::{Saving, Target};
-use crate::money::NanoUsd;
-use crate::pattern::PatternKind;
-use crate::phase::Account;
-use crate::summary::Summary;
-use crate::waste::WasteCategory;
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::pattern::PatternKind;
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::summary::Summary;
+use phasemeter_meter::waste::WasteCategory;
 
 /// Full utilization, in ppm.
 const FULL_PPM: u128 = 1_000_000;

@@ -1,10 +1,10 @@
 //! Any GPUs with waste, and any recommendations for them.
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::savings::Savings;
-use phasemeter_meter::savings::recommendation::{Recommendation, Saving, Target};
-use phasemeter_meter::savings::waterfall::PricedGpu;
 use phasemeter_meter::waste::WasteByCategory;
+use phasemeter_savings::Savings;
+use phasemeter_savings::recommendation::{Recommendation, Saving, Target};
+use phasemeter_savings::waterfall::PricedGpu;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 

@@ -2,7 +2,7 @@
 //!
 //! Each operation documents its rounding.
 
-use crate::money::{NanoUsd, div_half_even};
+use phasemeter_meter::money::{NanoUsd, div_half_even};
 
 /// Parts per one.
 const PARTS: u32 = 1_000_000_000;

@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 use super::estimate::Estimate;
 use super::fraction::Fraction;
 use super::recommendation::{Recommendation, Saving, Target};
-use crate::money::{NanoUsd, Rate};
-use crate::price::{PaymentPlan, Price};
-use crate::projection::Projection;
-use crate::summary::Summary;
-use crate::units::Nanos;
-use crate::waste::WasteByCategory;
+use phasemeter_meter::money::{NanoUsd, Rate};
+use phasemeter_meter::price::{PaymentPlan, Price};
+use phasemeter_meter::projection::Projection;
+use phasemeter_meter::summary::Summary;
+use phasemeter_meter::units::Nanos;
+use phasemeter_meter::waste::WasteByCategory;
 
 /// A GPU with a price. Without one there is no bill to save from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

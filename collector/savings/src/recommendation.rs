@@ -3,7 +3,7 @@
 
 use super::estimate::Estimate;
 use super::fraction::Fraction;
-use crate::waste::WasteCategory;
+use phasemeter_meter::waste::WasteCategory;
 
 /// Fractions of a bill: 0 ≤ low ≤ expected ≤ high ≤ 1.
 pub type Saving = Estimate<Fraction>;
