@@ -52,6 +52,7 @@ mod identities;
 mod locations;
 mod metric_logs;
 mod models;
+mod overlay;
 mod page;
 mod plans;
 mod policy_errors;

@@ -13,8 +13,8 @@ pub struct GpuNames(BTreeMap<String, String>);
 impl GpuNames {
     /// Adds a GPU with this ID.
     pub(crate) fn add(&mut self, id: &str, gpu: &Gpu) {
-        if let (Some(node), Some(index)) = (gpu.node.as_deref(), gpu.index) {
-            let named = NamedGpu { id, index: Some(index), node: Some(node), pod: None };
+        if gpu.node.is_some() && gpu.index.is_some() {
+            let named = NamedGpu { id, ..NamedGpu::from(gpu) };
             self.0.entry(id.to_owned()).or_insert_with(|| named.qualified(&str::to_owned));
         }
     }

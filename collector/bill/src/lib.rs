@@ -1,8 +1,9 @@
-//! What follows from reports: who pays, whether a change worked, and cost data for FinOps tools.
+//! What follows from reports: who pays, whether a change worked, cost data for FinOps tools, and tracks in a profile.
 //!
 //! ```text
 //! JSON report → Report → Biller → Bill → text, JSON
 //!                      → Pair → Comparison → text, JSON
+//!                      → Overlay → profile with tracks
 //!             → Summary → page, live view
 //! ```
 //!
@@ -38,6 +39,9 @@ pub mod status;
 
 // Comparisons.
 pub mod compare;
+
+// Profiles.
+pub mod overlay;
 
 // Output.
 pub mod bill_json;

@@ -1,13 +1,14 @@
-//! A report as input: the fields of the JSON report that a bill or a comparison needs.
+//! A report as input: the fields of the JSON report that a bill, a comparison or an overlay needs.
 //!
 //! Unknown fields are ignored; a missing or malformed one is an error that names its path.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use phasemeter_meter::gpu_name::NamedGpu;
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::phase::Account;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::phase::{Account, Thresholds};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -35,6 +36,13 @@ pub struct Report {
     pub work_by_hour: Vec<WorkHour>,
     /// Recommendations.
     pub recommendations: Vec<Recommendation>,
+    /// Utilization in percent from which time is underutilized, productive and compute-bound.
+    #[serde(default = "default_thresholds")]
+    pub thresholds_percent: [f64; 3],
+}
+
+fn default_thresholds() -> [f64; 3] {
+    Thresholds::default().bounds().map(Utilization::percent)
 }
 
 /// The experiment of a report.
@@ -79,6 +87,33 @@ pub struct Gpu {
     /// What is nobody's; `None` if it was not divided among holders.
     #[serde(default)]
     pub nobody: Option<Nobody>,
+    /// How its utilization changes; `None` if that is unknown.
+    #[serde(default)]
+    pub pattern: Option<Pattern>,
+    /// Its utilization over time; `None` if nothing was observed.
+    #[serde(default)]
+    pub timeline: Option<Timeline>,
+}
+
+/// How utilization changes.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pattern {
+    /// Its kind.
+    pub kind: String,
+    /// Length of a cycle, if it has any.
+    pub period_seconds: Option<Seconds>,
+}
+
+/// Utilization over time, in steps of one width.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Timeline {
+    /// Start of the first step.
+    #[serde(deserialize_with = "instant")]
+    pub start: Timestamp,
+    /// Width of a step.
+    pub step_seconds: Seconds,
+    /// Mean of what was observed in each step, in percent; `None` if nothing was.
+    pub utilization_percent: Vec<Option<f64>>,
 }
 
 /// Provenance of a rate.
@@ -120,6 +155,15 @@ impl Gpu {
         self.nobody.map(|nobody| (&self.holders[..], nobody))
     }
 
+    /// Whether it is idle and busy in turn faster than the steps of its timeline can show.
+    #[must_use]
+    pub fn bounces_within_steps(&self) -> bool {
+        let period = self.pattern.as_ref().filter(|it| it.kind == "bouncing");
+        let period = period.and_then(|it| it.period_seconds);
+        let step = self.timeline.as_ref().map(|it| it.step_seconds.0);
+        period.zip(step).is_some_and(|(period, step)| step.saturating_mul(2) > period.0)
+    }
+
     /// A cost of this GPU at the lowest and the highest price of its estimate; `None` if its price is exact, or
     /// was not the only one.
     #[must_use]
@@ -146,6 +190,12 @@ pub struct Period {
     pub utilized_usd: Option<Usd>,
     /// Time and cost by account.
     pub accounts: Accounts,
+}
+
+impl<'a> From<&'a Gpu> for NamedGpu<'a> {
+    fn from(gpu: &'a Gpu) -> Self {
+        Self { id: &gpu.id, index: gpu.index, node: gpu.node.as_deref(), pod: None }
+    }
 }
 
 impl Period {

@@ -127,6 +127,22 @@ pub struct PageArgs {
     pub html_file: Option<PathBuf>,
 }
 
+/// `phasemeter overlay`.
+#[derive(Debug, Args)]
+pub struct OverlayArgs {
+    /// File of PyTorch's profiler (Chrome trace format), plain or gzipped.
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
+
+    /// JSON report of the same time, as written by `--format json` or `--report`.
+    #[arg(value_name = "REPORT")]
+    pub report: PathBuf,
+
+    /// Write to this file in place of standard output; gzipped if its name ends in .gz.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 fn idle() -> impl TypedValueParser<Value = IdlePolicy> {
     one_of([
         ("spread", "It is spread over the whole bill by effective hours", IdlePolicy::Spread),

@@ -47,7 +47,7 @@ pub use agent::{AgentArgs, NodeArgs, PriceLabel};
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
-pub use bill::{BillArgs, BillFormat, CompareArgs, PageArgs};
+pub use bill::{BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "full")]
 pub use export::{ExportArgs, FlushArgs};
@@ -179,6 +179,9 @@ pub enum Command {
     /// Write a JSON report as a page for a browser, which needs no network.
     #[cfg(feature = "full")]
     Page(PageArgs),
+    /// Lay a JSON report over a file of PyTorch's profiler: phases and dollars as tracks in it.
+    #[cfg(feature = "full")]
+    Overlay(OverlayArgs),
     /// Plan before renting: memory, number of GPUs, payment plan, sharing, and more.
     #[cfg(feature = "full")]
     #[command(subcommand)]

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+#[cfg(feature = "full")]
+use phasemeter_bill::overlay::OverlayError;
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::policies::OpenError;
 use phasemeter_logs::SourceError;
@@ -34,6 +36,10 @@ pub enum CommandError {
     #[cfg(feature = "full")]
     #[error(transparent)]
     Bill(#[from] phasemeter_bill::error::BillError),
+    /// A report cannot be laid over a profile.
+    #[cfg(feature = "full")]
+    #[error(transparent)]
+    Overlay(#[from] OverlayError),
     /// Parquet has rows of FOCUS only.
     #[cfg(feature = "full")]
     #[error("--output {}: Parquet has the rows of --format focus; add it, or choose another name", .0.display())]
@@ -211,6 +217,12 @@ impl CommandError {
             Self::Bill(error) if error.is_unreadable() => EX_NOINPUT,
             #[cfg(feature = "full")]
             Self::Report(error) if error.is_unreadable() => EX_NOINPUT,
+            #[cfg(feature = "full")]
+            Self::Overlay(OverlayError::Unreadable { .. }) => EX_NOINPUT,
+            #[cfg(feature = "full")]
+            Self::Overlay(OverlayError::Output(_)) => EX_IOERR,
+            #[cfg(feature = "full")]
+            Self::Overlay(_) => EX_DATAERR,
             #[cfg(feature = "full")]
             Self::Bill(_) | Self::Compare(_) | Self::Import(_) | Self::Report(_) => EX_DATAERR,
             #[cfg(feature = "full")]

@@ -87,6 +87,8 @@ mod output_place;
 #[cfg(feature = "full")]
 mod outputs;
 #[cfg(feature = "full")]
+mod overlay;
+#[cfg(feature = "full")]
 mod own_resources;
 #[cfg(feature = "full")]
 mod page;
@@ -179,6 +181,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Page(args) => page::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Overlay(args) => overlay::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Plan(command) => plan::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
