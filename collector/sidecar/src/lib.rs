@@ -8,8 +8,6 @@ pub mod log;
 mod log_limit;
 #[cfg(feature = "full")]
 pub mod plan;
-#[cfg(feature = "full")]
-pub mod price_import;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;
 pub mod usage;

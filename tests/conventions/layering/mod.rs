@@ -15,12 +15,13 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 23] = [
+const LAYERS: [(&str, u8); 24] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
     ("phasemeter-outbox", 0),
     ("phasemeter-process", 0),
+    ("phasemeter-price-import", 1),
     ("phasemeter-savings", 1),
     ("phasemeter-sources", 1),
     ("phasemeter-terminal", 1),

@@ -134,7 +134,7 @@ pub enum CommandError {
     /// A price file of a cloud cannot be imported.
     #[cfg(feature = "full")]
     #[error(transparent)]
-    Import(#[from] crate::price_import::ImportError),
+    Import(#[from] phasemeter_price_import::ImportError),
     /// Variables of the environment are invalid, one per line, and that was to be an error.
     #[error("--strict: {}", .0.join("\n"))]
     Environment(Vec<String>),

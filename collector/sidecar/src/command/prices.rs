@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::error::CommandError;
 use super::plan;
 use super::today::today;
-use crate::price_import::{FileFormat, Imported};
 use phasemeter_cli::{BookArgs, Cloud, Format, ImportArgs, ListArgs, PricesCommand};
+use phasemeter_price_import::{FileFormat, Imported};
 
 /// The largest file of a cloud that is read: the offer file of a region has hundreds of megabytes.
 const MAX_BYTES: u64 = 4 << 30;

@@ -2,6 +2,9 @@
 //!
 //! The files do not name the GPU of an instance type; the price book does.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod aws;
 mod aws_json;
 mod azure;
