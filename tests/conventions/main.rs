@@ -4,6 +4,7 @@
 
 mod architecture;
 mod constants;
+mod crate_size;
 mod demo_crates;
 mod layering;
 mod policy_constants;
