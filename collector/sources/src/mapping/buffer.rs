@@ -361,7 +361,13 @@ impl ReadingBuffer {
                     };
                     gpu.stale_after = Some(self.stale_after.unwrap_or(estimated));
                 }
-                released.extend(gpu.take_first(index, identity, self.preferred, coverage));
+                let own_pods = &self.own_pods;
+                released.extend(gpu.take_first(
+                    index,
+                    identity,
+                    self.preferred,
+                    (coverage, own_pods),
+                ));
             }
         }
         released.sort_by_key(|held| held.reading.at);

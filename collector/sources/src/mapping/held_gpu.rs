@@ -18,6 +18,8 @@ use super::holding::{Evidence, Holding};
 use super::increases::Increases;
 use super::instant::Instant;
 use super::names::Names;
+use super::own_pods::OwnPods;
+use super::pace::Pace;
 use super::point_labels::PointLabels;
 use super::shares::Shares;
 use super::value::Value;
@@ -88,6 +90,8 @@ pub(super) struct HeldGpu {
     pub(super) own_names: BTreeSet<Quantity>,
     /// Who holds it, and what holders use.
     holding: Holding,
+    /// How often labels name its holders.
+    pace: Pace,
     /// What is known of those besides.
     pub(super) described: Described,
     /// Its energy, if its sender reports increases.
@@ -151,7 +155,7 @@ impl HeldGpu {
         buffer_index: usize,
         identity: &mut GpuIdentity,
         preferred: Option<Basis>,
-        coverage: &Coverage,
+        (coverage, own_pods): (&Coverage, &OwnPods),
     ) -> Option<HeldReading> {
         let (at, mut instant) = self.instants.pop_first()?;
         if coverage.contains(at) {
@@ -168,6 +172,7 @@ impl HeldGpu {
         if instant.is_of_holders() {
             return None;
         }
+        let states_holders = self.note_pace(at, &instant, own_pods);
         let order = || preferred.into_iter().chain(ORDER);
         let chosen = self.basis.filter(|basis| {
             instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
@@ -175,15 +180,24 @@ impl HeldGpu {
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
         let utilization = match basis.map(|basis| self.utilization(&instant, identity, basis)) {
             Some(Some(utilization)) => Ok(utilization),
-            // Unless it is another sender's instant, between those of the chosen one.
-            Some(None) => Err(instant.missing(basis).or_else(|| instant.over(basis))?),
+            Some(None) => match instant.missing(basis).or_else(|| instant.over(basis)) {
+                Some(reason) => Err(reason),
+                // It is another sender's instant, between those of the chosen one.
+                None => {
+                    if !self.is_silent(at) {
+                        self.see_labels(at, &instant, identity, states_holders);
+                    }
+                    return None;
+                }
+            },
             None => Err(instant.missing(None).unwrap_or(MissingReason::NotCollected)),
         };
         self.basis = basis.or(self.basis);
         let memory_used = self.shares.memory_used(&instant, &mut identity.memory_total);
         let memory_used = memory_used.or_else(|| instant.mig.memory_used());
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
-        let holder_changes = self.holder_changes(at, &instant, identity, stale_after);
+        self.see_labels(at, &instant, identity, states_holders);
+        let holder_changes = self.holding.changes(at, self.pace.validity(stale_after));
         let last = self.last.replace(at).unwrap_or(at);
         let stale = (last + stale_after).min(at);
         let begins_instance = self.begins_instance(instant.instance.take());
@@ -228,11 +242,17 @@ impl HeldGpu {
         }
     }
 
+    /// Whether the GPU has had no reading for long before an instant.
+    fn is_silent(&self, at: Timestamp) -> bool {
+        let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        self.last.is_some_and(|last| last + stale_after < at)
+    }
+
     /// Takes what metrics of holders state at an instant, unless the GPU has had no reading for long.
     fn see_holder_metrics(&mut self, at: Timestamp, instant: &Instant, gpu: &GpuIdentity) {
         let metrics = &instant.holder_metrics;
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
-        if metrics.is_empty() || self.last.is_some_and(|last| last + stale_after < at) {
+        if metrics.is_empty() || self.is_silent(at) {
             return;
         }
         let seen = (at, Evidence::Metrics);
@@ -256,14 +276,28 @@ impl HeldGpu {
         of_gpu.or_else(|| instant.mig.utilization(gpu, basis))
     }
 
-    /// What was found out about holders up to the reading of an instant.
-    fn holder_changes(
+    /// Notes whether labels name holders at an instant. Returns whether it states who holds the GPU.
+    fn note_pace(&mut self, at: Timestamp, instant: &Instant, own_pods: &OwnPods) -> bool {
+        let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        let named = (at, instant.named_by_gpu().collect());
+        let later = self.instants.iter().filter(|(_, it)| !it.is_of_holders()).map(|(at, it)| {
+            (*at, it.named_by_gpu().filter(|holder| !own_pods.is(holder)).collect())
+        });
+        self.pace.note(&named, later, stale_after)
+    }
+
+    /// Takes what labels tell of holders at an instant that states who holds the GPU.
+    fn see_labels(
         &mut self,
         at: Timestamp,
         instant: &Instant,
         gpu: &GpuIdentity,
-        stale_after: Nanos,
-    ) -> Vec<HolderChange> {
+        states_holders: bool,
+    ) {
+        if !states_holders {
+            return;
+        }
+        let stale_after = self.pace.validity(self.stale_after.unwrap_or(Nanos::SECOND));
         let seen = (at, Evidence::Labels);
         let (uses, grants) = if instant.mig.is_empty() {
             let was_shared = self.holding.was_shared(at, stale_after);
@@ -282,10 +316,9 @@ impl HeldGpu {
         self.holding.touch(at, &instant.mig.active());
         self.holding.touch(at, &instant.mig.users_of_memory());
         self.holding.touch(at, self.shares.users_of_memory(instant));
-        let mut changes = self.holding.changes(at, stale_after);
         let Self { holding, described, .. } = self;
-        changes.extend(described.changes(&instant.details, |holder| holding.holds(holder)));
-        changes
+        let changes = described.changes(&instant.details, |holder| holding.holds(holder));
+        holding.describe(changes);
     }
 
     /// What ends, since the GPU has had no reading for long; `now` is the time of the newest reading of any GPU.

@@ -132,6 +132,11 @@ impl Holding {
         }
     }
 
+    /// This is known of holders besides.
+    pub(super) fn describe(&mut self, changes: Vec<HolderChange>) {
+        self.changes.extend(changes);
+    }
+
     /// Whether a holder has a part of the GPU now, and an account.
     pub(super) fn holds(&self, holder: &Holder) -> bool {
         self.place(holder).is_some_and(has_account)

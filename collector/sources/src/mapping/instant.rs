@@ -114,8 +114,12 @@ impl Instant {
 
     /// The holders that labels name.
     pub(super) fn named(&self) -> impl Iterator<Item = &Holder> + Clone {
-        let of_gpu = self.holders.keys().map(|key| &key.holder);
-        of_gpu.chain(self.mig.named()).chain(self.holder_metrics.named())
+        self.named_by_gpu().chain(self.holder_metrics.named())
+    }
+
+    /// Those that labels of values of the GPU or of its instances name.
+    pub(super) fn named_by_gpu(&self) -> impl Iterator<Item = &Holder> + Clone {
+        self.holders.keys().map(|key| &key.holder).chain(self.mig.named())
     }
 
     /// Completes the names of holders.

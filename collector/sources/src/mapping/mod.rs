@@ -30,6 +30,7 @@ mod mig;
 mod mig_allocations;
 mod names;
 mod own_pods;
+mod pace;
 mod point;
 mod point_labels;
 mod rejected_point;

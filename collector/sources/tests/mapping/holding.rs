@@ -8,21 +8,27 @@ use super::*;
 
 /// The points of a page, each 15 s: a sample per line, without braces around its name.
 pub(crate) fn pages(pages: &[&[(&str, &str, f64)]]) -> Vec<GpuValue> {
-    let (mappings, mut units) = (Mappings::built_in().unwrap(), UnitChecks::default());
-    let mut values = Vec::new();
-    for (seconds, page) in (0..).step_by(15).zip(pages) {
-        for (metric, labels, number) in *page {
-            let pairs: Vec<_> = labels.split(',').filter_map(|pair| pair.split_once('=')).collect();
-            let label = |name: &str| {
-                let mut values = pairs.iter().filter(|(key, _)| *key == name).map(|it| it.1);
-                values.next().or((name == "UUID" || name == "device_uuid").then_some("GPU-a"))
-            };
-            let (instrument, at, number) = (Instrument::Gauge, at(seconds), *number);
-            let point = Point { metric, label: &label, instrument, start: None, at, number };
-            values.extend(mappings.read(&point, &mut units).map(|mapped| mapped.value));
-        }
-    }
-    values
+    let mappings = Mappings::built_in().unwrap();
+    let pages = (0..).step_by(15).zip(pages);
+    let lines = pages.flat_map(|(seconds, page)| page.iter().map(move |line| (seconds, *line)));
+    let read = |(seconds, line)| read(&mappings, seconds, line);
+    lines.filter_map(read).collect()
+}
+
+/// The value of a sample of `GPU-a`; `None` if it has none.
+pub(crate) fn read(
+    mappings: &Mappings,
+    seconds: u64,
+    (metric, labels, number): (&str, &str, f64),
+) -> Option<GpuValue> {
+    let pairs: Vec<_> = labels.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    let label = |name: &str| {
+        let mut values = pairs.iter().filter(|(key, _)| *key == name).map(|it| it.1);
+        values.next().or((name == "UUID" || name == "device_uuid").then_some("GPU-a"))
+    };
+    let (instrument, at) = (Instrument::Gauge, at(seconds));
+    let point = Point { metric, label: &label, instrument, start: None, at, number };
+    mappings.read(&point, &mut UnitChecks::default()).map(|mapped| mapped.value)
 }
 
 /// What is found out about holders by these points, in words, in each order of arrival alike.
