@@ -54,8 +54,10 @@ fn changes_reach_the_meter_of_their_gpu_before_and_after_its_first_reading() {
     let half = Utilization::from_percent(50).unwrap();
     // Before any reading, and of a GPU that is never read.
     pipeline.assign(1, at(0), grants(&["1", "2"]));
-    pipeline
-        .push_use(1, HolderUse { holder: job("1"), from: at(0), to: at(10), utilization: half });
+    pipeline.push_use(
+        1,
+        HolderUse { holder: job("1"), from: at(0), to: at(10), utilization: half, own: Some(half) },
+    );
     pipeline.touch(1, at(4), &job("2"));
     pipeline.assign(7, at(0), grants(&["3"]));
     for second in 0..=20 {

@@ -169,6 +169,9 @@ pub struct HolderUse {
     /// Its mean part of the GPU's utilization over the range. Those of all holders are scaled so that they sum to
     /// at most the utilization of the GPU.
     pub utilization: Utilization,
+    /// The utilization of what it has of the GPU, by which it touches that: of its MIG instance, else its part of the
+    /// GPU's. `None` if it was not measured, and `utilization` is an estimate.
+    pub own: Option<Utilization>,
 }
 
 /// What is found out about the holders of a GPU.

@@ -45,7 +45,13 @@ fn meter_pods(meter: &mut GpuMeter, pods: std::ops::Range<u64>) {
         meter.assign(at(second * 1_000), (second..second + 4).map(grant).collect());
         for number in second..second + 4 {
             let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
-            meter.push_use(HolderUse { holder: pod(number), from, to, utilization });
+            meter.push_use(HolderUse {
+                holder: pod(number),
+                from,
+                to,
+                utilization,
+                own: Some(utilization),
+            });
         }
         let reading = Reading { utilization: Ok(utilization), ..Reading::at(at(second * 1_000)) };
         meter.push(reading, &mut ()).unwrap();

@@ -103,11 +103,13 @@ pub(super) fn assigned(seconds: u64, holders: &[Holder], of: u32) -> HolderChang
 
 /// What a holder uses between so many seconds after the start.
 pub(super) fn used(holder: &Holder, from: u64, to: u64, percent: u32) -> HolderChange {
+    let utilization = Utilization::from_percent(percent).unwrap();
     HolderChange::Used(HolderUse {
         holder: holder.clone(),
         from: reading(from, 0).at,
         to: reading(to, 0).at,
-        utilization: Utilization::from_percent(percent).unwrap(),
+        utilization,
+        own: Some(utilization),
     })
 }
 

@@ -3,14 +3,14 @@
 //! The driver lists them in rounds, every 10 s. An instance is a holder by name, unless others are known: its share is
 //! the larger one of its compute and memory slices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use phasemeter_meter::device_metric::{Component, DeviceMetric, DeviceValue, MigId};
 use phasemeter_meter::holder::{Grant, Holder, HolderChange, HolderUse, Share};
 use phasemeter_meter::mig::MigLayout;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, Interval};
-use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_meter::units::{Nanos, PPM, Timestamp, Utilization};
 use phasemeter_sources::live::{ComputeProcess, MigInstance, Observed};
 
 use crate::pipeline::Pipeline;
@@ -29,6 +29,8 @@ pub struct MigParts(BTreeMap<usize, Parts>);
 struct Parts {
     /// Those of the current round, each with its activity and since when.
     round: Vec<(MigInstance, Option<(Timestamp, Utilization)>)>,
+    /// Those of the last round whose activity has been known.
+    measured: BTreeSet<MigId>,
     /// What was granted last.
     grants: Vec<Grant>,
     /// When counters of the GPU itself were read last.
@@ -41,10 +43,12 @@ struct Parts {
 /// What a round shows.
 #[derive(Debug, Default, PartialEq)]
 struct Round {
-    /// The utilization of the GPU; `None` if it has its own, or if that of an instance is unknown.
+    /// The utilization of the GPU; `None` if it has its own, or if that of an instance has never been known. An instance
+    /// whose activity is missing for once is left out: that of the GPU is the mean of the rest.
     interval: Option<Interval>,
     changes: Vec<HolderChange>,
-    /// What each instance used; empty if that of one is unknown.
+    /// What each instance used; empty if that of the GPU is unknown. One whose activity is missing is taken to do what
+    /// the rest of the GPU does.
     uses: Vec<InstanceUse>,
 }
 
@@ -59,6 +63,8 @@ pub struct InstanceUse {
     pub to: Timestamp,
     /// The part of the GPU that it used.
     pub utilization: Utilization,
+    /// Its own utilization; `None` if it was not measured, and `utilization` is an estimate.
+    pub own: Option<Utilization>,
 }
 
 /// How GPUs in MIG mode were metered, by their places.
@@ -168,21 +174,35 @@ impl Parts {
             round.changes.push(HolderChange::Assigned { at, grants });
         }
         let (mut sum, mut begin) = (Some(0_u32), Timestamp::EPOCH);
+        let mut missing = Vec::new();
         for ((instance, activity), share) in parts {
-            let used = activity.zip(share);
-            let Some(((from, active), share)) = used.filter(|((from, _), _)| *from < at) else {
-                sum = None;
+            let active = activity.filter(|(from, _)| *from < at);
+            let Some((share, (from, active))) = share.zip(active) else {
+                match share.filter(|_| self.measured.contains(&instance.id)) {
+                    Some(share) => missing.push((instance, share)),
+                    None => sum = None,
+                }
                 continue;
             };
             let utilization = part_of(active, share);
             (sum, begin) = (sum.map(|sum| sum.saturating_add(utilization.ppm())), begin.max(from));
-            let holder = Holder::Named(name(instance));
-            if active > Utilization::ZERO {
-                round.changes.push(HolderChange::Touched { at: from, holder: holder.clone() });
-            }
-            round.changes.push(HolderChange::Used(HolderUse { holder, from, to: at, utilization }));
-            round.uses.push(InstanceUse { id: instance.id, from, to: at, utilization });
+            round.add(instance, (from, at), utilization, Some(active));
         }
+        let sum = sum.filter(|_| !round.uses.is_empty()).and_then(|sum| {
+            let left_out =
+                missing.iter().map(|(_, share)| part_of(Utilization::FULL, *share).ppm());
+            let rest = u64::from(PPM.saturating_sub(left_out.sum()));
+            u32::try_from((u64::from(sum) * u64::from(PPM)).checked_div(rest)?).ok()
+        });
+        for (instance, share) in missing {
+            let all = sum.and_then(Utilization::from_ppm);
+            let estimate = all.map(|all| part_of(all, share));
+            estimate.into_iter().for_each(|used| round.add(instance, (begin, at), used, None));
+        }
+        let is_listed = |id: &MigId| instances.iter().any(|(instance, _)| instance.id == *id);
+        self.measured.retain(is_listed);
+        let active = instances.iter().filter(|(_, activity)| activity.is_some());
+        self.measured.extend(active.map(|(instance, _)| instance.id));
         self.rounds += u64::from(!instances.is_empty());
         self.metered += u64::from(sum.is_some() && !instances.is_empty());
         if sum.is_none() {
@@ -198,6 +218,21 @@ impl Parts {
             utilization,
         });
         round
+    }
+}
+
+impl Round {
+    /// Adds what an instance used, and its own utilization if that was measured.
+    fn add(
+        &mut self,
+        instance: &MigInstance,
+        (from, to): (Timestamp, Timestamp),
+        utilization: Utilization,
+        own: Option<Utilization>,
+    ) {
+        let holder = Holder::Named(name(instance));
+        self.changes.push(HolderChange::Used(HolderUse { holder, from, to, utilization, own }));
+        self.uses.push(InstanceUse { id: instance.id, from, to, utilization, own });
     }
 }
 
@@ -219,6 +254,8 @@ fn name(MigInstance { id, gpu_instance, profile, .. }: &MigInstance) -> String {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_sources::live::MigProfile;
+
     use super::*;
 
     fn at(seconds: u64) -> Timestamp {
@@ -257,6 +294,41 @@ mod tests {
         assert_eq!(parts.end_round(None, at(20)), Round::default(), "nothing new");
         let Round { changes, .. } = parts.end_round(None, at(30));
         assert_eq!(changes, [HolderChange::Assigned { at: at(30), grants: Vec::new() }]);
+    }
+
+    /// Scenario: the counters of one of three instances cannot be read for once; a fourth one is new.
+    /// Guarantee: the one is left out, and uses what the rest of the GPU does, which touches nothing; that of the GPU is
+    /// unknown while nothing is known of an instance.
+    #[test]
+    fn instance_that_is_missing_for_once_is_left_out() {
+        let part = |number, profile| MigInstance {
+            profile: MigProfile::at_end_of(&format!("NVIDIA A30 MIG {profile}")),
+            ..instance(number)
+        };
+        let all = [part(1, "2g.12gb"), part(2, "1g.6gb"), part(3, "1g.6gb")];
+        let mut parts = Parts::default();
+        let mut round = |second: u64, listed: &[MigInstance], active: &[(u32, u32)]| {
+            parts.round = listed.iter().map(|instance| (*instance, None)).collect();
+            for (number, percent) in active {
+                parts.measure(&activity(*number, second - 10, *percent));
+            }
+            let Round { interval, uses, .. } = parts.end_round(Some("NVIDIA A30"), at(second));
+            let ppm = |of: Utilization| of.ppm() / 100;
+            let uses = uses.iter().map(|it| (ppm(it.utilization), it.own.map(ppm)));
+            (interval.map(|it| ppm(it.utilization)), uses.collect::<Vec<_>>())
+        };
+        assert_eq!(round(10, &all, &[(1, 100), (3, 25)]), (None, vec![]), "never known");
+        let of_others = [(5_000, Some(10_000)), (625, Some(2_500))];
+        let expected = [&of_others[..1], &[(1_250, Some(5_000))], &of_others[1..]].concat();
+        assert_eq!(round(20, &all, &[(1, 100), (2, 50), (3, 25)]).0, Some(6_875));
+        let (of_gpu, mut uses) = round(30, &all, &[(1, 100), (3, 25)]);
+        uses.sort_unstable();
+        assert_eq!(of_gpu, Some(7_500));
+        assert_eq!(uses, [(625, Some(2_500)), (1_875, None), (5_000, Some(10_000))]);
+        let (_, mut uses) = round(40, &all, &[(1, 100), (2, 50), (3, 25)]);
+        uses.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(uses, expected);
+        assert_eq!(round(50, &all, &[]), (None, vec![]), "nothing is known");
     }
 
     #[test]

@@ -89,7 +89,13 @@ impl DemoPods {
             };
             rest -= ppm;
             used.extend(Utilization::from_ppm(ppm).map(|utilization| {
-                HolderChange::Used(HolderUse { holder: holder.clone(), from, to, utilization })
+                HolderChange::Used(HolderUse {
+                    holder: holder.clone(),
+                    from,
+                    to,
+                    utilization,
+                    own: Some(utilization),
+                })
             }));
         }
         used

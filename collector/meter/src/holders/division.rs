@@ -134,7 +134,7 @@ impl Division {
         let Some(id) = self.rows.find_or_add(&used.holder, used.to, self.posted) else {
             return self.uses.cover(used.from, used.to);
         };
-        if used.utilization >= idle {
+        if used.own.is_some_and(|own| own >= idle) {
             self.rows.get_mut(id).into_iter().for_each(|row| row.touch(used.from));
         }
         let is_taken = self.uses.push(id, used.from, used.to, used.utilization);

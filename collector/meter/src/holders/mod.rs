@@ -155,7 +155,8 @@ impl Holders {
         }
     }
 
-    /// What a holder used of time that is not posted. It touches the GPU if that is `idle` or more.
+    /// What a holder used of time that is not posted. It touches the GPU if its own
+    /// utilization is `idle` or more.
     pub(crate) fn push_use(&mut self, used: &HolderUse, idle: Utilization) {
         self.0.iter_mut().for_each(|division| division.push_use(used, idle));
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use phasemeter_meter::accounts::Balance;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::holder::{
-    AllocationMethod, Container, Grant, Holder, HolderAccount, HolderChange, Share,
+    AllocationMethod, Container, Grant, Holder, HolderAccount, HolderChange, HolderUse, Share,
 };
 use phasemeter_meter::holder_details::HolderDetails;
 use phasemeter_meter::holders::{EarlierHolders, Holders};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
-use phasemeter_meter::units::{Millijoules, Nanos};
+use phasemeter_meter::units::{Millijoules, Nanos, Utilization};
 use proptest::prelude::*;
 
 use super::timeline::{
@@ -134,6 +134,31 @@ proptest! {
 
 /// A pod has the GPU to itself for ten seconds, never touches it for ten, and its successor uses half of it.
 /// Granted time follows from grants alone, not from use.
+/// Guarantee: a holder touches by the utilization of what it has, of its MIG instance or of the GPU; an estimate of what
+/// it uses does not touch.
+#[test]
+fn holder_touches_by_its_own_utilization() {
+    let seventh = Some((1, 7));
+    let mut meter = priced();
+    meter.change_holders(assigned(0, &[(0, seventh), (1, seventh), (2, seventh)]));
+    let own = |number, of: Option<u64>, ppm| match used(number, 0, 20 * SECOND, ppm) {
+        HolderChange::Used(used) => HolderChange::Used(HolderUse {
+            own: of.map(|ppm| Utilization::from_ppm(ppm.try_into().unwrap()).unwrap()),
+            ..used
+        }),
+        other => other,
+    };
+    // At and below the threshold of ten percent, and an estimate above it.
+    meter.change_holders(own(0, Some(100_000), 14_286));
+    meter.change_holders(own(1, Some(99_999), 14_286));
+    meter.change_holders(own(2, None, 140_000));
+    push(&mut meter, 0, 20, 200_000);
+    meter.finish(&mut ());
+    let is_never =
+        |number| meter.holders().get(&holder(number)).unwrap().total(NEVER).time > Nanos::ZERO;
+    assert_eq!([0, 1, 2].map(is_never), [false, true, true]);
+}
+
 #[test]
 fn granted_is_the_part_of_each_over_time() {
     let mut meter = priced();

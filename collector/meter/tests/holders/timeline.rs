@@ -47,6 +47,7 @@ pub(crate) fn used(number: usize, from: u64, to: u64, ppm: u64) -> HolderChange 
         from: at(from),
         to: at(to),
         utilization,
+        own: Some(utilization),
     })
 }
 

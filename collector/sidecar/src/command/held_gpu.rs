@@ -119,7 +119,8 @@ impl HeldGpu {
                 let its = range.iter().filter(|used| of.get(&used.pid) == Some(holder));
                 let sum = its.map(|used| used.utilization.ppm()).fold(0, u32::saturating_add);
                 let utilization = Utilization::from_ppm(sum).unwrap_or(Utilization::FULL);
-                HolderUse { holder: holder.clone(), from: *from, to: *to, utilization }
+                let (own, from, to) = (Some(utilization), *from, *to);
+                HolderUse { holder: holder.clone(), from, to, utilization, own }
             });
             uses.collect()
         });

@@ -79,10 +79,9 @@ impl HeldInstances {
         })
     }
 
-    /// What each of these holders has used since the last call, and whether it has an instance alone that was active.
-    /// Several holders of an instance have used it by their grants. What instances of nobody have used is missing: it is
-    /// nobody's.
-    pub(super) fn take_used(&mut self, grants: &[Grant]) -> Vec<(HolderUse, bool)> {
+    /// What each of these holders has used since the last call, and how busy its busiest instance was. Several holders
+    /// of an instance have used it by their grants. What instances of nobody have used is missing: it is nobody's.
+    pub(super) fn take_used(&mut self, grants: &[Grant]) -> Vec<HolderUse> {
         let all = std::mem::take(&mut self.used);
         let rounds = all.chunk_by(|a, b| (a.from, a.to) == (b.from, b.to));
         let used = rounds
@@ -90,23 +89,20 @@ impl HeldInstances {
         used.collect()
     }
 
-    /// What a holder has used in a round, and whether it has an instance alone that was active.
-    fn used_by(&self, holder: &Holder, round: &[InstanceUse]) -> Option<(HolderUse, bool)> {
+    /// What a holder has used in a round.
+    fn used_by(&self, holder: &Holder, round: &[InstanceUse]) -> Option<HolderUse> {
         let InstanceUse { from, to, .. } = *round.first()?;
-        let (mut sum, mut is_active) = (0_u64, false);
+        let (mut sum, mut own) = (0_u64, None);
         for used in round {
-            let ppm = u64::from(used.utilization.ppm());
-            sum += match self.held.get(&used.id).map_or(&[][..], Vec::as_slice) {
-                [only] if only.holder == *holder => {
-                    is_active |= ppm > 0;
-                    ppm
-                }
-                several => part_of(ppm, holder, several),
-            };
+            let grants = self.held.get(&used.id).map_or(&[][..], Vec::as_slice);
+            sum += part_of(used.utilization.ppm().into(), holder, grants);
+            if grants.iter().any(|grant| grant.holder == *holder) {
+                own = own.max(used.own);
+            }
         }
         let utilization = u32::try_from(sum).ok().and_then(Utilization::from_ppm);
         let utilization = utilization.unwrap_or(Utilization::FULL);
-        Some((HolderUse { holder: holder.clone(), from, to, utilization }, is_active))
+        Some(HolderUse { holder: holder.clone(), from, to, utilization, own })
     }
 
     fn all(&self) -> impl Iterator<Item = &MigInstance> {
@@ -161,18 +157,18 @@ mod tests {
     #[test]
     fn instance_is_used_by_its_holders_only() {
         let mut instances = instances();
-        let used = |number, percent| InstanceUse {
-            id: id(number),
-            from: at(0),
-            to: at(10),
-            utilization: Utilization::from_percent(percent).unwrap(),
+        let used = |number, percent| {
+            let utilization = Utilization::from_percent(percent).unwrap();
+            let own = Utilization::from_percent(2 * percent);
+            InstanceUse { id: id(number), from: at(0), to: at(10), utilization, own }
         };
         instances.add_used(vec![used(1, 10), used(2, 40), used(3, 20)]);
         let all = ["a", "b", "c", "d"].map(|name| grant(name, None));
         let taken = instances.take_used(&all);
         let taken: Vec<_> =
-            taken.iter().map(|(used, alone)| (used.utilization.ppm(), *alone)).collect();
-        assert_eq!(taken, [(100_000, true), (300_000, false), (100_000, false), (0, false)]);
+            taken.iter().map(|it| (it.utilization.ppm(), it.own.map(Utilization::ppm))).collect();
+        let busy = Some(800_000);
+        assert_eq!(taken, [(100_000, Some(200_000)), (300_000, busy), (100_000, busy), (0, None)]);
         assert!(instances.take_used(&all).is_empty());
     }
 

@@ -160,12 +160,8 @@ impl NodeAgent {
             }
             // Until the first poll it is not known whose they are.
             let Some(grants) = gpu.grants.as_deref() else { continue };
-            for (used, is_active) in gpu.instances.take_used(grants) {
-                if is_active {
-                    pipeline.touch(place, used.from, &used.holder);
-                }
-                pipeline.push_use(place, used);
-            }
+            let used = gpu.instances.take_used(grants);
+            used.into_iter().for_each(|used| pipeline.push_use(place, used));
         }
         self.list(now);
         if self.socket.is_some() {

@@ -260,7 +260,7 @@ impl ReadingBuffer {
             }
             (value, Some(instance)) => {
                 let part = (&instance, holder.as_ref().map(|it| &it.key.holder));
-                refused = instant.add_of_instance(part, share, (quantity, value), origin);
+                refused = instant.add_of_instance(part, share, (quantity, basis, value), origin);
             }
             (Ok(value), None) => {
                 refused = instant.add((quantity, value), origin, share);

@@ -92,6 +92,8 @@ pub(super) struct HeldGpu {
     holding: Holding,
     /// How often labels name its holders.
     pace: Pace,
+    /// When each of its MIG instances had a utilization last.
+    measured: BTreeMap<String, Timestamp>,
     /// What is known of those besides.
     pub(super) described: Described,
     /// Its energy, if its sender reports increases.
@@ -178,6 +180,9 @@ impl HeldGpu {
             instant.has_any(*basis) || self.instants.values().any(|it| it.has_any(*basis))
         });
         let basis = chosen.or_else(|| order().find(|basis| instant.has_any(*basis)));
+        if let Some(basis) = basis.filter(|_| !instant.mig.is_empty()) {
+            self.leave_out_instances(at, &mut instant, basis);
+        }
         let utilization = match basis.map(|basis| self.utilization(&instant, identity, basis)) {
             Some(Some(utilization)) => Ok(utilization),
             Some(None) => match instant.missing(basis).or_else(|| instant.over(basis)) {
@@ -276,6 +281,15 @@ impl HeldGpu {
         of_gpu.or_else(|| instant.mig.utilization(gpu, basis))
     }
 
+    /// Leaves out the MIG instances of which this utilization is missing for once.
+    fn leave_out_instances(&mut self, at: Timestamp, instant: &mut Instant, basis: Basis) {
+        let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
+        self.measured.retain(|_, measured| at <= *measured + stale_after);
+        let left_out = instant.mig.leave_out(basis, |id| self.measured.contains_key(id));
+        self.shares.unreadable += left_out;
+        self.measured.extend(instant.mig.measured(basis).map(|id| (id.clone(), at)));
+    }
+
     /// Notes whether labels name holders at an instant. Returns whether it states who holds the GPU.
     fn note_pace(&mut self, at: Timestamp, instant: &Instant, own_pods: &OwnPods) -> bool {
         let stale_after = self.stale_after.unwrap_or(Nanos::SECOND);
@@ -313,7 +327,6 @@ impl HeldGpu {
         };
         self.holding.use_from(seen, uses, stale_after);
         self.holding.grant(seen, grants, stale_after);
-        self.holding.touch(at, &instant.mig.active());
         self.holding.touch(at, &instant.mig.users_of_memory());
         self.holding.touch(at, self.shares.users_of_memory(instant));
         let Self { holding, described, .. } = self;

@@ -8,6 +8,7 @@ use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Bytes, PPM, Utilization};
 
 use super::holder::{ShareKey, memory_share};
+use super::holding::{Used, Uses};
 use super::names::Names;
 use super::smallest::Smallest;
 
@@ -152,10 +153,10 @@ impl HolderMetrics {
     }
 
     /// What each uses; `None` if no metric states it.
-    pub(super) fn uses(&self) -> Option<Vec<(Holder, Utilization)>> {
+    pub(super) fn uses(&self) -> Option<Uses> {
         let uses = by_holder(&self.utilization).into_iter().map(|(holder, ppm)| {
             let ppm = u32::try_from(ppm).ok().and_then(Utilization::from_ppm);
-            (holder.clone(), ppm.unwrap_or(Utilization::FULL))
+            (holder.clone(), Used::of_gpu(ppm.unwrap_or(Utilization::FULL)))
         });
         (!self.utilization.is_empty()).then(|| uses.collect())
     }

@@ -12,7 +12,23 @@ use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use super::names::Names;
 
 /// What each holder uses of the GPU.
-type Uses = Vec<(Holder, Utilization)>;
+pub(super) type Uses = Vec<(Holder, Used)>;
+
+/// What a holder uses of the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Its part of the GPU's utilization.
+    pub(super) utilization: Utilization,
+    /// That of what it has of the GPU. See [`HolderUse::own`].
+    pub(super) own: Option<Utilization>,
+}
+
+impl Used {
+    /// Of the GPU itself.
+    pub(super) const fn of_gpu(utilization: Utilization) -> Self {
+        Self { utilization, own: Some(utilization) }
+    }
+}
 
 /// What is known of the holders of one GPU.
 #[derive(Debug, Default)]
@@ -156,9 +172,9 @@ impl Holding {
         let (from, end) = ((*at).max(self.until), (*at + stale_after).min(to));
         if self.is_metered && from < end {
             let own = uses.iter().filter(|(holder, _)| self.place(holder).is_none_or(has_account));
-            let own = own.map(|(holder, utilization)| {
-                let (holder, utilization) = (holder.clone(), *utilization);
-                HolderChange::Used(HolderUse { holder, from, to: end, utilization })
+            let own = own.map(|(holder, Used { utilization, own })| {
+                let (holder, utilization, own) = (holder.clone(), *utilization, *own);
+                HolderChange::Used(HolderUse { holder, from, to: end, utilization, own })
             });
             self.changes.extend(own.collect::<Vec<_>>());
         }
@@ -243,7 +259,7 @@ mod tests {
                 let all = grants.iter().map(|grant| grant.holder.to_string()).collect::<Vec<_>>();
                 format!("{}: {}", second(at), all.join("+"))
             }
-            HolderChange::Used(HolderUse { holder, from, to, utilization }) => {
+            HolderChange::Used(HolderUse { holder, from, to, utilization, .. }) => {
                 format!("{}-{}: {holder} {utilization}", second(from), second(to))
             }
             HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
@@ -278,7 +294,8 @@ mod tests {
     fn metrics_count_before_labels() {
         let mut holding = Holding::default();
         let mut changes = Vec::new();
-        let half = |of: &str| Some(vec![(name(of), Utilization::from_percent(50).unwrap())]);
+        let half = Used::of_gpu(Utilization::from_percent(50).unwrap());
+        let half = |of: &str| Some(vec![(name(of), half)]);
         for (seconds, metrics) in
             [(0, false), (7, true), (15, false), (22, true), (30, false), (90, false)]
         {

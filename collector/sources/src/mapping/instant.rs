@@ -194,7 +194,7 @@ impl Instant {
         &mut self,
         (instance, holder): (&MigInstance, Option<&Holder>),
         share: Option<&ShareKey>,
-        (quantity, value): (Quantity, Result<Value, MissingReason>),
+        (quantity, basis, value): (Quantity, Option<Basis>, Result<Value, MissingReason>),
         origin: Origin,
     ) -> u32 {
         // Unless all of its instances are known, nothing is known of a GPU in MIG mode.
@@ -206,7 +206,10 @@ impl Instant {
                 0
             }
             Ok(value) => self.mig.add(&instance.id, share, value, origin),
-            Err(_) => 0,
+            Err(_) => {
+                basis.into_iter().for_each(|basis| self.mig.set_unreadable(&instance.id, basis));
+                0
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use phasemeter_meter::units::{Bytes, Utilization};
 
 use super::agreed::{Agreed, Origin};
 use super::holder::ShareKey;
+use super::holding::{Used, Uses};
 use super::identity::MigInstance;
 use super::mig_allocations::{HolderPart, MigAllocations, equal_parts};
 use super::names::Names;
@@ -44,6 +45,8 @@ struct Instance {
     profile: Option<String>,
     holders: Smallest<Holder, ()>,
     utilization: Vec<(Basis, Agreed<Utilization>)>,
+    /// Those that were sent in its place, and cannot be read.
+    unreadable: Vec<Basis>,
     memory_used: Shared<Bytes>,
     memory_total: Option<Bytes>,
 }
@@ -126,20 +129,41 @@ impl MigInstances {
         }
     }
 
+    /// A utilization of an instance was sent that cannot be read.
+    pub(super) fn set_unreadable(&mut self, id: &str, basis: Basis) {
+        let instance = self.instances.get_mut(id);
+        if let Some(instance) = instance.filter(|it| !it.unreadable.contains(&basis)) {
+            instance.unreadable.push(basis);
+        }
+    }
+
+    /// The instances with this utilization.
+    pub(super) fn measured(&self, basis: Basis) -> impl Iterator<Item = &String> {
+        let all = self.instances.iter();
+        all.filter(move |(_, it)| it.used(basis).is_some()).map(|(id, _)| id)
+    }
+
+    /// Leaves out the instances that lack this utilization and had it lately. Returns how many are left out.
+    pub(super) fn leave_out(&mut self, basis: Basis, had_it: impl Fn(&str) -> bool) -> usize {
+        for (id, instance) in &mut self.instances {
+            if !instance.unreadable.contains(&basis) && had_it(id) {
+                instance.unreadable.push(basis);
+            }
+        }
+        self.instances.values().filter(|it| it.is_left_out(basis)).count()
+    }
+
     /// Whether any instance has this utilization.
     pub(super) fn has_any(&self, basis: Basis) -> bool {
         self.instances.values().any(|it| it.utilization.iter().any(|(known, _)| *known == basis))
     }
 
-    /// The utilization of the GPU: of each instance in proportion to its share. `None` if it is unknown of any.
+    /// The utilization of the GPU: the mean of that of its instances and of slices left over, which are idle, by their
+    /// sizes. Instances whose value cannot be read are no part of it. `None` if it is unknown of another one, or of all.
     pub(super) fn utilization(&self, gpu: &GpuIdentity, basis: Basis) -> Option<Utilization> {
         let held = self.held();
         let (weights, all) = weights(&held, gpu)?;
-        let mut sum = 0_u64;
-        for (it, weight) in held.iter().zip(weights) {
-            sum += u64::from(it.instance?.used(basis)?.ppm()) * weight;
-        }
-        u32::try_from(sum.checked_div(all)?).ok().and_then(Utilization::from_ppm)
+        mean(&held, &weights, all, basis)
     }
 
     /// The memory in use, of those instances of which it is known.
@@ -169,25 +193,26 @@ impl MigInstances {
     }
 
     /// What each holder uses of the GPU; `None` if it is unknown of any instance, or whose an instance is. Holders of
-    /// one instance use equal parts.
-    pub(super) fn uses(
-        &self,
-        gpu: &GpuIdentity,
-        basis: Basis,
-    ) -> Option<Vec<(Holder, Utilization)>> {
+    /// one instance use equal parts. An instance whose value cannot be read is taken to do what the rest of the GPU does:
+    /// so the others use what they do without it, and its holder pays for no more than it was granted.
+    pub(super) fn uses(&self, gpu: &GpuIdentity, basis: Basis) -> Option<Uses> {
         let held = self.held();
         let (weights, all) = weights(&held, gpu)?;
-        let mut uses: BTreeMap<Holder, u32> = BTreeMap::new();
+        let mean = mean(&held, &weights, all, basis)?;
+        let mut uses: BTreeMap<Holder, (u32, Option<Utilization>)> = BTreeMap::new();
         for (it, weight) in held.into_iter().zip(weights) {
-            let used = it.instance.filter(|_| it.is_certain)?.used(basis)?;
-            let used = u64::from(used.ppm()) * weight;
+            let own = it.instance.filter(|_| it.is_certain)?.used(basis);
+            let used = u64::from(own.unwrap_or(mean).ppm()) * weight;
             for (holder, of) in it.holders {
                 let used = used.checked_div(all.checked_mul(of)?)?;
-                *uses.entry(holder).or_default() += u32::try_from(used).ok()?;
+                let sum = uses.entry(holder).or_default();
+                *sum = (sum.0 + u32::try_from(used).ok()?, sum.1.max(own));
             }
         }
-        let uses = uses.into_iter();
-        uses.map(|(holder, ppm)| Some((holder, Utilization::from_ppm(ppm)?))).collect()
+        let uses = uses.into_iter().map(|(holder, (ppm, own))| {
+            Some((holder, Used { utilization: Utilization::from_ppm(ppm)?, own }))
+        });
+        uses.collect()
     }
 
     /// The holders that have memory of their own in use, which only a process has.
@@ -197,18 +222,6 @@ impl MigInstances {
         });
         let used = measured.flat_map(|memory| memory.by_holder().0);
         used.filter(|(_, used)| used.get() > 0).map(|(holder, _)| holder.clone()).collect()
-    }
-
-    /// The holders of instances that are active, which only a process makes them.
-    pub(super) fn active(&self) -> Vec<Holder> {
-        let is_active = |instance: &&Instance| {
-            let mut all = instance.utilization.iter().filter_map(|(_, agreed)| agreed.get());
-            all.any(|used| used > Utilization::ZERO)
-        };
-        let is_active =
-            |it: &Held<'_>| it.is_certain && it.instance.is_some_and(|it| is_active(&it));
-        let active = self.held().into_iter().filter(is_active);
-        active.flat_map(|it| it.holders.into_iter().map(|(holder, _)| holder)).collect()
     }
 
     /// All instances with their holders. Of those that were allocated, the profile tells which they are.
@@ -238,6 +251,20 @@ impl MigInstances {
     }
 }
 
+/// See [`MigInstances::utilization`].
+fn mean(held: &[Held<'_>], weights: &[u64], all: u64, basis: Basis) -> Option<Utilization> {
+    let (mut sum, mut rest) = (None, all);
+    for (it, weight) in held.iter().zip(weights) {
+        let instance = it.instance?;
+        match instance.used(basis) {
+            Some(used) => *sum.get_or_insert(0) += u64::from(used.ppm()) * weight,
+            None if instance.is_left_out(basis) => rest = rest.saturating_sub(*weight),
+            None => return None,
+        }
+    }
+    u32::try_from(sum?.checked_div(rest)?).ok().and_then(Utilization::from_ppm)
+}
+
 /// The weight of each instance, and that of the GPU.
 fn weights(held: &[Held<'_>], gpu: &GpuIdentity) -> Option<(Vec<u64>, u64)> {
     let layout = gpu.model.as_deref().and_then(MigLayout::of).unwrap_or_else(MigLayout::usual);
@@ -265,6 +292,13 @@ impl Instance {
     fn used(&self, basis: Basis) -> Option<Utilization> {
         let known = self.utilization.iter().find(|(known, _)| *known == basis);
         known.and_then(|(_, agreed)| agreed.get())
+    }
+
+    /// Whether it has a utilization that cannot be read.
+    fn is_left_out(&self, basis: Basis) -> bool {
+        let differs = |(known, _): &(Basis, _)| *known == basis;
+        self.used(basis).is_none()
+            && (self.unreadable.contains(&basis) || self.utilization.iter().any(differs))
     }
 
     /// Its holders; itself by name, if a scheduler allocated it to nobody that is known.

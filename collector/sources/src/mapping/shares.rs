@@ -10,6 +10,7 @@ use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::{Bytes, Utilization};
 
 use super::holder::ShareKey;
+use super::holding::{Used, Uses};
 use super::instant::{Instant, is_divisible};
 use super::shared::{Comparison, Shared};
 use super::value::Value;
@@ -88,7 +89,7 @@ impl Shares {
 
     /// What holders use of the GPU, as far as it can be read; `None` if that is not measured: their values are copies,
     /// or there is only one.
-    pub(super) fn uses(&mut self, instant: &Instant) -> Option<Vec<(Holder, Utilization)>> {
+    pub(super) fn uses(&mut self, instant: &Instant) -> Option<Uses> {
         let divided = instant.utilization.iter().filter(|(basis, _)| is_divisible(*basis));
         let mut by_holder: BTreeMap<&Holder, Utilization> = BTreeMap::new();
         for (holder, used) in
@@ -97,7 +98,8 @@ impl Shares {
             let known = by_holder.entry(holder).or_insert(Utilization::ZERO);
             *known = sum(*known, used);
         }
-        let uses = by_holder.into_iter().map(|(holder, used)| (holder.clone(), used));
+        let uses = by_holder.into_iter();
+        let uses = uses.map(|(holder, used)| (holder.clone(), Used::of_gpu(used)));
         let uses: Vec<_> = uses.collect();
         let is_unknown = |key: &&ShareKey| uses.iter().all(|(holder, _)| *holder != key.holder);
         self.unreadable += instant.missing_shares.keys().filter(is_unknown).count();

@@ -60,8 +60,13 @@ fn word(change: &HolderChange) -> String {
             let grants: Vec<_> = grants.iter().map(grant).collect();
             format!("{}: {}", second(at), grants.join(", "))
         }
-        HolderChange::Used(HolderUse { holder, from, to, utilization }) => {
-            format!("{}-{}: {holder} uses {utilization}", second(from), second(to))
+        HolderChange::Used(HolderUse { holder, from, to, utilization, own }) => {
+            let used = format!("{}-{}: {holder} uses {utilization}", second(from), second(to));
+            match own {
+                Some(own) if own == utilization => used,
+                Some(own) => format!("{used}, {own} of its own"),
+                None => format!("{used}, estimated"),
+            }
         }
         HolderChange::Touched { at, holder } => format!("{}: {holder} touched", second(at)),
         HolderChange::Described { holder, details } => {

@@ -39,8 +39,7 @@ fn instances_make_up_the_gpu_by_their_slices() {
     assert_eq!(readings(&page), [(Some(500_000), Some(712))], "an idle instance is half a GPU");
     let expected = [
         "0: ml/a 1/2, MIG 3g.40gb 0 1/2",
-        "0: ml/a touched",
-        "0-45: ml/a uses 50%",
+        "0-45: ml/a uses 50%, 100% of its own",
         "0-45: MIG 3g.40gb 0 uses 0%",
         "45: ",
     ];
@@ -73,8 +72,8 @@ fn holders_of_instances_have_their_parts() {
     let page = all.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7));
     let changes = found(&pages(&[&page]));
     assert_eq!(changes[0], "0: a 2/7, b 1/14, c 1/14");
-    assert!(changes.contains(&"0-45: a uses 20%".to_owned()), "{changes:?}");
-    assert!(changes.contains(&"0-45: b uses 5%".to_owned()), "{changes:?}");
+    assert!(changes.contains(&"0-45: a uses 20%, 70% of its own".to_owned()), "{changes:?}");
+    assert!(changes.contains(&"0-45: b uses 5%, 70% of its own".to_owned()), "{changes:?}");
     let unknown = format!("{MODEL},GPU_I_ID=5,pod=d");
     let page = [(ACTIVE, all[0].as_str(), 0.7), (ACTIVE, unknown.as_str(), 0.7)];
     assert_eq!(readings(&page), [(None, None)]);
@@ -127,19 +126,11 @@ fn mode_may_change() {
     };
     let leaves = [mig, mig, plain, plain];
     assert_eq!(used(&leaves), [50, 50, 30, 30]);
-    let expected =
-        ["0: a 1/1", "0: a touched", "0-15: a uses 50%", "15-30: a uses 50%", "30: b 1/1", "90: "];
+    let expected = ["0: a 1/1", "0-15: a uses 50%", "15-30: a uses 50%", "30: b 1/1", "90: "];
     assert_eq!(found(&pages(&leaves)), expected);
     let enters = [plain, plain, mig, mig];
     assert_eq!(used(&enters), [30, 30, 50, 50]);
-    let expected = [
-        "0: b 1/1",
-        "30: a 1/1",
-        "30: a touched",
-        "30-45: a uses 50%",
-        "45-90: a uses 50%",
-        "90: ",
-    ];
+    let expected = ["0: b 1/1", "30: a 1/1", "30-45: a uses 50%", "45-90: a uses 50%", "90: "];
     assert_eq!(found(&pages(&enters)), expected);
 }
 
@@ -161,7 +152,7 @@ fn claims_have_instances_of_their_profile() {
     page.extend(instances.each_ref().map(|labels| (ACTIVE, labels.as_str(), 0.7)));
     let changes = found(&pages(&[&page]));
     assert_eq!(changes[0], "0: a 1/2, b 1/7, MIG 2g.20gb 8 2/7", "{changes:?}");
-    assert!(changes.contains(&"0-45: a uses 35%".to_owned()), "{changes:?}");
+    assert!(changes.contains(&"0-45: a uses 35%, 70% of its own".to_owned()), "{changes:?}");
     assert_eq!(readings(&page), [(Some(650_000), None)]);
     // Two of three instances of a profile.
     let [a, b] = [claim("a", "1", "1g.10gb"), claim("b", "2", "1g.10gb")];
@@ -181,4 +172,49 @@ fn claims_have_instances_of_their_profile() {
         [(POWER, a.as_str(), 300.0), (POWER, b.as_str(), 300.0), (ACTIVE, &of(1, "1g.10gb"), 0.7)];
     assert_eq!(found(&pages(&[&page]))[0], "0: a 1/7, b 1/7");
     assert_eq!(readings(&page), [(None, None)]);
+}
+
+/// Scenario: of three instances one has a value out of range, one that is not a number, or none for once.
+/// Guarantee: only that one is left out. The GPU is the mean of the rest, in which the others use what they do without
+/// it; its holder is charged for its grant, which that use does not touch.
+#[test]
+fn value_of_an_instance_that_cannot_be_read_costs_that_instance_only() {
+    let [a, b, c] =
+        [(1, "2g.12gb", "a"), (2, "1g.6gb", "b"), (3, "1g.6gb", "c")].map(|(id, profile, pod)| {
+            format!("modelName=NVIDIA A30,GPU_I_ID={id},GPU_I_PROFILE={profile},pod={pod}")
+        });
+    let page = |of_b: &[f64]| {
+        let of_b = of_b.iter().map(|number| (ACTIVE, b.as_str(), *number));
+        let others =
+            [(ACTIVE, a.as_str(), 1.0), (ACTIVE, c.as_str(), 0.25), (MEMORY, b.as_str(), 0.0)];
+        others.into_iter().chain(of_b).collect::<Vec<_>>()
+    };
+    let all = page(&[0.5]);
+    let whole = readings(&all);
+    for bad in [&[1.5][..], &[-3.0], &[f64::NAN], &[0.2, 0.3], &[]] {
+        let bad_page = page(bad);
+        let values = pages(&[&all, &bad_page, &all]);
+        let changes = found(&values);
+        let used = |from: u32, pod: &str, of: &str| {
+            let end = if from == 30 { 75 } else { from + 15 };
+            changes.contains(&format!("{from}-{end}: {pod} uses {of}"))
+        };
+        for from in [0, 15, 30] {
+            assert!(used(from, "a", "50%, 100% of its own"), "{bad:?} {changes:#?}");
+            assert!(used(from, "c", "6.25%, 25% of its own"), "{bad:?} {changes:#?}");
+        }
+        // Of three quarters, two are busy, and one to a quarter.
+        assert!(used(15, "b", "18.75%, estimated"), "{bad:?} {changes:#?}");
+        let mut buffer = ReadingBuffer::new(HOLD, None, Some(Nanos::from_secs(45)));
+        values.into_iter().for_each(|value| _ = buffer.insert(value, arrival(0)));
+        let used: Vec<_> = buffer
+            .release_all()
+            .iter()
+            .map(|held| held.reading.utilization.ok().map(Utilization::ppm))
+            .collect();
+        assert_eq!(used, [whole[0].0, Some(750_000), whole[0].0], "{bad:?}");
+        assert_eq!(buffer.unreadable_shares().map(|(_, count)| count).sum::<usize>(), 1);
+    }
+    let none = [(ACTIVE, a.as_str(), f64::NAN), (ACTIVE, b.as_str(), 7.0)];
+    assert_eq!(readings(&none), [(None, None)], "nothing is known of it");
 }
