@@ -245,9 +245,11 @@ impl Place {
         if let Some(some) = self.some_of_all(&minors, all) {
             return Some(Devices::Named(some));
         }
-        // A claim adds its devices beside `void`, and so does NVIDIA's runtime for `all` if it uses CDI. A sidecar with
-        // `all`, with nothing, or with `utility` only may have been given those of others to look at; what a command
-        // can use is its own.
+        // Every CDI specification of NVIDIA's toolkit sets `void` (its `pkg/nvcdi/wrapper.go`, `GetCommonEdits`, which
+        // NVIDIA's DRA driver calls, too), and no capabilities. Since its version 1.18 the runtime makes one for `all`
+        // by default (`internal/info/auto.go`, mode `jit-cdi`). So of a container with `void` and all devices only the
+        // capabilities tell whether it was given them or looks at those of others. A sidecar with `all`, with nothing, or
+        // with `utility` only may have been given them to look at; what a command can use is its own.
         let is_given = self.is_workload || self.nvidia == Some(Visible::Nothing);
         (is_given && self.can_compute).then_some(Devices::Shown)
     }
