@@ -12,6 +12,8 @@ mod alerts;
 mod bill;
 mod declared;
 #[cfg(feature = "full")]
+mod documents;
+#[cfg(feature = "full")]
 mod export;
 #[cfg(feature = "full")]
 mod gateway;
@@ -49,6 +51,8 @@ pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "full")]
+pub use documents::{CompletionsArgs, ManArgs};
 #[cfg(feature = "full")]
 pub use export::{ExportArgs, FlushArgs};
 #[cfg(feature = "full")]
@@ -194,6 +198,12 @@ pub enum Command {
     #[cfg(feature = "full")]
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Print the completions of a shell, to be loaded by it.
+    #[cfg(feature = "full")]
+    Completions(CompletionsArgs),
+    /// Print the man page of this program, or write one of each command.
+    #[cfg(feature = "full")]
+    Man(ManArgs),
     /// Compile a policy from standard input to standard output, within limits.
     #[command(name = COMPILE, hide = true)]
     Compile {

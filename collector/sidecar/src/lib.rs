@@ -11,3 +11,4 @@ pub mod plan;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;
 pub mod usage;
+mod version;

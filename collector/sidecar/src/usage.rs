@@ -2,6 +2,7 @@
 //!
 //! Arguments may come from others: a job system fills in names that users choose.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use phasemeter_terminal::escape::clean;
 
-use crate::standard_error;
+use crate::{standard_error, version};
 
 /// How long the end waits for the reader of standard error.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -18,6 +19,11 @@ const FLUSH: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn report(error: &Error) -> ExitCode {
     let status = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX));
+    if error.kind() == ErrorKind::DisplayVersion {
+        // A closed pipe is not an error.
+        let _ = std::io::stdout().write_all(version::text().as_bytes());
+        return status;
+    }
     let text = error.render().to_string();
     let cleaned = match tip(error) {
         Some(tip) => format!("{}\n{tip}\n", clean_lines(text.trim_end())),

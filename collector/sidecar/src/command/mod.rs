@@ -23,6 +23,8 @@ mod delivery;
 mod delivery_report;
 mod demo;
 #[cfg(feature = "full")]
+mod documents;
+#[cfg(feature = "full")]
 mod driver;
 mod dump;
 mod end_limit;
@@ -189,6 +191,10 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Prices(command) => prices::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Policy(command) => policy::run(command),
+        #[cfg(feature = "full")]
+        Command::Completions(args) => documents::completions(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Man(args) => documents::man(&args).map(|()| ExitCode::SUCCESS),
         Command::Compile { args } => Ok(child_main(args)),
         #[cfg(feature = "full")]
         Command::GroupProbe => {
