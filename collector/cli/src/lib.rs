@@ -316,4 +316,21 @@ mod tests {
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    /// The services of systemd start with these options.
+    #[cfg(feature = "full")]
+    #[test]
+    fn services_start_with_options_that_exist() {
+        for service in [
+            include_str!("../../../otel-config/systemd/phasemeter-agent.service"),
+            include_str!("../../../otel-config/systemd/phasemeter-gateway.service"),
+        ] {
+            let mut starts = service.lines().filter_map(|line| line.strip_prefix("ExecStart="));
+            let line = starts.next().unwrap();
+            assert_eq!(starts.next(), None);
+            let words = line.split(' ').filter(|word| !word.starts_with('$'));
+            let cli = Cli::try_parse_from(words).unwrap();
+            assert!(matches!(cli.command, Command::Agent(_) | Command::Gateway(_)), "{line}");
+        }
+    }
 }
