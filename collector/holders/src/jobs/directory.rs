@@ -93,3 +93,65 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
     names.sort();
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs a script of `otel-config/slurm` as Slurm does, with nothing but these variables.
+    fn run(script: &str, dir: &Path, variables: &[(&str, &str)]) -> String {
+        let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../otel-config/slurm");
+        let mut command = Command::new(format!("{scripts}/{script}"));
+        command.env_clear().env("PHASEMETER_JOBS", dir).envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        // A node whose prolog fails gets no more jobs.
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn scripts_of_slurm_write_what_is_read_and_remove_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = dir.path().join("jobs");
+        let variables = [
+            ("SLURM_JOB_ID", "4711"),
+            ("SLURM_JOB_GPUS", "0,2-3"),
+            ("SLURM_JOB_USER", "ada"),
+            // Chosen by the user: no other variable.
+            ("SLURM_JOB_COMMENT", "a\nSLURM_JOB_USER=eve\nSLURM_JOB_GPUS=7"),
+            ("OTHER", "b"),
+        ];
+        assert_eq!(run("prolog", &jobs, &variables), "");
+        let files = prolog_files(&jobs).unwrap();
+        let (job, gpus) = &files.jobs[0];
+        assert_eq!((job.id.as_str(), job.user.as_deref()), ("4711", Some("ada")));
+        assert_eq!(gpus, &[0, 2, 3].map(SlurmGpu::Minor));
+        assert_eq!((files.jobs.len(), files.malformed.len()), (1, 0));
+        // Of the whole node.
+        run("prolog", &jobs, &[("SLURM_JOB_ID", "4712")]);
+        assert_eq!(prolog_files(&jobs).unwrap().jobs.len(), 2);
+        run("epilog", &jobs, &variables[..1]);
+        let left = prolog_files(&jobs).unwrap();
+        assert_eq!(left.jobs.iter().map(|(job, _)| job.id.as_str()).collect::<Vec<_>>(), ["4712"]);
+        assert_eq!(fs::read_dir(&jobs).unwrap().count(), 1);
+        // Without a job, or a directory that can be written, nothing happens, and nothing fails.
+        for script in ["prolog", "epilog"] {
+            run(script, &jobs, &[]);
+            run(script, Path::new("/dev/null/jobs"), &variables);
+        }
+        assert_eq!(fs::read_dir(&jobs).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn task_prolog_adds_the_job_to_the_resource() {
+        let export = |variables: &[(&str, &str)]| run("task-prolog", Path::new("/"), variables);
+        let job = ("SLURM_JOB_ID", "4711");
+        let expected = "export OTEL_RESOURCE_ATTRIBUTES=slurm.job.id=4711\n";
+        assert_eq!(export(&[job]), expected);
+        let expected = "export OTEL_RESOURCE_ATTRIBUTES=team=nlp,slurm.job.id=4711\n";
+        assert_eq!(export(&[job, ("OTEL_RESOURCE_ATTRIBUTES", "team=nlp")]), expected);
+        assert_eq!(export(&[]), "");
+    }
+}

@@ -1,12 +1,5 @@
-//! Files that Slurm's prolog writes: one per job, with the variables of the prolog as it got them, one per line.
-//!
-//! ```sh
-//! # Prolog
-//! env | grep '^SLURM_' > /run/phasemeter/jobs/".$SLURM_JOB_ID"
-//! mv /run/phasemeter/jobs/".$SLURM_JOB_ID" /run/phasemeter/jobs/"$SLURM_JOB_ID"
-//! # Epilog
-//! rm -f /run/phasemeter/jobs/"$SLURM_JOB_ID"
-//! ```
+//! Files that Slurm's prolog writes: one per job, with the variables of the prolog as it got them, one per line. The
+//! scripts are in `otel-config/slurm`.
 
 use std::fmt;
 
