@@ -1,4 +1,4 @@
-//! The dashboards: the query of each panel on a real Prometheus, which has the demo, or a run, through a real Collector.
+//! The dashboards: the query of each panel and annotation on a real Prometheus, which has the demo, or a run, through a real Collector.
 //! Dollars are those of the report.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ const RANGE: &str = "2h";
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A query of a panel.
+/// A query of a panel, or of an annotation.
 struct Query {
     panel: String,
     expr: String,
@@ -37,9 +37,14 @@ fn dashboards() -> Vec<(String, Value)> {
     paths.map(read).collect()
 }
 
-fn panel_queries() -> Vec<Query> {
+fn all_queries() -> Vec<Query> {
     let mut found = Vec::new();
     for (name, dashboard) in dashboards() {
+        for annotation in dashboard["annotations"]["list"].as_array().unwrap() {
+            let panel = format!("{name}, annotation: {}", annotation["name"].as_str().unwrap());
+            let expr = annotation["target"]["expr"].as_str().unwrap().to_owned();
+            found.push(Query { panel, expr });
+        }
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().unwrap() {
                 let panel = format!("{name}: {}", panel["title"].as_str().unwrap());
@@ -111,7 +116,7 @@ fn each_panel_has_data_and_the_dollars_of_the_report() {
     let report = demo_fleet(&fleet, &otelcol);
     live_run(&live, &otelcol);
 
-    let panels = panel_queries();
+    let panels = all_queries();
     let began = Instant::now();
     for Query { panel, expr } in &panels {
         let demo = interpolated(expr, "4m", ".*");

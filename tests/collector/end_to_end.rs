@@ -158,7 +158,10 @@ fn check_resources(captured: &Captured) {
             let is_measured = measured.iter().any(|prefix| name.starts_with(prefix));
             let (owner, expected) = if name.starts_with("hw.") || is_measured {
                 ("hardware", "phasemeter")
-            } else if name.starts_with("phasemeter.gpu.") || !captured.named(name).is_empty() {
+            } else if name.starts_with("phasemeter.gpu.")
+                || name.starts_with("phasemeter.recommendation.")
+                || !captured.named(name).is_empty()
+            {
                 ("workload", "trainer")
             } else {
                 ("process", "phasemeter")

@@ -182,6 +182,8 @@ pub mod metric {
     pub const POLICY_TIME: &str = "phasemeter.policy.time";
     /// Requests that were received, by outcome.
     pub const RECEIVER_REQUESTS: &str = "phasemeter.receiver.requests";
+    /// 1 while a recommendation stands, 0 once it no longer does.
+    pub const RECOMMENDATION_ACTIVE: &str = "phasemeter.recommendation.active";
     /// Lateness of ticks after their deadline, over all GPUs.
     pub const SAMPLER_LATENESS: &str = "phasemeter.sampler.lateness";
     /// Observations dropped because the pipeline was too slow.

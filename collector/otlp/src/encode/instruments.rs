@@ -30,7 +30,7 @@ pub(super) struct Instrument {
 }
 
 /// All metrics.
-pub(super) const ALL: [Instrument; 31] = [
+pub(super) const ALL: [Instrument; 32] = [
     Instrument {
         name: "hw.gpu.utilization",
         unit: "1",
@@ -243,6 +243,13 @@ pub(super) const ALL: [Instrument; 31] = [
         description: "Cost of GPU time that is not divided yet. With phasemeter.attribution.cost it is the bill.",
     },
     Instrument {
+        name: metric::RECOMMENDATION_ACTIVE,
+        unit: "{recommendation}",
+        kind: Kind::Gauge,
+        set: MetricSet::Default,
+        description: "1 while a recommendation stands, 0 once it no longer does.",
+    },
+    Instrument {
         name: metric::GPU_UTILIZATION,
         unit: "1",
         kind: Kind::Histogram,
@@ -281,6 +288,7 @@ pub(super) const WORK_COST: Instrument = named(metric::WORK_UNIT_COST);
 pub(super) const WORK_GPU_COST: Instrument = named(metric::WORK_GPU_COST);
 pub(super) const ATTRIBUTION_COST: Instrument = named(metric::ATTRIBUTION_COST);
 pub(super) const ATTRIBUTION_PENDING: Instrument = named(metric::ATTRIBUTION_PENDING);
+pub(super) const RECOMMENDATION: Instrument = named(metric::RECOMMENDATION_ACTIVE);
 pub(super) const UTILIZATION: Instrument = named(metric::GPU_UTILIZATION);
 
 /// Utilization of the video engines.

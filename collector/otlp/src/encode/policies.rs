@@ -1,4 +1,4 @@
-//! Results of policies as events in the experiment's trace.
+//! Results of policies as events in the experiment's trace, and as a metric of those that stand.
 //!
 //! A recommendation is exported if it is new, and again once its expected saving has moved by a
 //! point; an error if it is new.
@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_savings::estimate::Estimate;
 
+use super::batch::Batch;
 use super::events::{Event, Severity};
-use super::values::{flag, number, text, texts};
+use super::instruments::RECOMMENDATION;
+use super::values::{Start, flag, integer, number, text, texts};
 use crate::experiment::Attributes;
 use crate::names::{attribute, event};
 
@@ -20,6 +22,9 @@ const GPU_IDS: &str = attribute::GPU_IDS;
 /// Minimum change of the expected saving, as a fraction of the bill, for a recommendation to be
 /// exported again.
 const MOVED: f64 = 0.01;
+
+/// The number of recommendations with a series.
+const MAX_ACTIVE: usize = 256;
 
 /// A recommendation to export.
 #[derive(Clone, Debug)]
@@ -56,6 +61,37 @@ pub struct RecommendationEvent<'a> {
     pub reversible: bool,
     /// Kind and parameters of the action for automation.
     pub remediation: Option<(&'a str, &'a BTreeMap<String, String>)>,
+}
+
+/// Recommendations by code and target, with whether they stand now: a series each, of the workload's resource.
+#[derive(Debug, Default)]
+pub(super) struct ActiveRecommendations(BTreeMap<(String, String), bool>);
+
+impl ActiveRecommendations {
+    /// Sets those that stand. Of others, the series go on with 0.
+    pub(super) fn set(&mut self, recommendations: &[RecommendationEvent<'_>]) {
+        self.0.values_mut().for_each(|stands| *stands = false);
+        for it in recommendations {
+            let key = (it.code.to_owned(), it.target.to_owned());
+            if self.0.len() >= MAX_ACTIVE && !self.0.contains_key(&key) {
+                // Policies may choose codes as they like.
+                self.0.retain(|_, stands| *stands);
+                if self.0.len() >= MAX_ACTIVE {
+                    continue;
+                }
+            }
+            self.0.insert(key, true);
+        }
+    }
+
+    /// Adds the points of a round.
+    pub(super) fn add_points(&self, batch: &mut Batch) {
+        for ((code, target), stands) in &self.0 {
+            let attributes = vec![text(&named("code"), code), text(&named("target"), target)];
+            let point = integer(Start::NONE, attributes, u64::from(*stands));
+            batch.add_workload(&RECOMMENDATION, point);
+        }
+    }
 }
 
 /// An error of a policy, or of its file.
@@ -114,12 +150,16 @@ impl ReportedRecommendations {
     }
 }
 
+/// The name of an attribute of a recommendation.
+fn named(name: &str) -> String {
+    format!("phasemeter.recommendation.{name}")
+}
+
 fn recommendation_event(
     it: &RecommendationEvent<'_>,
     hw_id: impl Fn(&str) -> Option<String>,
     place: Attributes,
 ) -> Event {
-    let named = |name: &str| format!("phasemeter.recommendation.{name}");
     let evidence = it.evidence.iter();
     let evidence = evidence.flat_map(|(name, value, unit)| {
         let named = |part: &str| named(&format!("evidence.{name}.{part}"));
@@ -198,10 +238,85 @@ fn error_event(error: &PolicyErrorEvent<'_>) -> Event {
 
 #[cfg(test)]
 mod tests {
+    use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+    use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+
     use super::*;
 
     fn attributes(pairs: &[(&str, &str)]) -> Attributes {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn recommendation<'a>(code: &'a str, target: &'a str) -> RecommendationEvent<'a> {
+        RecommendationEvent {
+            policy_name: "policy",
+            policy_version: "1.0.0",
+            code,
+            target,
+            lever: String::new(),
+            title: "",
+            action: "",
+            rationale: "",
+            saving: Estimate { low: 0.0, expected: 0.0, high: 0.0 },
+            confidence: 1.0,
+            evidence: Vec::new(),
+            gpus: &[],
+            kind: "saving",
+            effort: "low",
+            reversible: true,
+            remediation: None,
+        }
+    }
+
+    /// The points of a round: code, target, value.
+    fn points(active: &ActiveRecommendations) -> Vec<(String, String, i64)> {
+        let mut batch = Batch::default();
+        active.add_points(&mut batch);
+        let points = batch.workload_points().map(|point| {
+            let [code, target] = &point.attributes[..] else { panic!("{point:?}") };
+            assert_eq!(code.key, "phasemeter.recommendation.code");
+            assert_eq!(target.key, "phasemeter.recommendation.target");
+            let text = |it: &KeyValue| match &it.value.as_ref().unwrap().value {
+                Some(any_value::Value::StringValue(text)) => text.clone(),
+                other => panic!("{other:?}"),
+            };
+            let Some(number_data_point::Value::AsInt(value)) = point.value else {
+                panic!("{point:?}")
+            };
+            (text(code), text(target), value)
+        });
+        points.collect()
+    }
+
+    #[test]
+    fn recommendation_is_1_while_it_stands_and_0_from_then_on() {
+        let mut active = ActiveRecommendations::default();
+        assert_eq!(points(&active), []);
+        let of = |code: &str, target: &str, value| (code.to_owned(), target.to_owned(), value);
+        // The same of several policies or GPUs is one.
+        let all = ["idle", "underload", "idle"].map(|target| recommendation("end", target));
+        active.set(&all);
+        assert_eq!(points(&active), [of("end", "idle", 1), of("end", "underload", 1)]);
+        active.set(&all[1..2]);
+        assert_eq!(points(&active), [of("end", "idle", 0), of("end", "underload", 1)]);
+        active.set(&all);
+        assert_eq!(points(&active), [of("end", "idle", 1), of("end", "underload", 1)]);
+    }
+
+    #[test]
+    fn number_of_series_is_limited_and_those_that_stand_are_kept() {
+        let mut active = ActiveRecommendations::default();
+        for round in 0..MAX_ACTIVE {
+            let code = format!("code-{round:04}");
+            active.set(&[recommendation("stays", "idle"), recommendation(&code, "idle")]);
+            assert!(points(&active).len() <= MAX_ACTIVE);
+            assert!(points(&active).contains(&("stays".to_owned(), "idle".to_owned(), 1)));
+            assert!(points(&active).contains(&(code, "idle".to_owned(), 1)));
+        }
+        let codes: Vec<_> = (0..=MAX_ACTIVE).map(|code| code.to_string()).collect();
+        let all: Vec<_> = codes.iter().map(|code| recommendation(code, "idle")).collect();
+        active.set(&all);
+        assert_eq!(points(&active).len(), MAX_ACTIVE);
     }
 
     #[test]

@@ -166,6 +166,7 @@ fn sets_have_the_documented_number_of_series_and_default_is_within_its_budget() 
         "phasemeter.work.gpu_cost",
         "phasemeter.attribution.cost",
         "phasemeter.attribution.pending",
+        "phasemeter.recommendation.active",
     ];
     assert_eq!(missing.collect::<Vec<_>>(), others, "not of each GPU");
 }

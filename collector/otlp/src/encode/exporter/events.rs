@@ -35,7 +35,7 @@ impl Exporter {
         self.export_claiming(events, event.at, context, claims);
     }
 
-    /// Exports new recommendations and errors. `gpus`: the GPUs in the order in which they began; `host`:
+    /// Exports new recommendations and errors, and keeps which recommendations stand. `gpus`: the GPUs in the order in which they began; `host`:
     /// the machine of those that name none.
     pub fn policy_results(
         &mut self,
@@ -45,6 +45,7 @@ impl Exporter {
         host: &Attributes,
         at: Timestamp,
     ) {
+        self.active.set(recommendations);
         let place = |names: &[String]| {
             shared_place(gpus.iter().filter(|gpu| names.contains(&gpu.name)), host)
         };

@@ -32,7 +32,7 @@ use super::experiments::PricedExperiment;
 use super::gpu::{GpuExport, Session};
 use super::gpu_attributes::GpuDescription;
 use super::hosts::Hosts;
-use super::policies::ReportedRecommendations;
+use super::policies::{ActiveRecommendations, ReportedRecommendations};
 use super::served_cost::ServedCost;
 use super::settings::ExportSettings;
 use super::spans::{self, MAX_SPANS, SpanDescription, SpanTotals};
@@ -72,6 +72,7 @@ pub struct Exporter {
     wire_ids: Vec<String>,
     /// The recommendations and errors exported so far.
     reported: ReportedRecommendations,
+    active: ActiveRecommendations,
     /// How the command ended, once it has.
     command: Option<CommandExit>,
     /// Totals of the sessions that ended, in wall time.
@@ -103,6 +104,7 @@ impl Exporter {
             taken: BTreeSet::new(),
             wire_ids: Vec::new(),
             reported: ReportedRecommendations::default(),
+            active: ActiveRecommendations::default(),
             command: None,
             ended: None,
             work: WorkPoints::default(),
@@ -213,6 +215,7 @@ impl Exporter {
         let mut last = last;
         self.work.add_points(at, self.cost, &mut last.batch);
         self.attribution.add_last_points(self.cost, &mut last.batch);
+        self.active.add_points(&mut last.batch);
         if let (Some(mut totals), Some(placement)) =
             (self.ended.take(), self.experiment.placement())
         {

@@ -86,6 +86,7 @@ impl Exporter {
         self.add_cost(&round);
         self.work.add_points(at, self.cost, &mut round.batch);
         self.attribution.add_points(self.cost, &mut round.batch);
+        self.active.add_points(&mut round.batch);
         self.send(at, round);
     }
 
