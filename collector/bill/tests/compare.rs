@@ -104,17 +104,18 @@ fn pairs_of_one_generator_do_not_differ() {
 }
 
 #[test]
-fn ten_percent_less_throughput_is_found() {
+fn less_throughput_is_found() {
     let found = significant(100, 0.9, [0.5, 0.0]);
-    assert!(found >= 80, "{found} of 100 found");
+    assert!(found >= 65, "{found} of 100 found");
+    let found = significant(100, 0.85, [0.5, 0.0]);
+    assert!(found >= 90, "{found} of 100 found");
 }
 
-/// Two days have few hours that are not like those before, so the level does not quite hold.
 #[test]
 fn strong_dependence_widens_the_interval_and_is_noted() {
-    for (dependence, most) in [([0.8, 0.0], 80), ([0.4, 0.3], 100), ([0.5, 0.3], 130)] {
+    for dependence in [[0.8, 0.0], [0.9, 0.0], [0.4, 0.3], [0.5, 0.3]] {
         let differ = significant(1_000, 1.0, dependence);
-        assert!(differ <= most, "{differ} of 1,000 pairs differ");
+        assert!(differ <= 50, "{differ} of 1,000 pairs differ");
     }
     let is_noted = |dependence: [f64; 2]| {
         let noted = (0..200).filter(|pair| {
@@ -126,6 +127,59 @@ fn strong_dependence_widens_the_interval_and_is_noted() {
     let (strong, usual) = (is_noted([0.5, 0.3]), is_noted([0.5, 0.0]));
     println!("noted: {strong} of 200, and {usual} of 200");
     assert!(strong >= 100 && usual <= 40, "{strong}, {usual}");
+}
+
+/// Two months of a GPU that costs the same at night and on weekends, when it has a tenth of the work. Weeks vary by 0.5%,
+/// and resemble the week before as much as given. The run starts on the day of the week with this number.
+fn months(seed: u64, throughput: f64, dependence: f64, day: u64) -> Value {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut week, mut counts) = (0.0, Vec::new());
+    for at in 0..60 * 24 {
+        if at % (7 * 24) == 0 {
+            let own = (1.0_f64 - dependence.powi(2)).sqrt();
+            week = dependence * week + own * 0.005 * random.normal();
+        }
+        let (hour, day) = (at % 24, (at / 24 + day) % 7);
+        let is_quiet = day >= 5 || !(8..20).contains(&hour);
+        let usual = if is_quiet { 0.1 } else { 1.0 } * (1.0 + 0.02 * random.normal());
+        counts.push((1_000_000.0 * throughput * usual * (1.0 + week)).round() as u64);
+    }
+    let hours = vec![working(0.5); counts.len()];
+    let mut report = report(&[("phasemeter.workload", "training")], vec![gpu("a", 0, &hours)]);
+    report["work"] = value!({ "samples": { "count": counts.iter().sum::<u64>() } });
+    let by_hour = counts.iter().enumerate();
+    let by_hour = by_hour
+        .map(|(at, count)| value!({ "start": hour(at as u64), "work": { "samples": count } }));
+    report["work_by_hour"] = by_hour.collect();
+    report
+}
+
+/// −25% in the cost of a sample; and the days of the rest of the run beyond whole weeks do not count.
+#[test]
+fn change_over_two_months_is_found_by_weeks() {
+    for seed in 1..6 {
+        let change = compare(&months(seed, 0.75, 0.0, 0), &months(seed + 100, 1.0, 0.0, 3));
+        assert_eq!(change.hours, Some([8, 8]));
+        let [low, high] = change.unit_cost.interval.unwrap();
+        println!("{:?}", change.unit_cost);
+        assert!((change.unit_cost.value + 0.25).abs() < 0.01, "{:?}", change.unit_cost);
+        assert!(low < -0.245 && high > -0.255 && high < 0.0, "{:?}", change.unit_cost);
+        assert!(change.notes.iter().any(|note| note.starts_with("whole weeks")));
+    }
+}
+
+#[test]
+fn months_of_one_generator_do_not_differ() {
+    for dependence in [0.0, 0.5] {
+        let differs = |pair: &u64| {
+            let runs = [(1, 0), (2, pair % 7)];
+            let runs = runs.map(|(run, day)| months(2 * pair + run, 1.0, dependence, day));
+            compare(&runs[0], &runs[1]).unit_cost.is_significant().unwrap()
+        };
+        let differ = (0..60).filter(differs).count();
+        println!("weeks depend {dependence}: {differ} of 60 pairs differ");
+        assert!(differ <= 3, "{differ} of 60 pairs of months differ");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance of
 //! their sum is the spectral density of the effects at frequency zero: dependence on the two hours before is
 //! removed (prewhitening), the density of the rest is the mean of its lowest cosine coefficients, and the
-//! dependence is put back. The interval is that of Student's t with Welch's degrees of freedom, of which each
+//! dependence is put back. If that is strong, its upper bound is put back: hours tell it only roughly. The interval is that of Student's t with Welch's degrees of freedom, of which each
 //! run has one per coefficient: few hours give a wide interval. No numbers are drawn, so the same reports give
 //! the same interval.
 
@@ -56,7 +56,14 @@ const STEP: f64 = 1e-3;
 /// Strongest dependence on the hours before: with more, hours tell almost nothing.
 const MAX_DEPENDENCE: f64 = 0.95;
 
-/// Limit of correlations: beyond it, the dependence on two hours cannot be distinguished from chance.
+/// Persistence from which its upper bound counts, and from which that counts in full.
+const PERSISTENT: f64 = 0.5;
+const STRONGLY_PERSISTENT: f64 = 0.7;
+
+/// Standard errors of that upper bound.
+const ERRORS: f64 = 2.0;
+
+/// Limit of correlations: beyond it, dependence on two hours cannot be distinguished from chance.
 const MAX_CORRELATION: f64 = 0.97;
 
 /// Maximum number of cosine coefficients.
@@ -110,7 +117,8 @@ impl Hours<'_> {
 /// Half the width of the interval of the sum of all effects.
 fn half_width(effects: [&[f64]; 2], level: f64) -> f64 {
     let dependence = dependence(effects);
-    let variances = effects.map(|effects| variance(effects, dependence));
+    let persistence = persistence(effects, dependence.iter().sum());
+    let variances = effects.map(|effects| variance(effects, dependence, persistence));
     let sum = variances[0].0 + variances[1].0;
     if sum <= 0.0 {
         return 0.0;
@@ -132,6 +140,18 @@ fn dependence(effects: [&[f64]; 2]) -> [f64; 2] {
     if sum > one { two.map(|it| it * (MAX_DEPENDENCE / sum).min(1.0)) } else { [one, 0.0] }
 }
 
+/// How much of an hour is in those after it, from 0 to 1: at least this dependence. With a strong one, the largest part per
+/// hour that correlations over one to three hours allow, and two standard errors of it.
+fn persistence(effects: [&[f64]; 2], dependence: f64) -> f64 {
+    let [second, third] = [2, 3].map(|lag| correlation(effects, lag).max(0.0));
+    let most = dependence.max(second.sqrt()).max(third.cbrt()).min(MAX_DEPENDENCE);
+    let hours = (effects[0].len() + effects[1].len()) as f64;
+    let bound = most + ERRORS * ((1.0 - most.powi(2)) / hours).sqrt();
+    let weight = (most - PERSISTENT) / (STRONGLY_PERSISTENT - PERSISTENT);
+    let bounded = dependence + weight.clamp(0.0, 1.0) * (bound - dependence);
+    bounded.min(MAX_DEPENDENCE)
+}
+
 /// The correlation of an effect with that of so many hours before. That of a sample is too small by about
 /// (1 + 3ρ) ÷ n, which is added.
 fn correlation(effects: [&[f64]; 2], lag: usize) -> f64 {
@@ -147,7 +167,7 @@ fn correlation(effects: [&[f64]; 2], lag: usize) -> f64 {
 }
 
 /// The variance of the sum of effects, and the number of coefficients it is from.
-fn variance(effects: &[f64], [one, two]: [f64; 2]) -> (f64, usize) {
+fn variance(effects: &[f64], [one, two]: [f64; 2], persistence: f64) -> (f64, usize) {
     let before = |at: usize, hours| {
         at.checked_sub(hours).and_then(|at| effects.get(at)).copied().unwrap_or_default()
     };
@@ -160,7 +180,7 @@ fn variance(effects: &[f64], [one, two]: [f64; 2]) -> (f64, usize) {
         rest.iter().zip(waves).map(|(rest, wave)| rest * wave).sum::<f64>()
     };
     let squares = (1..=count).map(|number| coefficient(number).powi(2)).sum::<f64>();
-    let density = 2.0 / length * squares / count as f64 / (1.0 - one - two).powi(2);
+    let density = 2.0 / length * squares / count as f64 / (1.0 - persistence).powi(2);
     (density * effects.len() as f64, count)
 }
 
@@ -206,6 +226,8 @@ mod tests {
         assert!(of(&alternating).abs() < 1e-9);
         let slow: Vec<f64> = (0..48).map(|at| f64::from(at / 24 * 2 - 1)).collect();
         assert!((of(&slow) - MAX_DEPENDENCE).abs() < 1e-9);
-        assert!(variance(&slow, [0.5, 0.0]).0 > 100.0 * variance(&alternating, [0.0; 2]).0);
+        assert!(
+            variance(&slow, [0.5, 0.0], 0.5).0 > 100.0 * variance(&alternating, [0.0; 2], 0.0).0
+        );
     }
 }

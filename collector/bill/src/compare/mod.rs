@@ -23,6 +23,10 @@ use crate::report::{Recommendation, Report};
 /// Minimum number of hours with work in each report for an interval.
 pub const MIN_HOURS: usize = 16;
 
+/// Minimum number of whole weeks with work in each report to compare weeks in place of hours: they hold the same days,
+/// and depend less on each other.
+const MIN_WEEKS: usize = 6;
+
 /// Dependence of hours on those before from which an interval is doubtful.
 const STRONG_DEPENDENCE: f64 = 0.7;
 
@@ -33,7 +37,7 @@ pub struct Comparison {
     pub unit: String,
     /// Totals before and after.
     pub sums: [Sums; 2],
-    /// Number of hours with an interval; `None` without one.
+    /// Number of hours, or of whole weeks, with an interval; `None` without one.
     pub hours: Option<[usize; 2]>,
     /// Dollars per unit.
     pub unit_cost: Change,
@@ -76,10 +80,19 @@ impl Comparison {
             let [before, after] = names.map(str::to_owned);
             return Err(CompareError::NotComparable { before, after, reasons });
         }
-        let runs = reports.map(|report| Run::of(report, &unit));
-        let sums = [runs[0].sums, runs[1].sums];
+        let mut runs = reports.map(|report| Run::of(report, &unit));
         let mut notes = Vec::new();
-        let known = |run: &Run| run.hours.len() >= MIN_HOURS;
+        let by_week = runs.iter().all(|run| run.has_weeks(MIN_WEEKS));
+        if by_week {
+            runs = runs.map(|run| run.by_week());
+            notes.push(
+                "whole weeks are compared, since days and nights differ; what is left of each run \
+                 beyond them does not count"
+                    .to_owned(),
+            );
+        }
+        let sums = [runs[0].sums, runs[1].sums];
+        let known = |run: &Run| by_week || run.hours.len() >= MIN_HOURS;
         let hours = if runs.iter().all(known) {
             Some([runs[0].hours.len(), runs[1].hours.len()])
         } else {
@@ -106,10 +119,9 @@ impl Comparison {
             Hours { sums: &sums, hours: [&runs[0].hours, &runs[1].hours], level: options.level };
         let change = |statistic: Statistic<'_>| by_hour.change(statistic, hours.is_some());
         let unit_cost = log_ratio(Sums::unit_cost);
-        if hours.is_some() && by_hour.dependence(&unit_cost) > STRONG_DEPENDENCE {
+        if hours.is_some() && !by_week && by_hour.dependence(&unit_cost) > STRONG_DEPENDENCE {
             notes.push(
-                "each hour resembles those before it, so the interval is less certain than its level: \
-                 compare longer runs"
+                "each hour resembles those before it, so the interval is wide: compare longer runs"
                     .to_owned(),
             );
         }

@@ -101,7 +101,12 @@ pub(super) struct Run {
     pub(super) sums: Sums,
     /// By hour, or by longer periods, in time order; empty if work by hour is unknown.
     pub(super) hours: Vec<Sums>,
+    /// By whole weeks from the start, or by a few weeks if periods are so long; without the rest of the run.
+    weeks: Vec<Sums>,
 }
+
+/// Time of a week.
+const WEEK: Nanos = Nanos(7 * 24 * NANOS_PER_HOUR);
 
 impl Run {
     #[expect(clippy::cast_precision_loss, reason = "for statistics")]
@@ -110,21 +115,58 @@ impl Run {
         let longest = periods().map(Period::length).max().unwrap_or_default();
         // Periods of a long run are whole numbers of hours, and so are days.
         let length = Nanos(longest.0.max(1).div_ceil(NANOS_PER_HOUR) * NANOS_PER_HOUR);
-        let mut hours: BTreeMap<Timestamp, Sums> = BTreeMap::new();
+        // Longer periods are counted from the start of the run.
+        let start = periods().map(|period| period.start).min().unwrap_or(Timestamp::EPOCH);
+        let start = start.floor(Nanos(NANOS_PER_HOUR));
+        let place = |at: Timestamp| at.since(start).0 / length.0;
+        let mut hours: BTreeMap<u64, Sums> = BTreeMap::new();
         let mut sums = Sums::default();
         for period in periods() {
             let each = Sums::of(period);
             sums += &each;
-            *hours.entry(period.start.floor(length)).or_default() += &each;
+            *hours.entry(place(period.start)).or_default() += &each;
         }
         for hour in &report.work_by_hour {
             let count = hour.work.get(unit).copied().unwrap_or_default();
-            hours.entry(hour.start.floor(length)).or_default().work += count as f64;
+            hours.entry(place(hour.start)).or_default().work += count as f64;
         }
-        let is_known = hours.values().any(|hour| hour.work > 0.0);
+        if !hours.values().any(|hour| hour.work > 0.0) {
+            hours.clear();
+        }
+        let end = periods().map(|period| period.end).max().unwrap_or(start);
+        let weeks = weeks(&hours, length, end.since(start));
         sums.work = report.work.get(unit).map_or(0.0, |work| work.count as f64);
-        Self { sums, hours: if is_known { hours.into_values().collect() } else { Vec::new() } }
+        Self { sums, hours: hours.into_values().collect(), weeks }
     }
+
+    /// Whether it has so many whole weeks, all with work.
+    pub(super) fn has_weeks(&self, most: usize) -> bool {
+        self.weeks.len() >= most && self.weeks.iter().all(|week| week.work > 0.0)
+    }
+
+    /// The same of whole weeks alone.
+    pub(super) fn by_week(&self) -> Self {
+        let mut sums = Sums::default();
+        self.weeks.iter().for_each(|week| sums += week);
+        Self { sums, hours: self.weeks.clone(), weeks: self.weeks.clone() }
+    }
+}
+
+/// The sums of whole weeks of a run of this length, of which the periods are numbered.
+fn weeks(hours: &BTreeMap<u64, Sums>, length: Nanos, run: Nanos) -> Vec<Sums> {
+    // The shortest time that is whole weeks and whole periods.
+    let block = (1..).map(|weeks| WEEK.0.saturating_mul(weeks));
+    let block = block.take_while(|block| *block <= run.0).find(|block| block % length.0 == 0);
+    let Some(block) = block else { return Vec::new() };
+    let mut weeks: BTreeMap<u64, Sums> = BTreeMap::new();
+    for (place, hour) in hours {
+        *weeks.entry(place * length.0 / block).or_default() += hour;
+    }
+    weeks
+        .into_iter()
+        .filter(|(week, _)| (week + 1) * block <= run.0)
+        .map(|(_, sums)| sums)
+        .collect()
 }
 
 /// The unit in which both reports have work, or why there is none.
