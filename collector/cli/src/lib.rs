@@ -70,9 +70,9 @@ pub use metric_log::MetricLogArgs;
 use phasemeter_logs::nvidia_smi::UtcOffset;
 #[cfg(feature = "full")]
 pub use plan::{
-    BatchingArgs, CapacityArgs, CommitmentArgs, MemoryArgs, OfferArg, Optimizer, OutputArgs,
-    OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs, SharingArgs, Solve,
-    SpotArgs, WorkloadArg,
+    BatchingArgs, CapacityArgs, CheckpointingExtent, CommitmentArgs, MemoryArgs, OfferArg,
+    Optimizer, OutputArgs, OwnArgs, PlanCommand, PlanPriceArgs, Precision, PricerArgs, SelectArgs,
+    SharingArgs, Solve, SpotArgs, WorkloadArg,
 };
 #[cfg(feature = "full")]
 pub use pod_labels::MAX_LABELS;

@@ -14,7 +14,10 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use phasemeter_plan::batching::Batcher;
 use phasemeter_plan::capacity::gpus_for;
 use phasemeter_plan::commitment::{self, Commitment};
-use phasemeter_plan::memory::{Candidate, Fits, Part, fit, total};
+use phasemeter_plan::memory::{
+    Architecture, Candidate, Checkpointing, Fits, Job, Model, Part, PartKind, Split, Stage,
+    data_parallel, divided, fit, inference, total,
+};
 use phasemeter_plan::own;
 use phasemeter_plan::select::{self, Offer};
 use phasemeter_plan::sharing::{self, Mode, Workload};
@@ -41,6 +44,38 @@ fn comparison(on_demand: Rate, committed: Commitment, hours: Nanos) -> commitmen
     }
     .compare()
     .unwrap()
+}
+
+fn part(kind: PartKind, bytes: u64) -> Part {
+    Part { name: "part", low: bytes, high: bytes, kind, symbols: "", numbers: String::new() }
+}
+
+fn shape(layers: u64, heads: u64, kv_heads: u64) -> Architecture {
+    Architecture { layers, hidden: heads * 64, heads, kv_heads, head_size: 64 }
+}
+
+fn model(batch: u64, architecture: Option<Architecture>) -> Model {
+    let job = Job::Training {
+        gradient_bits: 16,
+        states: 2,
+        state_bits: 32,
+        master: false,
+        checkpointing: Checkpointing::No,
+        adapters: None,
+    };
+    Model {
+        parameters: 1,
+        active_parameters: None,
+        job,
+        weight_bits: 16,
+        architecture,
+        batch,
+        sequence: None,
+        flash_attention: false,
+        activations: None,
+        cache_bits: 16,
+        overhead: Size(0),
+    }
 }
 
 proptest! {
@@ -146,17 +181,10 @@ proptest! {
         batch in 1..64_u64,
         memory in 1..200_000_000_000_u64,
     ) {
-        let part = |name, bytes, per_sample| Part {
-            name,
-            low: bytes,
-            high: bytes,
-            per_sample,
-            symbols: "",
-            numbers: String::new(),
-        };
-        let parts = |batch| [part("weights", fixed, false), part("cache", per_sample * batch, true)];
+        let parts =
+            |batch| [part(PartKind::Weights, fixed), part(PartKind::Batch, per_sample * batch)];
         let candidate = Candidate { name: String::new(), memory: Size(memory) };
-        let found = fit(&candidate, &parts(batch), batch, Ratio::ZERO);
+        let found = fit(&candidate, &model(batch, None), &parts(batch), Ratio::ZERO);
         prop_assert_eq!(found.fits == Fits::Yes, total(&parts(batch)).1 <= memory);
         match found.largest_batch {
             Some(largest) => {
@@ -164,6 +192,66 @@ proptest! {
                 prop_assert!(total(&parts(largest + 1)).1 > memory);
             }
             None => prop_assert!(total(&parts(1)).1 > memory),
+        }
+    }
+
+    /// So many GPUs hold what they divide, and one fewer does not.
+    #[test]
+    fn fewest_data_parallel_gpus_are_found(
+        sizes in prop::array::uniform5(0..200_000_000_000_u64),
+        memory in 1..200_000_000_000_u64,
+        layers in prop::option::of(1..100_u64),
+    ) {
+        let kinds = [
+            PartKind::Weights,
+            PartKind::Gradients,
+            PartKind::States,
+            PartKind::Batch,
+            PartKind::Overhead,
+        ];
+        let parts: Vec<Part> = kinds.into_iter().zip(sizes).map(|(it, size)| part(it, size)).collect();
+        let model = model(1, layers.map(|layers| shape(layers, 8, 8)));
+        for stage in Stage::ALL {
+            let (shared, each) = divided(&model, &parts, stage);
+            let holds = |gpus: u64| u128::from(shared.div_ceil(gpus)) + u128::from(each) <= memory.into();
+            match data_parallel(&model, &parts, stage, memory) {
+                Some(gpus) => prop_assert!(holds(gpus) && (gpus == 1 || !holds(gpus - 1))),
+                None => prop_assert!(each >= memory),
+            }
+        }
+    }
+
+    /// The split for inference fits, and no smaller number of GPUs does, by trying all.
+    #[test]
+    fn smallest_split_for_inference_is_found(
+        weights in 0..300_000_000_000_u64,
+        cache in 0..300_000_000_000_u64,
+        memory in 1..100_000_000_000_u64,
+        layers in 1..40_u64,
+        (kv_heads, group) in (1..9_u64, 1..5_u64),
+    ) {
+        let parts = [part(PartKind::Weights, weights), part(PartKind::Batch, cache)];
+        let architecture = shape(layers, kv_heads * group, kv_heads);
+        let fits = |tensor: u64, pipeline: u64| {
+            let is_even = (kv_heads * group) % tensor == 0
+                && (kv_heads % tensor == 0 || tensor % kv_heads == 0);
+            let part_of = |bytes: u64, parts: u64| bytes as f64 / layers as f64 / parts as f64;
+            let heads = kv_heads.div_ceil(tensor) as f64 / kv_heads as f64;
+            let layer = part_of(weights, tensor) + part_of(cache, 1) * heads;
+            is_even.then(|| layer * layers.div_ceil(pipeline) as f64)
+        };
+        let found = inference(architecture, &parts, memory, u64::MAX);
+        if let Some(Split { tensor, pipeline }) = found {
+            prop_assert!(fits(tensor, pipeline).unwrap() <= memory as f64);
+        }
+        let most = found.map_or(8 * layers, |split| split.gpus() - 1);
+        for tensor in 1..=8 {
+            for pipeline in (1..=layers).filter(|it| tensor * it <= most) {
+                // Bytes are rounded up per layer.
+                let slack = 2.0 * layers as f64;
+                let fits = fits(tensor, pipeline).is_some_and(|it| it + slack <= memory as f64);
+                prop_assert!(!fits, "{tensor} × {pipeline} fits, {found:?}");
+            }
         }
     }
 

@@ -9,7 +9,9 @@ use clap::Subcommand;
 
 pub use common::{OutputArgs, PlanPriceArgs, PricerArgs};
 pub use money::{CommitmentArgs, OwnArgs, SelectArgs, SpotArgs};
-pub use sizing::{BatchingArgs, CapacityArgs, MemoryArgs, Optimizer, SharingArgs, Solve};
+pub use sizing::{
+    BatchingArgs, CapacityArgs, CheckpointingExtent, MemoryArgs, Optimizer, SharingArgs, Solve,
+};
 pub use values::{OfferArg, Precision, WorkloadArg};
 
 /// `phasemeter plan …`.

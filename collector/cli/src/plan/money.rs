@@ -210,6 +210,10 @@ pub struct SelectArgs {
     #[arg(long, value_name = "COUNT")]
     pub params: Option<Count>,
 
+    /// Of a mixture of experts, the parameters that a token uses, if they are not all.
+    #[arg(long, value_name = "COUNT", requires = "params")]
+    pub active_params: Option<Count>,
+
     /// Report of a run with --work: an offer of its GPUs, at its price and measured throughput.
     #[arg(long, value_name = "REPORT")]
     pub from: Option<PathBuf>,

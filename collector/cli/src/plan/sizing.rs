@@ -11,9 +11,13 @@ use super::values::{Precision, WorkloadArg, range};
 /// `phasemeter plan memory`.
 #[derive(Debug, Args)]
 pub struct MemoryArgs {
-    /// Parameters of the model, like 7B.
+    /// Parameters of the model, like 7B: of a mixture of experts, all of them.
     #[arg(long, value_name = "COUNT")]
     pub params: Count,
+
+    /// Of a mixture of experts, the parameters that a token uses.
+    #[arg(long, value_name = "COUNT")]
+    pub active_params: Option<Count>,
 
     /// Inference instead of training.
     #[arg(long)]
@@ -39,13 +43,22 @@ pub struct MemoryArgs {
     #[arg(long)]
     pub master: bool,
 
+    /// LoRA: parameters of the adapters, which alone are trained, relative to all others, like 1%. With --precision int4
+    /// it is QLoRA.
+    #[arg(long, value_name = "PERCENT", conflicts_with = "inference")]
+    pub trainable: Option<Ratio>,
+
     /// Activations of a batch, lowest and highest estimate, like 5GB-20GB; for inference the KV cache.
     #[arg(long, value_name = "SIZE[-SIZE]", value_parser = range)]
     pub activations: Option<(Size, Size)>,
 
-    /// Compute activations again in the backward pass.
-    #[arg(long)]
-    pub checkpointing: bool,
+    /// Compute activations again in the backward pass: all but the inputs of layers [if no value is given], or a part.
+    #[arg(long, value_enum, value_name = "EXTENT", num_args = 0..=1, default_missing_value = "full")]
+    pub checkpointing: Option<CheckpointingExtent>,
+
+    /// Attention stores no scores, as FlashAttention.
+    #[arg(long, requires = "layers")]
+    pub flash_attention: bool,
 
     /// Layers of the transformer.
     #[arg(long, value_name = "N", requires_all = ["hidden", "heads"])]
@@ -59,9 +72,13 @@ pub struct MemoryArgs {
     #[arg(long, value_name = "N", requires = "layers")]
     pub heads: Option<Count>,
 
-    /// Heads with keys and values of their own [default: all].
+    /// Heads with keys and values of their own, as of grouped-query attention [default: all].
     #[arg(long, value_name = "N", requires = "layers")]
     pub kv_heads: Option<Count>,
+
+    /// Width of a head [default: that of a layer ÷ heads].
+    #[arg(long, value_name = "N", requires = "layers")]
+    pub head_size: Option<Count>,
 
     /// Samples per step and GPU, or sequences at once.
     #[arg(long, value_name = "N", default_value = "1")]
@@ -108,6 +125,15 @@ pub enum Optimizer {
     Momentum,
     /// No state.
     Sgd,
+}
+
+/// Which activations are computed again in the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckpointingExtent {
+    /// A part: 60% are kept.
+    Partial,
+    /// All but the inputs of layers.
+    Full,
 }
 
 /// What to solve for.

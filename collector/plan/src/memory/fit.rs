@@ -1,8 +1,9 @@
-//! Whether memory fits a GPU, the largest batch that does, and the GPUs needed if it is sharded.
+//! Whether memory fits a GPU, the largest batch that does, and the GPUs needed if they divide it.
 
 use crate::units::{Ratio, Size};
 
-use super::model::{Part, total};
+use super::model::{Job, Model, Part, PartKind, total};
+use super::sharding::{self, Split, Stage};
 
 /// A GPU, or all GPUs of one size of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +25,24 @@ pub struct Fit {
     pub fits: Fits,
     /// The largest batch whose highest estimate fits; `None` if not even one sample does.
     pub largest_batch: Option<u64>,
-    /// GPUs needed if all but what a batch needs is divided among them; `None` if the batch itself
-    /// does not fit.
-    pub sharded: Option<u64>,
+    /// GPUs needed if they divide the memory.
+    pub needed: Needed,
+}
+
+/// GPUs needed if they divide the memory; `None` if what each must have does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// To train with each stage of ZeRO.
+    Training([Option<u64>; 3]),
+    /// To answer requests, if the layers are known.
+    Layers {
+        /// The fewest.
+        fewest: Option<Split>,
+        /// If heads alone are divided, within a node.
+        tensor: Option<Split>,
+    },
+    /// To answer requests, if all is divided evenly.
+    Evenly(Option<u64>),
 }
 
 /// Whether an estimate fits.
@@ -52,9 +68,9 @@ impl Fits {
     }
 }
 
-/// How parts for `batch` samples fit a GPU with this headroom.
+/// How the parts of a model fit a GPU with this headroom.
 #[must_use]
-pub fn fit(candidate: &Candidate, parts: &[Part], batch: u64, headroom: Ratio) -> Fit {
+pub fn fit(candidate: &Candidate, model: &Model, parts: &[Part], headroom: Ratio) -> Fit {
     let kept = u128::from(1_000_000_u64.saturating_sub(headroom.ppm()));
     let usable = u128::from(candidate.memory.0) * kept / 1_000_000;
     let usable = u64::try_from(usable).unwrap_or_default();
@@ -67,17 +83,32 @@ pub fn fit(candidate: &Candidate, parts: &[Part], batch: u64, headroom: Ratio) -
         Fits::No
     };
     let (per_batch, fixed): (Vec<_>, Vec<_>) =
-        parts.iter().cloned().partition(|part| part.per_sample);
+        parts.iter().cloned().partition(|part| part.kind == PartKind::Batch);
     let (per_batch, fixed) = (total(&per_batch).1, total(&fixed).1);
     Fit {
         candidate: candidate.clone(),
         usable,
         fits,
-        largest_batch: largest_batch(usable, fixed, per_batch, batch),
-        sharded: usable
-            .checked_sub(per_batch)
-            .filter(|&rest| rest > 0)
-            .map(|rest| fixed.div_ceil(rest).max(1)),
+        largest_batch: largest_batch(usable, fixed, per_batch, model.batch),
+        needed: needed(model, parts, usable),
+    }
+}
+
+fn needed(model: &Model, parts: &[Part], usable: u64) -> Needed {
+    match (model.job, model.architecture) {
+        (Job::Training { .. }, _) => {
+            let of = |stage| sharding::data_parallel(model, parts, stage, usable);
+            Needed::Training(Stage::ALL.map(of))
+        }
+        (Job::Inference, Some(architecture)) => {
+            let within = |groups| sharding::inference(architecture, parts, usable, groups);
+            Needed::Layers { fewest: within(u64::MAX), tensor: within(1) }
+        }
+        (Job::Inference, None) => {
+            let free = usable.checked_sub(model.overhead.0).filter(|&free| free > 0);
+            let divided = total(parts).1.saturating_sub(model.overhead.0);
+            Needed::Evenly(free.map(|free| divided.div_ceil(free).max(1)))
+        }
     }
 }
 

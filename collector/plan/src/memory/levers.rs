@@ -1,8 +1,14 @@
 //! What makes a model fit a smaller GPU, and what that costs in time.
 
 use crate::error::PlanError;
+use crate::units::Ratio;
 
-use super::model::{Job, Model, total};
+use super::model::{Checkpointing, Job, Model, total};
+
+/// Parameters of adapters that are proposed, relative to all others: more than usual ranks have.
+const LORA: Ratio = Ratio::from_ppm(10_000);
+
+const LORA_COST: &str = "trains adapters alone; compare quality";
 
 /// One change and its effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,48 +45,67 @@ pub fn levers(model: &Model) -> Result<Vec<Lever>, PlanError> {
 type Change = (&'static str, Model, &'static str);
 
 fn training(model: &Model) -> Vec<Change> {
-    let Job::Training { gradient_bits, states, state_bits, master, checkpointing } = model.job
+    let Job::Training { gradient_bits, states, state_bits, master, checkpointing, adapters } =
+        model.job
     else {
         return Vec::new();
     };
-    let job = |state_bits, master, checkpointing| Job::Training {
+    let with = |job| Model { job, ..model.clone() };
+    let optimizer = |bits: u64| Job::Training {
+        gradient_bits,
+        states,
+        state_bits: state_bits.min(bits),
+        master,
+        checkpointing,
+        adapters,
+    };
+    let recompute = |checkpointing| Job::Training {
         gradient_bits,
         states,
         state_bits,
         master,
         checkpointing,
+        adapters,
     };
-    let with = |job| Model { job, ..model.clone() };
+    let lora = |weight_bits| Model {
+        weight_bits,
+        ..with(Job::Training {
+            gradient_bits,
+            states,
+            state_bits,
+            master,
+            checkpointing,
+            adapters: adapters.or(Some(LORA)),
+        })
+    };
+    let without_master =
+        Job::Training { gradient_bits, states, state_bits, master: false, checkpointing, adapters };
     let mut changes = vec![
+        ("LoRA on 1% of the weights", lora(model.weight_bits), LORA_COST),
+        ("QLoRA: LoRA with weights in INT4", lora(model.weight_bits.min(4)), LORA_COST),
         (
-            "activation checkpointing",
-            with(job(state_bits, master, true)),
-            "each step takes 1.2–1.3 × as long",
+            "full checkpointing",
+            with(recompute(Checkpointing::Full)),
+            "each step takes about 1.33 × as long",
         ),
         (
-            "optimizer states in 8 bits",
-            with(job(state_bits.min(8), master, checkpointing)),
-            "hardly any time; compare the loss",
+            "FlashAttention",
+            Model { flash_attention: true, ..model.clone() },
+            "none; usually faster",
         ),
-        (
-            "optimizer states in 16 bits",
-            with(job(state_bits.min(16), master, checkpointing)),
-            "hardly any time; compare the loss",
-        ),
+        ("optimizer states in 8 bits", with(optimizer(8)), "hardly any time; compare the loss"),
+        ("optimizer states in 16 bits", with(optimizer(16)), "hardly any time; compare the loss"),
         (
             "INT8 weights, 16-bit states",
-            Model {
-                weight_bits: model.weight_bits.min(8),
-                ..with(job(state_bits.min(16), master, checkpointing))
-            },
+            Model { weight_bits: model.weight_bits.min(8), ..with(optimizer(16)) },
             "depends on kernels; compare quality",
         ),
-        (
-            "no FP32 master weights",
-            with(job(state_bits, false, checkpointing)),
-            "none; BF16 needs stochastic rounding",
-        ),
+        ("no FP32 master weights", with(without_master), "none; BF16 needs stochastic rounding"),
     ];
+    if checkpointing == Checkpointing::No {
+        let cost = "each step takes 1.2–1.3 × as long";
+        changes.push(("partial checkpointing", with(recompute(Checkpointing::Partial)), cost));
+    }
     changes.extend(halved(model));
     changes
 }

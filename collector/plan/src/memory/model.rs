@@ -1,4 +1,4 @@
-//! The memory of a model by part: weights, gradients, optimizer, activations, KV cache.
+//! The memory of a model by part: weights, gradients, optimizer, and what a batch needs.
 
 use crate::error::PlanError;
 use crate::units::{Ratio, Size};
@@ -6,14 +6,16 @@ use crate::units::{Ratio, Size};
 /// Bytes of an FP32 copy of a weight.
 const MASTER_BITS: u64 = 32;
 
-/// How much of the activations remains with checkpointing.
-pub const CHECKPOINTED: Ratio = Ratio::from_ppm(600_000);
+/// Bits of the weights of adapters at least: those of quantized weights are not.
+const ADAPTER_BITS: u64 = 16;
 
 /// A model and how it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Number of parameters.
+    /// Number of parameters: of a mixture of experts, all of them.
     pub parameters: u64,
+    /// Of a mixture of experts, those that a token uses. They decide its speed, not its memory.
+    pub active_parameters: Option<u64>,
     /// Training or inference.
     pub job: Job,
     /// Bits per weight.
@@ -24,6 +26,8 @@ pub struct Model {
     pub batch: u64,
     /// Tokens per sample, if known.
     pub sequence: Option<u64>,
+    /// Whether attention keeps no scores, as FlashAttention.
+    pub flash_attention: bool,
     /// Activations of the batch if given: the lowest and the highest estimate.
     pub activations: Option<(Size, Size)>,
     /// Bits per value of the KV cache.
@@ -46,10 +50,24 @@ pub enum Job {
         /// Whether the optimizer also keeps the weights in FP32.
         master: bool,
         /// Whether activations are computed again in the backward pass.
-        checkpointing: bool,
+        checkpointing: Checkpointing,
+        /// Of LoRA, the parameters of the adapters, which alone are trained, relative to all others. `None` if all
+        /// weights are trained.
+        adapters: Option<Ratio>,
     },
     /// Weights and KV cache.
     Inference,
+}
+
+/// Which activations are computed again in the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpointing {
+    /// None.
+    No,
+    /// Some: 60% remain.
+    Partial,
+    /// All but the inputs of layers.
+    Full,
 }
 
 /// The layers of a transformer.
@@ -63,6 +81,23 @@ pub struct Architecture {
     pub heads: u64,
     /// Heads with keys and values of their own.
     pub kv_heads: u64,
+    /// Width of a head.
+    pub head_size: u64,
+}
+
+/// What a part of the memory is. It decides how GPUs divide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// Weights, also those of adapters.
+    Weights,
+    /// Gradients.
+    Gradients,
+    /// What the optimizer keeps.
+    States,
+    /// What a batch needs: activations or KV cache.
+    Batch,
+    /// What each GPU needs.
+    Overhead,
 }
 
 /// One part of the memory.
@@ -74,8 +109,8 @@ pub struct Part {
     pub low: u64,
     /// The highest estimate in bytes.
     pub high: u64,
-    /// Whether it grows with the batch.
-    pub per_sample: bool,
+    /// What it is.
+    pub kind: PartKind,
     /// In symbols.
     pub symbols: &'static str,
     /// With the numbers put in.
@@ -90,165 +125,96 @@ impl Model {
     pub fn parts(&self) -> Result<Vec<Part>, PlanError> {
         let mut parts = vec![self.weights()?];
         match self.job {
-            Job::Training { gradient_bits, states, state_bits, master, .. } => {
+            Job::Training { gradient_bits, states, state_bits, master, adapters, .. } => {
+                if adapters.is_some() {
+                    let bits = self.weight_bits.max(ADAPTER_BITS);
+                    let symbols = "trained parameters × bytes per weight";
+                    parts.push(self.part("adapters", PartKind::Weights, (1, bits), symbols)?);
+                }
                 if states > 0 {
-                    let numbers = format!("{states} × {}", self.per_weight(state_bits));
-                    let bits = states * state_bits;
-                    let symbols = "states × parameters × bytes per state";
-                    parts.push(self.part("optimizer", bits, symbols, numbers)?);
+                    let symbols = "states × trained parameters × bytes per state";
+                    let bits = (states, state_bits);
+                    parts.push(self.part("optimizer", PartKind::States, bits, symbols)?);
                 }
                 if master {
-                    let numbers = self.per_weight(MASTER_BITS);
-                    let symbols = "parameters × bytes of FP32";
-                    parts.push(self.part("master weights", MASTER_BITS, symbols, numbers)?);
+                    let symbols = "trained parameters × bytes of FP32";
+                    let bits = (1, MASTER_BITS);
+                    parts.push(self.part("master weights", PartKind::States, bits, symbols)?);
                 }
-                let numbers = self.per_weight(gradient_bits);
-                let symbols = "parameters × bytes per gradient";
-                parts.push(self.part("gradients", gradient_bits, symbols, numbers)?);
+                let symbols = "trained parameters × bytes per gradient";
+                let bits = (1, gradient_bits);
+                parts.push(self.part("gradients", PartKind::Gradients, bits, symbols)?);
                 parts.push(self.activations()?);
             }
             Job::Inference => parts.push(self.cache()?),
         }
         if self.overhead.0 > 0 {
             let (bytes, numbers) = (self.overhead.0, self.overhead.to_string());
-            parts.push(Part::of_model("overhead", bytes, "as given", numbers));
+            parts.push(Part {
+                name: "overhead",
+                low: bytes,
+                high: bytes,
+                kind: PartKind::Overhead,
+                symbols: "as given",
+                numbers,
+            });
         }
         Ok(parts)
     }
 
-    fn weights(&self) -> Result<Part, PlanError> {
-        let numbers = self.per_weight(self.weight_bits);
-        self.part("weights", self.weight_bits, "parameters × bytes per weight", numbers)
+    /// The parameters that are trained, and how they follow.
+    fn trained(&self) -> (u64, String) {
+        let all = crate::format::count(self.parameters);
+        let Job::Training { adapters: Some(share), .. } = self.job else {
+            return (self.parameters, all);
+        };
+        let trained = u128::from(self.parameters) * u128::from(share.ppm()) / 1_000_000;
+        (u64::try_from(trained).unwrap_or(u64::MAX), format!("{all} × {share}"))
     }
 
-    /// A part that is proportional to the parameters.
-    fn part(
-        &self,
-        name: &'static str,
-        bits: u64,
-        symbols: &'static str,
-        numbers: String,
-    ) -> Result<Part, PlanError> {
+    fn weights(&self) -> Result<Part, PlanError> {
+        let bits = self.weight_bits;
         let bytes = self.parameters.checked_mul(bits).map(|bits| bits.div_ceil(8));
         let bytes = bytes.ok_or_else(|| self.too_large())?;
-        Ok(Part::of_model(name, bytes, symbols, numbers))
-    }
-
-    fn per_weight(&self, bits: u64) -> String {
-        let parameters = crate::format::count(self.parameters);
-        format!("{parameters} × {} B", crate::format::number(bits as f64 / 8.0))
-    }
-
-    fn activations(&self) -> Result<Part, PlanError> {
-        let Job::Training { checkpointing, .. } = self.job else { return self.cache() };
-        let (symbols, numbers, low, high) = match (self.activations, self.shape()) {
-            (Some(given), _) => return Ok(Part::given("activations", given).after(checkpointing)),
-            (None, Some((Architecture { layers, hidden, heads, .. }, sequence))) => {
-                let values = [self.batch, sequence, hidden, layers];
-                let values = product(&values).ok_or_else(|| self.too_large())?;
-                // Of attention, kernels that store no scores keep 34 bytes per value, others 5 bytes
-                // more per head and token.
-                let scores = product(&[5, heads, sequence, values / hidden]);
-                let high = scores.and_then(|it| it.checked_add(values.checked_mul(34)?));
-                let high = high.ok_or_else(|| self.too_large())?;
-                (
-                    "batch × sequence × hidden × layers × 34 B, and with stored attention scores + \
-                     5 B × heads × batch × sequence² × layers",
-                    format!(
-                        "{} × {sequence} × {hidden} × {layers} × 34 B, + 5 B × {heads} × {} × \
-                         {sequence}² × {layers}",
-                        self.batch, self.batch
-                    ),
-                    values.saturating_mul(34),
-                    high,
-                )
-            }
-            (None, None) => {
-                return Err(PlanError::missing(
-                    "activations",
-                    "they depend on the model's layers, and are often the largest unknown",
-                    "give a range like 5GB-20GB, or --layers, --hidden, --heads and --sequence",
-                ));
-            }
-        };
-        let part = Part { name: "activations", low, high, per_sample: true, symbols, numbers };
-        Ok(part.after(checkpointing))
-    }
-
-    fn cache(&self) -> Result<Part, PlanError> {
-        let Some((Architecture { layers, hidden, heads, kv_heads }, sequence)) = self.shape()
-        else {
-            if let Some(given) = self.activations {
-                return Ok(Part::given("KV cache", given));
-            }
-            return Err(PlanError::missing(
-                "layers",
-                "the KV cache grows with layers, hidden size and tokens",
-                "give --layers, --hidden, --heads and --sequence, or --activations for what \
-                 a batch needs",
-            ));
-        };
-        let head = hidden / heads;
-        let values = product(&[2, layers, kv_heads, head, sequence, self.batch, self.cache_bits]);
-        let bytes = values.ok_or_else(|| self.too_large())?.div_ceil(8);
         Ok(Part {
-            name: "KV cache",
+            name: "weights",
             low: bytes,
             high: bytes,
-            per_sample: true,
-            symbols: "2 × layers × KV heads × head size × tokens × sequences × bytes",
-            numbers: format!(
-                "2 × {layers} × {kv_heads} × {head} × {sequence} × {} × {} B",
-                self.batch,
-                crate::format::number(self.cache_bits as f64 / 8.0)
-            ),
+            kind: PartKind::Weights,
+            symbols: "parameters × bytes per weight",
+            numbers: format!("{} × {}", crate::format::count(self.parameters), in_bytes(bits)),
         })
     }
 
-    fn shape(&self) -> Option<(Architecture, u64)> {
-        self.architecture.zip(self.sequence)
+    /// A part with so many values of so many bits for each trained parameter.
+    fn part(
+        &self,
+        name: &'static str,
+        kind: PartKind,
+        (values, bits): (u64, u64),
+        symbols: &'static str,
+    ) -> Result<Part, PlanError> {
+        let (trained, numbers) = self.trained();
+        let bits_of_all = product(&[trained, values, bits]).ok_or_else(|| self.too_large())?;
+        let bytes = bits_of_all.div_ceil(8);
+        let times = if values > 1 { format!("{values} × ") } else { String::new() };
+        let numbers = format!("{times}{numbers} × {}", in_bytes(bits));
+        Ok(Part { name, low: bytes, high: bytes, kind, symbols, numbers })
     }
 
-    fn too_large(&self) -> PlanError {
+    pub(super) fn too_large(&self) -> PlanError {
         let fix = "check the number of parameters, the batch and the sequence";
         PlanError::invalid("params", self.parameters, "the memory exceeds 18 EB", fix)
     }
 }
 
-fn product(factors: &[u64]) -> Option<u64> {
-    factors.iter().try_fold(1_u64, |product, &factor| product.checked_mul(factor))
+/// `2 B`.
+pub(super) fn in_bytes(bits: u64) -> String {
+    format!("{} B", crate::format::number(bits as f64 / 8.0))
 }
 
-impl Part {
-    /// What does not grow with the batch.
-    const fn of_model(
-        name: &'static str,
-        bytes: u64,
-        symbols: &'static str,
-        numbers: String,
-    ) -> Self {
-        Self { name, low: bytes, high: bytes, per_sample: false, symbols, numbers }
-    }
-
-    /// What a batch needs, as given.
-    fn given(name: &'static str, (low, high): (Size, Size)) -> Self {
-        let (symbols, numbers) = ("lowest to highest, as given", format!("{low} to {high}"));
-        Self { name, low: low.0, high: high.0, per_sample: true, symbols, numbers }
-    }
-
-    /// With activation checkpointing, if it is used. Only activations shrink, not the total.
-    fn after(mut self, checkpointing: bool) -> Self {
-        if !checkpointing {
-            return self;
-        }
-        let reduced = |bytes: u64| {
-            let kept = u128::from(bytes) * u128::from(CHECKPOINTED.ppm()) / 1_000_000;
-            u64::try_from(kept).unwrap_or(bytes)
-        };
-        (self.low, self.high) = (reduced(self.low), reduced(self.high));
-        self.numbers = format!("({}) × 0.6 with checkpointing", self.numbers);
-        self
-    }
+pub(super) fn product(factors: &[u64]) -> Option<u64> {
+    factors.iter().try_fold(1_u64, |product, &factor| product.checked_mul(factor))
 }
 
 /// The sum of the lowest and of the highest estimates.

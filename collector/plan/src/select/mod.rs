@@ -28,7 +28,7 @@ pub struct Request {
     pub deadline: Option<Span>,
     /// FLOP per byte of the job, if known.
     pub intensity: Option<f64>,
-    /// Parameters of the model, if known.
+    /// Parameters that a token uses, if known: of a mixture of experts, not all.
     pub parameters: Option<Count>,
 }
 

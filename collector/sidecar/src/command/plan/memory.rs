@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_plan::error::PlanError;
-use phasemeter_plan::memory::{Architecture, Candidate, Job, Model, Request};
+use phasemeter_plan::memory::{Architecture, Candidate, Checkpointing, Job, Model, Request};
 use phasemeter_plan::units::{Ratio, Size};
 
 use super::super::error::CommandError;
 use super::{lacks, measured};
-use phasemeter_cli::{MemoryArgs, Optimizer, Precision};
+use phasemeter_cli::{CheckpointingExtent, MemoryArgs, Optimizer, Precision};
 
 /// Part of the memory that is kept free by default.
 const HEADROOM: Ratio = Ratio::from_ppm(100_000);
@@ -31,16 +31,15 @@ pub(super) fn request(args: &MemoryArgs) -> Result<Request, CommandError> {
             },
             state_bits: args.state_precision.bits(),
             master: args.master,
-            checkpointing: args.checkpointing,
+            checkpointing: match args.checkpointing {
+                None => Checkpointing::No,
+                Some(CheckpointingExtent::Partial) => Checkpointing::Partial,
+                Some(CheckpointingExtent::Full) => Checkpointing::Full,
+            },
+            adapters: args.trainable,
         }
     };
-    let shape = args.layers.zip(args.hidden).zip(args.heads);
-    let architecture = shape.map(|((layers, hidden), heads)| Architecture {
-        layers: layers.0,
-        hidden: hidden.0,
-        heads: heads.0,
-        kv_heads: args.kv_heads.unwrap_or(heads).0,
-    });
+    let architecture = architecture(args)?;
     let report = measured(args.from.as_deref())?;
     let measured_peak = match &report {
         Some(report) => Some(Size(report.peak_bytes().ok_or_else(|| {
@@ -52,11 +51,13 @@ pub(super) fn request(args: &MemoryArgs) -> Result<Request, CommandError> {
     Ok(Request {
         model: Model {
             parameters: args.params.0,
+            active_parameters: args.active_params.map(|it| it.0),
             job,
             weight_bits,
             architecture,
             batch: args.batch.0,
             sequence: args.sequence.map(|it| it.0),
+            flash_attention: args.flash_attention,
             activations: args.activations,
             cache_bits: args.kv_precision.bits(),
             overhead: args.overhead,
@@ -67,6 +68,28 @@ pub(super) fn request(args: &MemoryArgs) -> Result<Request, CommandError> {
         solve_batch: args.solve.is_some(),
         measured_peak,
     })
+}
+
+/// The layers, if they are given. Heads divide a layer, unless their width is given.
+fn architecture(args: &MemoryArgs) -> Result<Option<Architecture>, PlanError> {
+    let shape = args.layers.zip(args.hidden).zip(args.heads);
+    let Some(((layers, hidden), heads)) = shape else { return Ok(None) };
+    let head_size = match args.head_size {
+        Some(size) => size.0,
+        None if hidden.0.is_multiple_of(heads.0) => hidden.0 / heads.0,
+        None => {
+            let problem = format!("{} heads do not divide it", heads.0);
+            let fix = "give the width of a head as --head-size";
+            return Err(PlanError::invalid("hidden", hidden, problem, fix));
+        }
+    };
+    Ok(Some(Architecture {
+        layers: layers.0,
+        hidden: hidden.0,
+        heads: heads.0,
+        kv_heads: args.kv_heads.unwrap_or(heads).0,
+        head_size,
+    }))
 }
 
 /// The named GPUs, else one entry per size of memory.

@@ -39,7 +39,7 @@ pub(super) fn request(args: SelectArgs, prices: &mut PriceLookup) -> Result<Requ
         work: args.work,
         deadline: args.deadline,
         intensity: args.intensity,
-        parameters: args.params,
+        parameters: args.active_params.or(args.params),
     })
 }
 
