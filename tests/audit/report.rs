@@ -168,27 +168,53 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     assert_eq!(idle.iter().sum::<i128>(), phase("idle"), "{of:#}");
 }
 
-/// Recommendations are sorted by kind, then by saving times confidence; together they save no more than
-/// possible.
+/// All waste is advised, uncovered or minor.
+fn check_coverage(report: &Value) {
+    let covered = &report["waste_coverage"];
+    let waste = nanos(&report["cost"]["waste_usd"]);
+    if covered.is_null() {
+        return;
+    }
+    let parts = ["advised_usd", "uncovered_usd", "minor_usd"];
+    let parts = parts.map(|part| nanos(&covered[part]).unwrap());
+    assert_eq!(Some(parts.iter().sum::<i128>()), waste, "{report:#}");
+    let uncovered = list(&report["uncovered_waste"]).iter().filter_map(|it| nanos(&it["usd"]));
+    assert_eq!(uncovered.sum::<i128>(), parts[1], "{report:#}");
+}
+
+/// Recommendations are sorted by what is at stake: after risks, and before lower rates. Of one stake, savings come first,
+/// by saving times confidence. Together they save no more than possible.
 fn check_recommendations(report: &Value) {
     let recommendations = list(&report["recommendations"]);
     // What could be recommended to anyone.
     let general = ["spot", "reserved_1y", "reserved_3y", "region", "provider"];
-    let rank = |it: &Value| match (it["kind"].as_str().unwrap(), it["target"].as_str().unwrap()) {
+    let place = |it: &Value| match (it["kind"].as_str().unwrap(), it["target"].as_str().unwrap()) {
         ("risk", _) => 0,
-        ("saving", "rate") if general.contains(&it["lever"].as_str().unwrap()) => 4,
-        ("saving", _) if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => 1,
-        ("capacity", _) => 2,
-        _ => 3,
+        ("saving", "rate") if general.contains(&it["lever"].as_str().unwrap()) => 2,
+        _ => 1,
     };
-    assert!(recommendations.is_sorted_by_key(rank), "{report:#}");
+    assert!(recommendations.is_sorted_by_key(place), "{report:#}");
+    let stake = |it: &Value| (place(it), std::cmp::Reverse(nanos(&it["at_stake"]["usd"])));
+    assert!(recommendations.is_sorted_by_key(stake), "{report:#}");
+    let kind = |it: &Value| match it["kind"].as_str().unwrap() {
+        "saving" if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => 0,
+        "risk" | "capacity" => 1,
+        _ => 2,
+    };
     let worth = |it: &Value| {
         let usd = nanos(&it["saving_usd"]["expected"])?;
         Some(usd as f64 * it["confidence"].as_f64().unwrap())
     };
-    for alike in recommendations.chunk_by(|a, b| rank(a) == rank(b)) {
-        assert!(alike.iter().filter_map(worth).is_sorted_by(|a, b| a >= b), "{report:#}");
+    let has_price = |it: &&Value| !it["at_stake"]["usd"].is_null() || place(it) != 1;
+    let priced: Vec<&Value> = recommendations.iter().filter(has_price).collect();
+    for alike in priced.chunk_by(|a, b| stake(a) == stake(b)) {
+        assert!(alike.is_sorted_by_key(|it| kind(it)), "{report:#}");
+        for alike in alike.chunk_by(|a, b| kind(a) == kind(b)) {
+            let worth = alike.iter().filter_map(|it| worth(it));
+            assert!(worth.is_sorted_by(|a, b| a >= b), "{report:#}");
+        }
     }
+    check_coverage(report);
     let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
     for recommendation in recommendations {
         assert!(

@@ -95,6 +95,7 @@ impl Report {
             recommendations: section.recommendations,
             needs: section.needs,
             uncovered_waste: section.uncovered_waste,
+            waste_coverage: section.waste_coverage,
             savings: section.savings,
             policies: section.policies,
         }

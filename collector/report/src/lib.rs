@@ -13,6 +13,7 @@ pub mod bar;
 mod build;
 mod experiment;
 mod experiments;
+mod findings;
 #[cfg(test)]
 mod holder_tests;
 mod holders;

@@ -16,7 +16,7 @@ use super::experiments::Experiments;
 use super::holders::{Holder, Nobody};
 use super::interruptions::Interruptions;
 use super::periods::Periods;
-use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste};
+use super::policies::{Need, Policy, Recommendation, Savings, UncoveredWaste, WasteCoverage};
 use super::price_tag::{EarlierPrice, PriceTag};
 use super::rejected_row::RejectedRow;
 use super::timeline::Timeline;
@@ -81,13 +81,14 @@ pub struct Report {
     /// Alerts; `None` if there were no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Alerts>,
-    /// Recommendations of policies: risks, then savings by better use, then capacity, then savings by a
-    /// lower rate; each the largest expected saving times confidence first.
+    /// Recommendations of policies: risks, then the largest stake first, then savings by a lower rate.
     pub recommendations: Vec<Recommendation>,
     /// Missing information.
     pub needs: Vec<Need>,
-    /// Waste above 5% of the bill that no recommendation is about, by category.
+    /// Waste above 5% of the bill that no recommendation is about, by category, the largest first.
     pub uncovered_waste: Vec<UncoveredWaste>,
+    /// What became of all waste; `None` if no GPU has a price.
+    pub waste_coverage: Option<WasteCoverage>,
     /// Combined savings; `None` if no GPU has a price.
     pub savings: Option<Savings>,
     /// The policies that were evaluated or rejected.

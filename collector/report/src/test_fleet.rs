@@ -17,7 +17,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
-use super::policies::{Range, Recommendation};
+use super::policies::{Range, Recommendation, Stake};
 use super::provenance::Provenance;
 
 /// 2026-07-27 00:22:27 UTC.
@@ -167,6 +167,7 @@ pub(super) fn recommendation(target: &str, kind: &str, gpus: &[&str]) -> Recomme
         evidence: std::collections::BTreeMap::new(),
         saving_fraction: Range { low: 0.0, expected: 0.1, high: 0.2 },
         saving_usd: None,
+        at_stake: Stake::default(),
         counted: false,
         remediation: None,
     }

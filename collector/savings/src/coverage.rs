@@ -6,6 +6,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::pattern::PatternKind;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::summary::Summary;
+use phasemeter_meter::units::NANOS_PER_HOUR;
 use phasemeter_meter::waste::WasteCategory;
 
 /// Full utilization, in ppm.
@@ -57,6 +58,19 @@ impl<'a> Wasted<'a> {
     #[must_use]
     pub fn in_category(self, category: WasteCategory) -> i128 {
         if self.is_priced { self.summary.waste[category].0 } else { self.lost_time(category) }
+    }
+
+    /// Waste as time, in hours at the mean rate of the GPU.
+    #[must_use]
+    pub fn hours(self, waste: i128) -> f64 {
+        let time = self.summary.accounts.all().time.0 as f64 / NANOS_PER_HOUR as f64;
+        waste as f64 / self.bill().max(1) as f64 * time
+    }
+
+    /// The waste that a change is about, in all categories.
+    #[must_use]
+    pub fn at_stake(self, change: &Change) -> i128 {
+        WasteCategory::ALL.into_iter().map(|category| self.covered(category, change)).sum()
     }
 
     /// The part of the waste in a category that a change is about. Of a saving that is certain, that is the time it

@@ -48,23 +48,49 @@ function answer(report, names) {
   const bill = priced
     ? entry("bill", "Bill", dollars(cost.total_usd), "figure", [hours, rangeText].filter(Boolean).join(" · "))
     : entry("bill", "Bill", "no price", "figure", `${hours} · ${cost.unpriced_reason ?? "no GPU has a price"}`);
+  const { waste_coverage: covered } = report;
+  const parts = covered ? ` · ${dollars(covered.advised_usd)} advised, ${dollars(covered.uncovered_usd)} uncovered, ${dollars(covered.minor_usd)} in small parts` : "";
   const wasted = priced
-    ? entry("waste", "Waste", dollars(cost.waste_usd), "figure", `${share(nanos(cost.waste_usd), nanos(cost.total_usd))} of the bill`)
+    ? entry("waste", "Waste", dollars(cost.waste_usd), "figure", `${share(nanos(cost.waste_usd), nanos(cost.total_usd))} of the bill${parts}`)
     : entry("waste", "Effective", `${number(cost.effective_gpu_hours)} h`, "figure", `of ${hours}`);
   const [first] = report.recommendations;
-  const action = first
+  const uncovered = largestUncovered(report);
+  const action = uncovered
+    ? entry("action", "First finding", uncoveredText(uncovered, names), "first", decides(uncovered))
+    : first
     ? entry("action", "First action", first.title, "first", `${worth(first).join(" ")} · ${which(first.gpus, names)}`)
     : entry("action", "First action", "None", "first", report.policies.length ? "No recommendation was returned." : "No policy was evaluated.");
   return element("dl", { class: "answer" }, bill, wasted, action);
 }
 
+/** The largest uncovered waste, if it is larger than what any recommendation is about and no risk comes first. */
+function largestUncovered(report) {
+  const [first] = report.recommendations;
+  const [waste] = report.uncovered_waste;
+  if (!waste || !first) return waste;
+  if (first.kind === "risk") return undefined;
+  const sizes = [waste.usd, first.at_stake.usd].map((usd) => (usd === null ? -1n : nanos(usd)));
+  const isLarger = sizes[0] === sizes[1] ? waste.gpu_hours > first.at_stake.gpu_hours : sizes[0] > sizes[1];
+  return isLarger ? waste : undefined;
+}
+
+function uncoveredText(it, names) {
+  return `${it.usd === null ? `${number(it.gpu_hours)} GPU-hours` : dollars(it.usd)} of ${it.category} waste has no recommendation (${which(it.gpus, names)})`;
+}
+
+/** What decides it. */
+function decides({ risks, missing }) {
+  return [risks.length ? `first see ${risks.join(", ")}` : null, missing.length ? `missing: ${missing.join(", ")}` : null].filter(Boolean).join(" · ").replaceAll(/[._]/g, " ");
+}
+
 /** What a recommendation is worth, in words: the figure, and what it means. */
-function worth({ kind, saving_usd: usd, saving_fraction: fraction, confidence }) {
+function worth({ kind, saving_usd: usd, saving_fraction: fraction, at_stake: stake, confidence }) {
   const sure = `${Math.round(confidence * 100)}% confident`;
   if (kind === "risk") return ["Risk", sure];
   if (usd && nanos(usd.high) > 0n) return [dollars(usd.expected), `${kind === "capacity" ? "of capacity freed, not saved" : "saved of this bill"} (${dollars(usd.low)} to ${dollars(usd.high)}), ${sure}`];
   if (fraction.high > 0) return [`${(fraction.expected * 100).toFixed(1)}%`, `${kind === "capacity" ? "of these GPUs freed" : "of their bill"}, ${sure}`];
-  return [kind === "capacity" ? "Capacity" : "Trial", sure];
+  const about = stake.gpu_hours > 0 ? `${stake.usd === null ? `${number(stake.gpu_hours)} GPU-hours` : dollars(stake.usd)} at stake, ` : "";
+  return [kind === "capacity" ? "Capacity" : "Trial", about + sure];
 }
 
 /** A bar of parts in proportion. */
@@ -278,7 +304,7 @@ function savings({ savings: it }) {
 
 function missing(report, names) {
   const needs = report.needs.map((need) => element("li", {}, element("strong", {}, need.missing.replaceAll(/[._]/g, " ")), ` (${which(need.gpus, names)}): ${need.reason}`));
-  const uncovered = report.uncovered_waste.map((it) => element("li", {}, `${it.usd === null ? `${number(it.gpu_hours)} GPU-hours` : dollars(it.usd)} of ${it.category} waste has no recommendation (${which(it.gpus, names)})`));
+  const uncovered = report.uncovered_waste.map((it) => element("li", {}, `${uncoveredText(it, names)}; ${decides(it)}`));
   const all = [...uncovered, ...needs];
   return all.length ? section("missing", "What is missing", element("ul", { class: "plain" }, all)) : null;
 }

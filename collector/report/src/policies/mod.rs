@@ -3,8 +3,10 @@
 mod need;
 mod policy;
 mod range;
+mod ranking;
 mod recommendation;
 mod savings;
+mod stake;
 mod uncovered;
 
 pub(super) use need::Need;
@@ -13,7 +15,8 @@ pub use range::Range;
 pub(super) use recommendation::Evidence;
 pub use recommendation::Recommendation;
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
-pub(super) use uncovered::UncoveredWaste;
+pub(super) use stake::Stake;
+pub(super) use uncovered::{UncoveredWaste, WasteCoverage};
 
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Basis;
@@ -22,11 +25,15 @@ use phasemeter_savings::waterfall::PricedGpu;
 
 use super::input::{GpuInput, Input};
 
+/// A GPU with its summary.
+type MeteredGpu<'a> = (&'a GpuInput<'a>, &'a Summary);
+
 /// The part of a report that follows from policies.
 pub(super) struct PolicySection {
     pub(super) recommendations: Vec<Recommendation>,
     pub(super) needs: Vec<Need>,
     pub(super) uncovered_waste: Vec<UncoveredWaste>,
+    pub(super) waste_coverage: Option<WasteCoverage>,
     pub(super) savings: Option<Savings>,
     pub(super) policies: Vec<Policy>,
 }
@@ -49,12 +56,16 @@ impl PolicySection {
             Recommendation::build(policy, it, &priced, counted(index))
         });
         let mut recommendations: Vec<_> = each.collect();
+        let all: Vec<_> = gpus().collect();
+        ranking::set(&mut recommendations, &all);
         recommendations.sort_by(Recommendation::order);
         let needs = Need::all(results);
-        let all: Vec<_> = gpus().collect();
         let run = &input.experiment.attributes;
+        let (uncovered_waste, waste_coverage) =
+            uncovered::uncovered(run, &all, &recommendations, &needs);
         Self {
-            uncovered_waste: uncovered::uncovered(run, &all, &recommendations, &needs),
+            uncovered_waste,
+            waste_coverage,
             recommendations,
             needs,
             savings: combined.map(|combined| Savings::build(&combined, &recommended)),

@@ -15,7 +15,7 @@ use phasemeter_savings::recommendation::Target;
 use phasemeter_savings::waterfall::PricedGpu;
 use serde::{Serialize, Serializer};
 
-use super::Range;
+use super::{Range, Stake};
 use crate::Usd;
 
 /// One recommendation.
@@ -56,6 +56,9 @@ pub struct Recommendation {
     /// The same in dollars, of the GPUs whose hours are not committed; `None` if one of these GPUs has no
     /// price.
     pub saving_usd: Option<Range<Usd>>,
+    /// The waste that it or an alternative to it is about; of a higher throughput or another GPU, its expected saving;
+    /// nothing for a risk, or a lower rate of the same GPU.
+    pub at_stake: Stake,
     /// Whether it contributes to the savings: on at least one GPU, no other recommendation for the
     /// same target saves more.
     pub counted: bool,
@@ -139,6 +142,7 @@ impl Recommendation {
                 .collect(),
             saving_fraction: returned.saving.into(),
             saving_usd: usd.map(Into::into),
+            at_stake: Stake::default(),
             counted,
             remediation: returned
                 .remediation
@@ -151,7 +155,7 @@ impl Recommendation {
     pub(super) fn change(&self) -> Option<Change> {
         let Range { low, expected, high } = self.saving_fraction;
         let saving = Estimate { low, expected, high };
-        (self.kind != RecommendationKind::Risk).then(|| Change {
+        (!self.is_risk()).then(|| Change {
             target: self.target,
             saving: saving.map(|part| Fraction::new(part).unwrap_or_default()),
             is_saving: self.kind == RecommendationKind::Saving,
@@ -159,24 +163,40 @@ impl Recommendation {
         })
     }
 
-    /// Risks first, then savings by better use or on other GPUs, then capacity, then diagnoses, which save nothing by
-    /// themselves, then savings by a lower rate, which could be recommended to anyone. Within each, the largest
-    /// expected saving times confidence first, in dollars or else in GPUs; ties by code, then policy.
-    pub(super) fn order(&self, other: &Self) -> Ordering {
-        let rank = |it: &Self| match it.kind {
+    /// Whether it prevents a loss.
+    pub(crate) fn is_risk(&self) -> bool {
+        self.kind == RecommendationKind::Risk
+    }
+
+    /// Whether it is a lower rate for the same GPUs, which could be recommended to anyone.
+    pub(super) fn is_of_rate_alone(&self) -> bool {
+        let is_saving = self.kind == RecommendationKind::Saving;
+        is_saving && self.target == Target::Rate && !self.lever.moves_work()
+    }
+
+    /// Risks first, and lower rates last. Between them the largest stake first; of one stake savings, then capacity,
+    /// then diagnoses, which save nothing by themselves. Then the largest expected saving times confidence first, in
+    /// dollars or else in GPUs; ties by code, then policy.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let place = |it: &Self| match it.kind {
             RecommendationKind::Risk => 0,
-            RecommendationKind::Saving if it.target == Target::Rate && !it.lever.moves_work() => 4,
-            RecommendationKind::Saving if it.saving_fraction.high > 0.0 => 1,
-            RecommendationKind::Capacity => 2,
-            RecommendationKind::Saving => 3,
+            _ if it.is_of_rate_alone() => 2,
+            _ => 1,
+        };
+        let kind = |it: &Self| match it.kind {
+            RecommendationKind::Saving if it.saving_fraction.high > 0.0 => 0,
+            RecommendationKind::Risk | RecommendationKind::Capacity => 1,
+            RecommendationKind::Saving => 2,
         };
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected.0.as_f64() * it.confidence);
         let dollars = |it: &Self| dollars(it).unwrap_or(-1.0);
         // Of capacity, in GPUs.
         let fraction =
             |it: &Self| it.saving_fraction.expected * it.gpus.len() as f64 * it.confidence;
-        rank(self)
-            .cmp(&rank(other))
+        place(self)
+            .cmp(&place(other))
+            .then_with(|| self.at_stake.order(&other.at_stake))
+            .then_with(|| kind(self).cmp(&kind(other)))
             .then_with(|| dollars(other).total_cmp(&dollars(self)))
             .then_with(|| fraction(other).total_cmp(&fraction(self)))
             .then_with(|| self.code.cmp(&other.code))

@@ -1,10 +1,11 @@
-//! Recommendations in full, as `--explain` shows them.
+//! Recommendations in full, as `--explain` shows them, and uncovered waste.
 
 use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR};
 use phasemeter_terminal::quantity::quantity;
 
+use crate::findings::Finding;
 use crate::model::Report;
 use crate::policies::{Evidence, Range, Recommendation};
 use crate::value::Usd;
@@ -12,16 +13,17 @@ use crate::value::Usd;
 use super::amounts::Bill;
 use super::format::Dollars;
 use super::gpus::{by_name, which};
-use super::recommendations::{amount, saves_nothing};
+use super::owners::owners;
+use super::recommendations::{amount, at_stake, saves_nothing};
+use super::uncovered;
 
 /// Maximum lines of one fact: text of policies is not limited otherwise.
 const LINES: usize = 12;
 
-/// All recommendations, or those with this code.
+/// All recommendations, or those with this code, and all uncovered waste.
 pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code: Option<&str>) {
-    let is_chosen = |it: &&Recommendation| code.is_none_or(|code| it.code == code);
-    let mut chosen = report.recommendations.iter().filter(is_chosen).peekable();
-    if let (None, Some(code)) = (chosen.peek(), code) {
+    let is_chosen = |it: &Recommendation| code.is_none_or(|code| it.code == code);
+    if let Some(code) = code.filter(|_| !report.recommendations.iter().any(is_chosen)) {
         let mut codes: Vec<&str> = report.recommendations.iter().map(|it| &*it.code).collect();
         codes.sort_unstable();
         codes.dedup();
@@ -29,9 +31,18 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, code:
         let known = if codes.is_empty() { "there are none".to_owned() } else { codes.join(", ") };
         page.sentences("Explain", [format!("no recommendation has the code '{code}': {known}")]);
     }
-    for it in chosen {
-        page.end_line();
-        recommendation(page, report, bill, it);
+    for finding in report.findings() {
+        match finding {
+            Finding::Advice(it) if is_chosen(it) => {
+                page.end_line();
+                recommendation(page, report, bill, it);
+            }
+            Finding::Advice(_) => {}
+            Finding::Uncovered(wastes) => {
+                page.end_line();
+                uncovered::write(page, &report.gpus, bill, &wastes);
+            }
+        }
     }
 }
 
@@ -40,7 +51,8 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
     let effect = match it.kind {
         RecommendationKind::Risk => None,
         RecommendationKind::Saving if saves_nothing(it) => {
-            Some("saves nothing by itself".to_owned())
+            let stake = at_stake(bill, it).map(|stake| format!(", {stake}"));
+            Some(format!("saves nothing by itself{}", stake.unwrap_or_default()))
         }
         RecommendationKind::Saving => Some(saves(bill, it)),
         _ if saves_nothing(it) => None,
@@ -51,7 +63,7 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
         && it.kind == RecommendationKind::Saving
         && !saves_nothing(it);
     let facts = [
-        Some(which(&report.gpus, &it.gpus)),
+        Some(which(&report.gpus, &it.gpus) + &owners(&report.gpus, &it.gpus)),
         effect,
         excluded.then(|| "not added to the total savings".to_owned()),
         Some(format!("confidence {:.0}%", it.confidence * 100.0)),

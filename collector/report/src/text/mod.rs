@@ -18,6 +18,7 @@ mod measured;
 mod missing;
 mod money;
 mod notes;
+mod owners;
 #[cfg(test)]
 mod page_tests;
 mod phases;
@@ -25,6 +26,7 @@ mod recommendations;
 mod savings;
 #[cfg(test)]
 mod sums_tests;
+mod uncovered;
 mod work_groups;
 
 use std::ffi::OsStr;
@@ -90,7 +92,7 @@ pub fn render(report: &Report, bars: &Bars<'_>, options: &TextOptions) -> String
         Explain::Code(code) => explanation::write(&mut page, report, bill, Some(code)),
     }
     let has_savings = savings::write(&mut page, report, bill, in_full);
-    missing::write(&mut page, report, bill, in_full, in_full || !has_savings);
+    missing::write(&mut page, report, in_full, in_full || !has_savings);
     notes::write(&mut page, report);
     if options.terminal.is_some() {
         answer::write(&mut page, report, bill);

@@ -72,6 +72,16 @@ fn bill(page: &mut Page, cost: &Cost, bill: &Bill) {
         format!("+ {underload} underload"),
     ];
     page.fact("Waste", &sum, " ");
+    if let Some([advised, uncovered, minor]) = bill.coverage
+        && waste.exact() > NanoUsd::ZERO
+    {
+        let sum = [
+            format!("= {advised} advised"),
+            format!("+ {uncovered} uncovered"),
+            format!("+ {minor} in small parts"),
+        ];
+        page.fact("", &sum, " ");
+    }
 }
 
 fn projection(page: &mut Page, cost: &Cost) {

@@ -59,6 +59,7 @@ fn policy_text_cannot_break_the_page() {
     ];
     let input = input("train.csv", &gpus);
     let mut report = Report::build(&input);
+    report.uncovered_waste.clear();
     let words = "\x1b[2J\u{202e}".to_owned() + &"long".repeat(20) + " short\n90% ";
     let fraction = Range { low: 0.0, expected: 0.5, high: 1.0 };
     let usd = Usd(phasemeter_meter::money::NanoUsd(1 << 70));

@@ -1,4 +1,5 @@
-//! Recommendations: the most valuable ones in at most four lines each, the others on one line each.
+//! Findings by what is at stake: the first recommendations in at most four lines each, the others on one line each, and
+//! all uncovered waste.
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
@@ -6,13 +7,16 @@ use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
 
+use crate::findings::Finding;
 use crate::model::{Gpu, Report};
-use crate::policies::{Range, Recommendation};
+use crate::policies::{Range, Recommendation, Stake};
 use crate::value::Usd;
 
 use super::amounts::Bill;
 use super::format::{self, Dollars};
 use super::gpus::{by_name, has_many, which};
+use super::owners::owners;
+use super::uncovered;
 
 /// How much of a page recommendations take.
 struct Limits {
@@ -29,24 +33,45 @@ const LINES_OF_TITLE: usize = 2;
 const ACTION: usize = 2;
 
 const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
-const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 2 };
+const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 4 };
 
 pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
-    let all = &report.recommendations;
     let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
+    let findings = report.findings();
+    let advice = || {
+        findings.iter().filter_map(|finding| match finding {
+            Finding::Advice(it) => Some(*it),
+            Finding::Uncovered(_) => None,
+        })
+    };
+    let is_first = |it: &Recommendation| {
+        let before = advice().take_while(|other| !std::ptr::eq(*other, it));
+        before.filter(|other| is_alternative(it, other)).count() == 0
+    };
+    // What else may be done about the same waste gets the lines that other waste leaves.
+    let of_other_waste = advice().filter(|it| is_first(it)).skip(limits.full).count();
+    let mut for_alternatives = limits.brief.saturating_sub(of_other_waste);
     let (mut full, mut brief, mut more) = (0, 0, 0);
-    for (index, it) in all.iter().enumerate() {
-        if index == 0 {
-            page.end_line();
-        }
-        let before = all.get(..index).unwrap_or_default();
-        if full < limits.full && !before.iter().any(|other| is_alternative(it, other)) {
+    if !findings.is_empty() {
+        page.end_line();
+    }
+    for finding in &findings {
+        let it = match finding {
+            Finding::Advice(it) => *it,
+            Finding::Uncovered(wastes) => {
+                uncovered::write(page, &report.gpus, bill, wastes);
+                continue;
+            }
+        };
+        let is_first = is_first(it);
+        if is_first && full < limits.full {
             short(page, &report.gpus, bill, it, limits.lines);
             full += 1;
-        } else if brief < limits.brief {
+        } else if brief < limits.brief && (is_first || for_alternatives > 0) {
             let title = title(&report.gpus, bill, it, 1);
             page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, 1);
             brief += 1;
+            for_alternatives -= usize::from(!is_first);
         } else {
             more += 1;
         }
@@ -74,8 +99,9 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
     page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
 }
 
-/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8`, in at most `limit` lines if possible: first
-/// without its range, which is beside the amount that is expected, then without the last words of the title.
+/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, in at most `limit` lines if
+/// possible: first without its range, which is beside the amount that is expected, then without the last words of the
+/// title. One line does not name who has the GPUs.
 pub(super) fn title(
     gpus: &[Gpu],
     bill: Option<&Bill>,
@@ -85,12 +111,13 @@ pub(super) fn title(
     let confidence = format!("{:.0}% confident", it.confidence * 100.0);
     let range = match (it.kind, it.saving_usd) {
         (RecommendationKind::Risk, _) => None,
-        _ if saves_nothing(it) => None,
+        _ if saves_nothing(it) => at_stake(bill, it),
         (RecommendationKind::Saving, Some(usd)) => Some(dollars(bill, usd)),
         (RecommendationKind::Saving, None) => Some(percents(it.saving_fraction)),
         _ => Some(freed(gpus, it)),
     };
-    let which = which(gpus, &it.gpus);
+    let owners = if limit > 1 { owners(gpus, &it.gpus) } else { String::new() };
+    let which = which(gpus, &it.gpus) + &owners;
     let fits = |text: &str| lines(text) <= limit;
     let with_range = range.map(|range| format!("{} ({range}, {confidence}): {which}", it.title));
     if let Some(title) = with_range.filter(|title| fits(title)) {
@@ -104,6 +131,16 @@ pub(super) fn title(
             _ => return text,
         }
     }
+}
+
+/// `$154.13 at stake`: the waste that something is about which promises no part of it.
+pub(super) fn at_stake(bill: Option<&Bill>, it: &Recommendation) -> Option<String> {
+    let Stake { usd, gpu_hours } = it.at_stake;
+    let amount = match usd {
+        Some(Usd(usd)) => Bill::printed(bill, usd).brief(),
+        None => format::gpu_time(gpu_hours),
+    };
+    (gpu_hours > 0.0).then(|| format!("{amount} at stake"))
 }
 
 fn dollars(

@@ -4,7 +4,7 @@ use phasemeter_meter::money::NanoUsd;
 use proptest::prelude::*;
 
 use super::super::model::{PhaseTotals, Report, WasteUsd};
-use super::super::policies::{GpuSavings, Range, Savings, Source, Step};
+use super::super::policies::{GpuSavings, Range, Savings, Source, Step, WasteCoverage};
 use super::super::test_fleet::*;
 use super::super::value::Usd;
 use super::{Bars, Explain, TextOptions, render};
@@ -67,6 +67,12 @@ fn report(accounts: [i128; 7], used: u8, idle: u8, steps: &[[i128; 3]]) -> Repor
         idle: usd(idle),
         underload: usd(waste - idle - starvation),
     };
+    let advised = waste / 2;
+    report.waste_coverage = Some(WasteCoverage {
+        advised_usd: Usd(NanoUsd(advised)),
+        uncovered_usd: Usd(NanoUsd(idle.min(waste - advised))),
+        minor_usd: Usd(NanoUsd(waste - advised - idle.min(waste - advised))),
+    });
     report.savings = Some(savings(steps));
     report
 }
@@ -151,8 +157,12 @@ proptest! {
         prop_assert_eq!(bill[0], bill[1..].iter().sum::<i128>(), "{}", page);
         prop_assert_eq!(bill[0], of("total"), "{}", page);
         let waste = fact(&page, "Waste");
-        prop_assert_eq!(waste[0], waste[1..].iter().sum::<i128>(), "{}", page);
+        // By category, and by what is to be done.
+        prop_assert_eq!(waste[0], waste[1..4].iter().sum::<i128>(), "{}", page);
         prop_assert_eq!(waste[0], bill[2], "{}", page);
+        if let Some(parts) = waste.get(4..).filter(|parts| !parts.is_empty()) {
+            prop_assert_eq!(waste[0], parts.iter().sum::<i128>(), "{}", page);
+        }
         if let Some(unobserved) = bill.get(3) {
             prop_assert_eq!(*unobserved, of("unobserved"), "{}", page);
         }

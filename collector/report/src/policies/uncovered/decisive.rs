@@ -10,9 +10,8 @@ use phasemeter_meter::waste::WasteCategory;
 use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_rules::workload::{Evidence, Workload};
 
-use super::MeteredGpu;
 use super::left::Left;
-use crate::policies::{Need, Recommendation};
+use crate::policies::{MeteredGpu, Need, Recommendation};
 
 /// Mean utilization while it works from which a GPU is full, in ppm: what is left of its time is between kernels. An assumption.
 const FULL_FROM_PPM: u128 = 900_000;

@@ -1,13 +1,11 @@
 //! What recommendations leave of the waste of a GPU.
 
 use phasemeter_meter::summary::Summary;
-use phasemeter_meter::units::NANOS_PER_HOUR;
 use phasemeter_meter::waste::WasteCategory;
 use phasemeter_savings::coverage::{Change, Wasted};
 
-use super::MeteredGpu;
 use crate::input::GpuInput;
-use crate::policies::Recommendation;
+use crate::policies::{MeteredGpu, Recommendation};
 
 /// Share of its own bill from which a GPU is named: 1 in 100.
 const NAMED_FROM: i128 = 100;
@@ -17,6 +15,7 @@ const NAMED_FROM: i128 = 100;
 pub(super) struct Left<'a> {
     pub(super) gpu: &'a GpuInput<'a>,
     pub(super) summary: &'a Summary,
+    wasted: Wasted<'a>,
     pub(super) bill: i128,
     /// What recommendations leave of `all`.
     pub(super) waste: i128,
@@ -34,7 +33,12 @@ impl<'a> Left<'a> {
         let changes: Vec<Change> = own.filter_map(Recommendation::change).collect();
         let covered = changes.iter().map(|it| wasted.covered(category, it)).max().unwrap_or(0);
         let all = wasted.in_category(category);
-        Self { gpu, summary, bill: wasted.bill(), waste: (all - covered).max(0), all }
+        Self { gpu, summary, wasted, bill: wasted.bill(), waste: (all - covered).max(0), all }
+    }
+
+    /// What recommendations are about.
+    pub(super) const fn covered(&self) -> i128 {
+        self.all - self.waste
     }
 
     pub(super) fn id(&self) -> &str {
@@ -53,7 +57,6 @@ impl<'a> Left<'a> {
 
     /// The waste as time at the mean rate of the GPU.
     pub(super) fn hours(&self) -> f64 {
-        let time = self.summary.accounts.all().time.0 as f64 / NANOS_PER_HOUR as f64;
-        self.waste as f64 / self.bill.max(1) as f64 * time
+        self.wasted.hours(self.waste)
     }
 }

@@ -6,13 +6,11 @@ mod left;
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::summary::Summary;
 use phasemeter_meter::waste::WasteCategory;
 use serde::Serialize;
 
 use self::left::Left;
-use super::{Need, Recommendation};
-use crate::input::GpuInput;
+use super::{MeteredGpu, Need, Recommendation, Stake};
 use crate::value::Usd;
 
 /// Share of all bills from which waste is reported: 1 in 20.
@@ -39,27 +37,64 @@ pub struct UncoveredWaste {
     pub missing: Vec<String>,
 }
 
-type MeteredGpu<'a> = (&'a GpuInput<'a>, &'a Summary);
+impl UncoveredWaste {
+    const fn stake(&self) -> Stake {
+        Stake { usd: self.usd, gpu_hours: self.gpu_hours }
+    }
 
-/// At most one entry per category for GPUs with a price, and for those without. `run` are the attributes of the run.
+    /// Whether both are waste of the same GPUs, for which the same is to be done.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let step = |it: &Self| (it.is_rest, it.usd.is_some());
+        (&self.gpus, &self.risks, &self.missing, step(self))
+            == (&other.gpus, &other.risks, &other.missing, step(other))
+    }
+}
+
+/// All waste in dollars: the three sum to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WasteCoverage {
+    /// What recommendations are about.
+    pub advised_usd: Usd,
+    /// What no recommendation is about, of the categories that are reported as uncovered.
+    pub uncovered_usd: Usd,
+    /// The rest, of categories in which no more than 5% of the bill is left.
+    pub minor_usd: Usd,
+}
+
+/// At most one entry per category for GPUs with a price, and for those without, the largest first; and what became of
+/// all waste, if a GPU has a price. `run` are the attributes of the run.
 pub(super) fn uncovered(
     run: &BTreeMap<String, String>,
     gpus: &[MeteredGpu<'_>],
     recommendations: &[Recommendation],
     needs: &[Need],
-) -> Vec<UncoveredWaste> {
+) -> (Vec<UncoveredWaste>, Option<WasteCoverage>) {
+    let mut advised = NanoUsd::ZERO;
     let (priced, unpriced): (Vec<_>, Vec<_>) =
         gpus.iter().copied().partition(|(gpu, _)| gpu.price.is_ok());
-    let of_category = |category| {
+    let mut of_category = |category| {
         [&priced, &unpriced].map(|some| {
             let lefts = some.iter().map(|gpu| Left::of(category, *gpu, recommendations));
             let lefts: Vec<_> = lefts.collect();
+            for it in lefts.iter().filter(|it| it.gpu.price.is_ok()) {
+                advised += NanoUsd(it.covered());
+            }
             let named: Vec<_> = lefts.iter().filter(|left| left.is_named()).collect();
             let decide = || decisive::decisive(category, run, gpus, &named, recommendations, needs);
             of(category, &lefts, &named, decide)
         })
     };
-    WasteCategory::ALL.into_iter().flat_map(of_category).flatten().collect()
+    let each = WasteCategory::ALL.map(&mut of_category).into_iter();
+    let mut all: Vec<UncoveredWaste> = each.flatten().flatten().collect();
+    all.sort_by(|a, b| a.stake().order(&b.stake()));
+    let waste: NanoUsd = gpus.iter().map(|(_, summary)| summary.waste.sum()).sum();
+    let uncovered: NanoUsd = all.iter().filter_map(|it| it.usd).map(|Usd(usd)| usd).sum();
+    let coverage = WasteCoverage {
+        advised_usd: Usd(advised),
+        uncovered_usd: Usd(uncovered),
+        minor_usd: Usd(waste - advised - uncovered),
+    };
+    (all, (!priced.is_empty()).then_some(coverage))
 }
 
 /// The waste of these GPUs, all with a price or all without, of which some are named. `decide` returns the risks that

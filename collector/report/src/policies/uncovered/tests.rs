@@ -10,6 +10,28 @@ use crate::test_fleet::{
     TestGpu, bouncing, every_second, input, recommendation, unpriced, user_price,
 };
 
+/// In the order of categories. What is reported is the largest first, and all waste is advised, uncovered or minor.
+fn found(
+    run: &BTreeMap<String, String>,
+    gpus: &[MeteredGpu<'_>],
+    recommendations: &[Recommendation],
+    needs: &[Need],
+) -> Vec<UncoveredWaste> {
+    let (mut all, coverage) = uncovered(run, gpus, recommendations, needs);
+    assert!(all.is_sorted_by(|a, b| a.stake().order(&b.stake()).is_le()), "{all:?}");
+    let waste: NanoUsd = gpus.iter().map(|(_, summary)| summary.waste.sum()).sum();
+    assert_eq!(coverage.is_some(), gpus.iter().any(|(gpu, _)| gpu.price.is_ok()));
+    if let Some(WasteCoverage { advised_usd, uncovered_usd, minor_usd }) = coverage {
+        let parts = [advised_usd, uncovered_usd, minor_usd].map(|Usd(usd)| usd);
+        assert_eq!(parts.into_iter().sum::<NanoUsd>(), waste);
+        assert!(parts.into_iter().all(|part| part >= NanoUsd::ZERO), "{coverage:?}");
+    }
+    let place =
+        |it: &UncoveredWaste| WasteCategory::ALL.iter().position(|c| c.name() == it.category);
+    all.sort_by_key(place);
+    all
+}
+
 #[test]
 fn large_waste_without_recommendation_is_reported() {
     let gpus = [
@@ -21,7 +43,7 @@ fn large_waste_without_recommendation_is_reported() {
     let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
     let priced: Vec<_> = input.gpus.iter().zip(&summaries).collect();
     let of = |recommendations: &[Recommendation], needs: &[Need]| {
-        let all = uncovered(&BTreeMap::new(), &priced, recommendations, needs).into_iter();
+        let all = found(&BTreeMap::new(), &priced, recommendations, needs).into_iter();
         all.map(|it| (it.category, it.gpus.join(" "), it.missing.join(" "))).collect::<Vec<_>>()
     };
     let names: Vec<&str> = gpus.iter().map(|gpu| gpu.identity.name.as_str()).collect();
@@ -44,12 +66,12 @@ fn large_waste_without_recommendation_is_reported() {
     let rest = |low, high| {
         let mut it = given.clone();
         it.saving_fraction = Range { low, expected: high, high };
-        uncovered(&BTreeMap::new(), &priced, &[it], &[])
+        found(&BTreeMap::new(), &priced, &[it], &[])
             .into_iter()
             .find(|it| it.category == "starvation")
     };
     assert_eq!(rest(0.0, 0.4), None);
-    let all = uncovered(&BTreeMap::new(), &priced, &[], &[])[0].fraction;
+    let all = found(&BTreeMap::new(), &priced, &[], &[])[0].fraction;
     for (low, high) in [(0.01, 0.03), (0.0, 0.03)] {
         let rest = rest(low, high).unwrap();
         assert!(rest.is_rest && (rest.fraction - (all - high / 3.0)).abs() < 1e-6, "{rest:?}");
@@ -72,7 +94,7 @@ fn waste_is_in_dollars_and_equivalent_hours() {
     let gpus = [TestGpu::new(0, user_price("3"), &every_second(3_600, |_| 50))];
     let input = input("log.csv", &gpus);
     let summary = input.gpus[0].meter.summary();
-    let found = uncovered(&BTreeMap::new(), &[(&input.gpus[0], &summary)], &[], &[]).swap_remove(0);
+    let found = found(&BTreeMap::new(), &[(&input.gpus[0], &summary)], &[], &[]).swap_remove(0);
     assert_eq!(found.category, "underload");
     assert_eq!(found.usd, Some(Usd(summary.waste[WasteCategory::Underload])));
     assert!((found.fraction - 0.5).abs() < 0.01, "{found:?}");
@@ -88,7 +110,7 @@ fn waste_without_a_price_is_in_time() {
     let input = input("log.csv", &gpus);
     let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
     let all: Vec<_> = input.gpus.iter().zip(&summaries).collect();
-    let found = uncovered(&BTreeMap::new(), &all, &[], &[]);
+    let found = found(&BTreeMap::new(), &all, &[], &[]);
     let [idle] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((idle.category, idle.usd, idle.gpus.len()), ("idle", None, 1));
     assert!((idle.fraction - 0.5).abs() < 0.01, "{idle:?}");
@@ -110,7 +132,7 @@ fn activity_does_not_explain_time_without_work() {
         reason: String::new(),
         gpus: ids.clone(),
     };
-    let found = uncovered(&BTreeMap::new(), &all, &[], &[need("sm.activity"), need("interval")]);
+    let found = found(&BTreeMap::new(), &all, &[], &[need("sm.activity"), need("interval")]);
     let missing: Vec<_> = found.iter().map(|it| it.missing.join(" ")).collect();
     assert_eq!(missing, ["interval", "sm.activity interval"]);
 }
@@ -131,7 +153,7 @@ fn left(
     let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
     let all: Vec<_> = input.gpus.iter().zip(&summaries).collect();
     let run = run.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    uncovered(&run, &all, recommendations, needs)
+    found(&run, &all, recommendations, needs)
 }
 
 #[test]
@@ -179,7 +201,7 @@ fn idle_time_ends_with_gpus_that_are_returned() {
     let input = input("log.csv", &gpus);
     let summary = input.gpus[0].meter.summary();
     let idle = |it: Recommendation| {
-        let all = uncovered(&BTreeMap::new(), &[(&input.gpus[0], &summary)], &[it], &[]);
+        let all = found(&BTreeMap::new(), &[(&input.gpus[0], &summary)], &[it], &[]);
         all.into_iter().find(|it| it.category == "idle").map(|it| it.fraction)
     };
     assert_eq!(idle(scaling("autoscale", 0.3)), None);

@@ -1,0 +1,71 @@
+//! Waste that no recommendation is about: how much, whose, and what decides it.
+
+use std::ops::Add;
+
+use phasemeter_meter::money::NanoUsd;
+use phasemeter_rules::workload::WORKLOAD;
+use phasemeter_terminal::number;
+use phasemeter_terminal::page::{Page, Style};
+
+use crate::model::Gpu;
+use crate::policies::UncoveredWaste;
+
+use super::amounts::Bill;
+use super::format;
+use super::gpus::which;
+use super::owners::owners;
+
+/// Its label.
+pub(super) const LABEL: &str = "Uncovered";
+
+/// Maximum lines.
+const LINES: usize = 3;
+
+pub(super) fn write(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, all: &[&UncoveredWaste]) {
+    page.passage(LABEL, Style::Plain, &uncovered(gpus, bill, all), LINES);
+}
+
+/// `idle: $12.34 (14.0% of the bill), 6.2 GPU-hours of GPU 0–3 of 8; missing: a longer log (an hour or more)`, of
+/// alike waste in one or several categories.
+pub(super) fn uncovered(gpus: &[Gpu], bill: Option<&Bill>, all: &[&UncoveredWaste]) -> String {
+    let Some(it) = all.first() else { return String::new() };
+    let categories: Vec<&str> = all.iter().map(|it| it.category).collect();
+    let share = number::percent(all.iter().map(|it| it.fraction).sum());
+    let hours = format::gpu_time(all.iter().map(|it| it.gpu_hours).sum());
+    let hours = format!("{hours} of {}{}", which(gpus, &it.gpus), owners(gpus, &it.gpus));
+    let usd: Option<Vec<_>> = all.iter().map(|it| Some(it.usd?.0)).collect();
+    let waste = match usd.map(|usd| usd.into_iter().fold(NanoUsd::ZERO, NanoUsd::add)) {
+        Some(usd) => format!("{} ({share} of the bill), {hours}", Bill::printed(bill, usd)),
+        None => format!("{hours} ({share} of the time without a price)"),
+    };
+    let rest = if it.is_rest { "the rest of " } else { "" };
+    let risks = match it.risks.as_slice() {
+        [] => None,
+        [risk] => Some(format!("first see the risk {risk}")),
+        risks => Some(format!("first see the risks {}", risks.join(", "))),
+    };
+    let missing: Vec<&str> = it.missing.iter().map(|name| explained(name)).collect();
+    let missing = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
+    let steps: Vec<String> = risks.into_iter().chain(missing).collect();
+    format!("{rest}{}: {waste}; {}", categories.join(" and "), steps.join("; "))
+}
+
+/// What is missing, and how to get it.
+fn explained(missing: &str) -> &str {
+    match missing {
+        "duration" => "a longer log (an hour or more)",
+        "interval" => "a reading per second (nvidia-smi -l 1)",
+        "k8s.pod.name" => "the pod of each GPU (k8s.pod.name)",
+        "memory.used" => "memory in use (memory.used)",
+        "memory_in_use" => "memory in use inside of the constant block",
+        WORKLOAD => "the kind of workload (phasemeter.workload)",
+        "profile" => "a profile (nsys profile -d 30 COMMAND)",
+        "queued_jobs" => "jobs that wait for a GPU (squeue, or pending pods)",
+        "requests" => "requests per second and latency",
+        "sessions" => "a second user for the GPU, or an end of the session",
+        "sm.activity" => "SM activity (dcgmi dmon -e 1002)",
+        "stack_dump" => "what the process does then (py-spy dump --pid PID)",
+        "video.engines" => "the video engines (utilization.encoder, utilization.decoder)",
+        other => other,
+    }
+}
