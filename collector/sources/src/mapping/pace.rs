@@ -12,7 +12,7 @@ use phasemeter_meter::units::{Nanos, Timestamp};
 /// A report may come this part of its pace earlier or later: a tenth.
 const TOLERANCE: u64 = 10;
 
-/// Number of gaps between instants with holders that are remembered.
+/// Number of gaps between instants with holders that are remembered, and that are looked ahead.
 const MAX_GAPS: usize = 8;
 
 /// The longest gap that counts, in times that a value is valid.
@@ -71,6 +71,7 @@ impl Pace {
                 let gap = ahead.see(&named, stale_after);
                 (!named.1.is_empty()).then_some(gap)
             })
+            .take(MAX_GAPS)
             .collect();
         let all = self.gaps.iter().copied().chain(gaps.iter().flatten().copied());
         self.pace = usual(all, stale_after);

@@ -139,8 +139,9 @@ fn held(instants: &Instants) -> BTreeMap<usize, u64> {
         let mut before: Vec<u64> =
             gaps.iter().filter(|(_, y, _)| *y <= at).map(|gap| gap.2).collect();
         before.drain(..before.len().saturating_sub(8));
-        let ahead = gaps.iter().filter(|(_, y, _)| looks_ahead && at < *y && *y <= at + 4 * STALE);
-        before.extend(ahead.map(|gap| gap.2));
+        let ahead = named.windows(2).filter(|pair| looks_ahead && at < pair[1].0).take(8);
+        let ahead = ahead.filter(|pair| pair[1].0 <= at + 4 * STALE);
+        before.extend(ahead.filter_map(|pair| gap(pair[0], pair[1])).map(|gap| gap.2));
         before.sort_unstable();
         match before[..] {
             [] => None,
