@@ -305,6 +305,27 @@ fn holders_that_contradict_the_bill_are_rejected() {
     rejected(|gpu| gpu["holders"][0]["end"] = "2026-07-01T00:00:00Z".into(), "end: precedes");
 }
 
+/// Scenario: the report of a sidecar whose pod has a quarter of a GPU for an hour; it then states more than the hour.
+/// Guarantee: the pod pays for its quarter; more time than has passed is rejected.
+#[test]
+fn part_of_a_gpu_is_billed_and_not_for_more_than_its_time() {
+    let of_pod = |seconds: f64| {
+        let costs = [2_000_000_000, 0, 0];
+        let holder = holder("ml/a", &[], (0, 1), [seconds, 0.0, 0.0], costs);
+        let mut gpu = divided(gpu("a", 0, &[working(0.5)]), vec![holder]);
+        gpu["nobody"]["seconds"] = 0.0.into();
+        let period = &mut gpu["periods"][0];
+        period["effective_seconds"] = (seconds / 2.0).into();
+        period["accounts"]["underutilized"]["seconds"] = seconds.into();
+        report(&[], vec![gpu])
+    };
+    let bill = bill(&[of_pod(900.0)], "namespace", NobodysShare::None);
+    expect(&bill, &[("ml", 2_000_000_000)]);
+    assert!((bill.rows[0].metered.hours() - 0.25).abs() < 1e-9);
+    let error = read("a.json", of_pod(3_602.0).to_string().as_bytes()).unwrap_err();
+    assert!(error.to_string().contains("sum to 3602"), "{error}");
+}
+
 /// Scenario: a holder and its GPU from 31 July, 18 h, to 1 August, 6 h.
 /// Guarantee: months have their parts by time, which sum to the bill, and a note states it.
 #[test]
