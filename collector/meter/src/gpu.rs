@@ -27,6 +27,7 @@ pub use self::queries::EffectivePart;
 use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
 pub use self::stated::{StatedAccounts, StatedState};
+pub use self::stated_part::StatedPart;
 use crate::accounts::{Charge, ChargeShare};
 use crate::alert::{AlertChange, AlertEvaluator};
 pub use crate::config::MeterConfig;

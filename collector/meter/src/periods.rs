@@ -236,8 +236,8 @@ impl Periods {
     }
 }
 
-/// The periods of a GPU at an instant. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The periods of a GPU at an instant; by default none. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeriodList {
     ended: Arc<Vec<Period>>,
     open: Option<Period>,

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use phasemeter_meter::alert::{
-    AlertChange, AlertEvaluator, Condition, MAX_ALERTS, Metric, Rule, RuleError,
+    Alert, AlertChange, AlertEvaluator, Condition, MAX_ALERTS, Metric, Rule, RuleCounts, RuleError,
 };
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::quantity::Quantity;
@@ -187,6 +187,51 @@ proptest! {
         prop_assert_eq!(changes, of_parts);
         prop_assert_eq!(whole.log().counts(), in_parts.log().counts());
         prop_assert_eq!(whole.log().alerts(), in_parts.log().alerts());
+    }
+
+    /// Wherever a run is divided: each alert opens in one part, and is open at the start of those after it until it
+    /// closes; counts of parts sum to those of the run.
+    #[test]
+    fn alerts_of_parts_are_those_of_the_run(
+        rules in rules(),
+        ranges in ranges(),
+        begins in prop::collection::vec(any::<bool>(), 60),
+    ) {
+        let mut evaluator = AlertEvaluator::new(rules.clone().into());
+        evaluator.begin(millis(ranges[0].0));
+        let mut parts = Vec::new();
+        for ((from, to, values), begins) in ranges.iter().zip(begins) {
+            if begins {
+                parts.push(evaluator.part_log().clone());
+                evaluator.begin_part();
+            }
+            let value = |metric| values[place(metric)];
+            evaluator.post(millis(*from), millis(*to), value, &mut |_| {});
+        }
+        parts.push(evaluator.part_log().clone());
+        let run = evaluator.log();
+        for (index, counts) in run.counts().iter().enumerate() {
+            let sum = |of: fn(&RuleCounts) -> u64| parts.iter().map(|it| of(&it.counts()[index])).sum();
+            prop_assert_eq!(counts.opened, sum(|it| it.opened));
+            prop_assert_eq!(counts.evaluated, sum(|it| it.evaluated));
+            prop_assert_eq!(counts.is_open, parts[parts.len() - 1].counts()[index].is_open);
+        }
+        let opened: Vec<_> = parts.iter().flat_map(|it| it.alerts()).collect();
+        let same = |a: &Alert, b: &Alert| (a.rule, a.opened) == (b.rule, b.opened);
+        for (alert, in_part) in run.alerts().iter().zip(&opened) {
+            prop_assert!(same(alert, in_part), "{:?} {:?}", alert, in_part);
+            let listed = parts.iter().flat_map(|it| it.alerts().iter().chain(it.continued()));
+            let last = listed.filter(|it| same(it, alert)).last().unwrap();
+            prop_assert_eq!(last.closed, alert.closed);
+            prop_assert_eq!(last.extreme, alert.extreme);
+        }
+        for pair in parts.windows(2) {
+            let open: Vec<_> =
+                pair[0].continued().iter().chain(pair[0].alerts()).filter(|it| it.closed.is_none()).collect();
+            let begun: Vec<_> = pair[1].continued().iter().collect();
+            prop_assert_eq!(open.len(), begun.len());
+            prop_assert!(open.iter().zip(&begun).all(|(a, b)| same(a, b)));
+        }
     }
 
     /// Readings in any order within the allowed lateness, at any cadence, give the same alerts.

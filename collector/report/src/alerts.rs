@@ -1,6 +1,6 @@
 //! Alerts in the report: the rules, how often each was evaluated, and what opened.
 
-use phasemeter_meter::alert::{Alert, AlertEvaluator, Condition, Metric};
+use phasemeter_meter::alert::{Alert, AlertLog, Condition, Metric};
 use serde::Serialize;
 
 use super::input::{GpuInput, Input};
@@ -18,6 +18,8 @@ pub struct Alerts {
     pub skipped: Vec<SkippedAlertRule>,
     /// The first alerts, in the order in which they opened.
     pub opened: Vec<OpenedAlert>,
+    /// Those that had opened before, and were open when the time of the report began. They are in no count.
+    pub continued: Vec<OpenedAlert>,
     /// Number of alerts that opened.
     pub total: u64,
 }
@@ -88,24 +90,25 @@ impl Alerts {
         if input.alerts.is_empty() {
             return None;
         }
-        let evaluators = || input.gpus.iter().filter_map(|gpu| gpu.meter.alerts());
-        let rules: Vec<AlertRule> =
-            (0..input.alerts.rules.len()).map(|index| rule(input, index, evaluators())).collect();
-        let gpus = input.gpus.iter().filter_map(|gpu| Some((gpu, gpu.meter.alerts()?)));
-        let mut opened: Vec<OpenedAlert> = gpus
-            .flat_map(|(gpu, evaluator)| {
-                evaluator.log().alerts().iter().map(|alert| entry(input, gpu, evaluator, alert))
-            })
-            .flatten()
+        let logs = || input.gpus.iter().filter_map(|gpu| Some((gpu, gpu.alerts()?)));
+        let rules: Vec<AlertRule> = (0..input.alerts.rules.len())
+            .map(|index| rule(input, index, logs().map(|(_, log)| log)))
             .collect();
-        opened.sort_by_key(|alert| alert.opened);
-        opened.truncate(MAX_ALERTS);
+        let listed = |of: fn(&AlertLog) -> &[Alert]| {
+            let all = logs().flat_map(|(gpu, log)| of(log).iter().map(move |it| (gpu, it)));
+            let mut listed: Vec<_> =
+                all.filter_map(|(gpu, alert)| entry(input, gpu, alert)).collect();
+            listed.sort_by_key(|alert: &OpenedAlert| alert.opened);
+            listed.truncate(MAX_ALERTS);
+            listed
+        };
         let skipped = input.alerts.skipped.iter();
         let skipped = skipped
             .map(|rule| SkippedAlertRule { id: rule.id.clone(), reason: rule.reason.clone() });
         Some(Self {
             skipped: skipped.collect(),
-            opened,
+            opened: listed(AlertLog::alerts),
+            continued: listed(AlertLog::continued),
             total: rules.iter().map(|rule| rule.opened).sum(),
             rules,
         })
@@ -115,14 +118,13 @@ impl Alerts {
 fn rule<'a>(
     input: &Input<'_>,
     index: usize,
-    evaluators: impl Iterator<Item = &'a AlertEvaluator>,
+    logs: impl Iterator<Item = &'a AlertLog>,
 ) -> AlertRule {
     let rule = &input.alerts.rules[index];
     let (metric, condition) = (rule.metric(), rule.condition());
     let threshold = metric.scaled(f64::from(condition.threshold()));
     let is_below = matches!(condition, Condition::Below(_));
-    let counts: Vec<_> =
-        evaluators.filter_map(|it| it.log().counts().get(index).copied()).collect();
+    let counts: Vec<_> = logs.filter_map(|log| log.counts().get(index).copied()).collect();
     AlertRule {
         id: rule.id().to_owned(),
         brief: input.alerts.briefs.get(index).cloned().unwrap_or_default(),
@@ -139,13 +141,8 @@ fn rule<'a>(
     }
 }
 
-fn entry(
-    input: &Input<'_>,
-    gpu: &GpuInput<'_>,
-    evaluator: &AlertEvaluator,
-    alert: &Alert,
-) -> Option<OpenedAlert> {
-    let rule = evaluator.rules().get(alert.rule)?;
+fn entry(input: &Input<'_>, gpu: &GpuInput<'_>, alert: &Alert) -> Option<OpenedAlert> {
+    let rule = input.alerts.rules.get(alert.rule)?;
     let at = |instant| Utc(input.wall.wall(instant));
     // To a thousandth: as exact as any sensor.
     let scaled = |value| (rule.metric().scaled(value) * 1_000.0).round() / 1_000.0;

@@ -164,7 +164,7 @@ impl Gpu {
             energy_by_basis: summary.energy.parts().map(EnergyOnBasis::from).collect(),
             periods: Periods::new(
                 gpu.periods(),
-                gpu.part.filter(|part| part.is_share).and_then(|part| Some(part.summary.span?.1)),
+                gpu.part.filter(|_| gpu.is_share()).and_then(|part| Some(part.summary.span?.1)),
                 wall,
                 gpu.price.is_ok(),
             ),

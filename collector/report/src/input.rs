@@ -8,6 +8,7 @@ use phasemeter_engine::pipeline::{
 };
 use phasemeter_engine::policies::{PolicyResults, PricerStats};
 use phasemeter_engine::pricing::{EarlierPrices, ExpiredPrice, Pricing};
+use phasemeter_meter::alert::{AlertEvaluator, AlertLog};
 use phasemeter_meter::energy::Energy;
 use phasemeter_meter::gpu::{GpuMeter, GpuPart};
 use phasemeter_meter::holders::Holders;
@@ -106,12 +107,19 @@ impl GpuInput<'_> {
 
     /// The mean utilization of the whole GPU.
     pub(super) fn mean_ppm(&self, summary: &Summary) -> Option<u128> {
-        if self.is_share() { self.meter.summary().mean_ppm() } else { summary.mean_ppm() }
+        let whole = self.part.and_then(|part| part.share_of.as_deref());
+        whole.unwrap_or(summary).mean_ppm()
+    }
+
+    /// Its alerts, if there are rules.
+    pub(super) fn alerts(&self) -> Option<&AlertLog> {
+        let of_part = self.part.and_then(|part| part.alerts.as_ref());
+        of_part.or_else(|| self.meter.alerts().map(AlertEvaluator::log))
     }
 
     /// Whether its accounts are those of some holders only.
     pub(super) fn is_share(&self) -> bool {
-        self.part.is_some_and(|part| part.is_share)
+        self.part.is_some_and(|part| part.share_of.is_some())
     }
 
     /// The accounts of its holders.

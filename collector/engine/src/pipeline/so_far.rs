@@ -10,8 +10,6 @@ use super::finish::Finished;
 use super::gpu::SpanEnd;
 use super::opening::ExperimentState;
 use super::run_part::RunPart;
-use crate::alert_rules::AlertRules;
-use crate::policies::PolicyResults;
 
 impl Finished {
     /// At the end of a run in parts: the next part that was not taken, in place of the run. Returns whether there is
@@ -110,13 +108,8 @@ impl Pipeline<'_> {
             experiment: experiment.clone(),
             gpus: mem::take(&mut self.gpus),
             pricing: self.pricing.take(),
-            // Alerts are counted over the run, not by part.
-            alerts: if self.part.is_some() { AlertRules::default() } else { self.alerts.clone() },
-            // Recommendations are about the whole run.
-            results: match self.part {
-                Some(_) => PolicyResults::default(),
-                None => mem::take(&mut self.results),
-            },
+            alerts: self.alerts.clone(),
+            results: mem::take(&mut self.results),
             wall: self.wall.offset(),
             work: self.work.clone(),
             work_by_group: self.work_by_group.clone(),

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::log::{Alert, AlertLog};
+use super::log::{Alert, AlertLog, AlertLogs};
 use super::rule::{AlertChange, Condition, MINUTE, Metric, Rule};
 use crate::units::{Nanos, Timestamp};
 
@@ -52,7 +52,7 @@ pub struct AlertEvaluator {
     histories: Vec<History>,
     /// The end of the minute in progress.
     minute_end: Timestamp,
-    log: AlertLog,
+    logs: AlertLogs,
 }
 
 impl AlertEvaluator {
@@ -74,23 +74,28 @@ impl AlertEvaluator {
         }
         Self {
             states: vec![State::default(); rules.len()],
-            log: AlertLog::new(rules.len()),
+            logs: AlertLogs::new(rules.len()),
             histories,
             rules,
             minute_end: Timestamp::EPOCH,
         }
     }
 
-    /// The rules.
-    #[must_use]
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
-    }
-
     /// The alerts so far.
     #[must_use]
     pub const fn log(&self) -> &AlertLog {
-        &self.log
+        self.logs.of_run()
+    }
+
+    /// The alerts of the part of the run in progress.
+    #[must_use]
+    pub fn part_log(&self) -> &AlertLog {
+        self.logs.of_part()
+    }
+
+    /// Another part of the run begins. An alert is of the part in which it opened, or became known to have.
+    pub fn begin_part(&mut self) {
+        self.logs.begin_part();
     }
 
     /// Starts at this instant.
@@ -151,7 +156,7 @@ impl AlertEvaluator {
         let minutes = to.since(self.minute_end).0 / MINUTE.0;
         for (index, (rule, state)) in self.rules.iter().zip(&mut self.states).enumerate() {
             if state.can_evaluate(rule) {
-                self.log.count_evaluations(index, minutes);
+                self.logs.count_evaluations(index, minutes);
                 state.pending = state.pending.map(|(since, held)| (since, held + minutes));
             }
         }
@@ -174,8 +179,8 @@ impl AlertEvaluator {
             if !state.can_evaluate(rule) {
                 continue;
             }
-            self.log.count_evaluations(index, 1);
-            state.evaluate(index, rule, at, &mut self.log, emit);
+            self.logs.count_evaluations(index, 1);
+            state.evaluate(index, rule, at, &mut self.logs, emit);
         }
     }
 }
@@ -204,7 +209,7 @@ impl State {
         index: usize,
         rule: &Rule,
         at: Timestamp,
-        log: &mut AlertLog,
+        logs: &mut AlertLogs,
         emit: &mut dyn FnMut(&AlertChange<'_>),
     ) {
         let condition = rule.condition();
@@ -212,7 +217,7 @@ impl State {
         if !condition.holds(self.weighted, self.observed) {
             let pending = self.pending.take();
             if std::mem::take(&mut self.is_open) {
-                log.close(index, at);
+                logs.close(index, at);
                 let since = pending.map_or(at, |(since, _)| since);
                 emit(&AlertChange { rule, at, since, opened: false, mean });
             }
@@ -224,10 +229,10 @@ impl State {
         };
         self.pending = Some((since, minutes));
         if self.is_open {
-            log.extend(index, mean, matches!(condition, Condition::Below(_)));
+            logs.extend(index, mean, matches!(condition, Condition::Below(_)));
         } else if minutes.saturating_mul(MINUTE.0) >= rule.hold().0 {
             self.is_open = true;
-            log.open(Alert { rule: index, since, opened: at, closed: None, mean, extreme: mean });
+            logs.open(Alert { rule: index, since, opened: at, closed: None, mean, extreme: mean });
             emit(&AlertChange { rule, at, since, opened: true, mean });
         }
     }

@@ -1,8 +1,10 @@
-//! The alerts of one GPU, and how often its rules were evaluated.
+//! The alerts of one GPU, and how often its rules were evaluated: over the run, and over the part of it in progress.
+
+use std::iter;
 
 use crate::units::Timestamp;
 
-/// Maximum number of alerts that are kept per GPU; all are counted.
+/// Maximum number of alerts that are kept per GPU, of the run and of each part of it; all are counted.
 pub const MAX_ALERTS: usize = 100;
 
 /// One alert.
@@ -33,22 +35,37 @@ pub struct RuleCounts {
     pub is_open: bool,
 }
 
-/// The alerts of one GPU.
+/// The alerts of one GPU, of the run or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct AlertLog {
     alerts: Vec<Alert>,
+    /// How many of them, the first ones, opened before the part.
+    continued: usize,
     counts: Vec<RuleCounts>,
+}
+
+/// Those of the run, and of the part in progress if others have ended.
+#[derive(Clone, Debug)]
+pub(super) struct AlertLogs {
+    run: AlertLog,
+    part: Option<Box<AlertLog>>,
 }
 
 impl AlertLog {
     pub(super) fn new(rules: usize) -> Self {
-        Self { alerts: Vec::new(), counts: vec![RuleCounts::default(); rules] }
+        Self { alerts: Vec::new(), continued: 0, counts: vec![RuleCounts::default(); rules] }
     }
 
     /// The first alerts, in the order in which they opened.
     #[must_use]
     pub fn alerts(&self) -> &[Alert] {
-        &self.alerts
+        self.alerts.get(self.continued..).unwrap_or_default()
+    }
+
+    /// Those that opened in an earlier part and were open when this one began, at most one per rule.
+    #[must_use]
+    pub fn continued(&self) -> &[Alert] {
+        self.alerts.get(..self.continued).unwrap_or_default()
     }
 
     /// By rule.
@@ -57,24 +74,34 @@ impl AlertLog {
         &self.counts
     }
 
-    pub(super) fn count_evaluations(&mut self, rule: usize, count: u64) {
+    /// That of the part that follows: what is open continues.
+    fn next(&self) -> Self {
+        let open = self.alerts.iter().filter(|alert| alert.closed.is_none());
+        let alerts: Vec<_> = open.copied().collect();
+        let counts = self.counts.iter().map(|RuleCounts { is_open, .. }| RuleCounts {
+            is_open: *is_open,
+            ..RuleCounts::default()
+        });
+        Self { continued: alerts.len(), counts: counts.collect(), alerts }
+    }
+
+    fn count_evaluations(&mut self, rule: usize, count: u64) {
         if let Some(counts) = self.counts.get_mut(rule) {
             counts.evaluated += count;
         }
     }
 
-    pub(super) fn open(&mut self, alert: Alert) {
+    fn open(&mut self, alert: Alert) {
         if let Some(counts) = self.counts.get_mut(alert.rule) {
             counts.opened += 1;
             counts.is_open = true;
         }
-        if self.alerts.len() < MAX_ALERTS {
+        if self.alerts.len() - self.continued < MAX_ALERTS {
             self.alerts.push(alert);
         }
     }
 
-    /// Applies a later mean to the alert of `rule` that is open, if it is kept.
-    pub(super) fn extend(&mut self, rule: usize, mean: f64, is_low: bool) {
+    fn extend(&mut self, rule: usize, mean: f64, is_low: bool) {
         if let Some(alert) = self.open_alert(rule) {
             let further = if is_low { mean < alert.extreme } else { mean > alert.extreme };
             if further {
@@ -83,7 +110,7 @@ impl AlertLog {
         }
     }
 
-    pub(super) fn close(&mut self, rule: usize, at: Timestamp) {
+    fn close(&mut self, rule: usize, at: Timestamp) {
         if let Some(alert) = self.open_alert(rule) {
             alert.closed = Some(at);
         }
@@ -94,5 +121,44 @@ impl AlertLog {
 
     fn open_alert(&mut self, rule: usize) -> Option<&mut Alert> {
         self.alerts.iter_mut().rev().find(|alert| alert.rule == rule && alert.closed.is_none())
+    }
+}
+
+impl AlertLogs {
+    pub(super) fn new(rules: usize) -> Self {
+        Self { run: AlertLog::new(rules), part: None }
+    }
+
+    pub(super) const fn of_run(&self) -> &AlertLog {
+        &self.run
+    }
+
+    pub(super) fn of_part(&self) -> &AlertLog {
+        self.part.as_deref().unwrap_or(&self.run)
+    }
+
+    pub(super) fn begin_part(&mut self) {
+        self.part = Some(Box::new(self.of_part().next()));
+    }
+
+    pub(super) fn count_evaluations(&mut self, rule: usize, count: u64) {
+        self.each().for_each(|log| log.count_evaluations(rule, count));
+    }
+
+    pub(super) fn open(&mut self, alert: Alert) {
+        self.each().for_each(|log| log.open(alert));
+    }
+
+    /// Applies a later mean to the alert of `rule` that is open, if it is kept.
+    pub(super) fn extend(&mut self, rule: usize, mean: f64, is_low: bool) {
+        self.each().for_each(|log| log.extend(rule, mean, is_low));
+    }
+
+    pub(super) fn close(&mut self, rule: usize, at: Timestamp) {
+        self.each().for_each(|log| log.close(rule, at));
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut AlertLog> {
+        iter::once(&mut self.run).chain(self.part.as_deref_mut())
     }
 }

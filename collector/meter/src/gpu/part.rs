@@ -1,6 +1,7 @@
 //! A part of a run of one GPU, for reports of periods, and what the part in progress is the difference to.
 
 use super::rolling::Snapshot;
+use crate::alert::AlertLog;
 use crate::distribution::MemoryDistribution;
 use crate::holders::Holders;
 use crate::periods::PeriodList;
@@ -19,8 +20,11 @@ pub struct GpuPart {
     pub holders: Holders,
     /// Time that is not billed, since the GPU was absent.
     pub absent: Nanos,
-    /// Whether its accounts are those of some holders only. Their time is then less than its length.
-    pub is_share: bool,
+    /// Its alerts, if there are rules.
+    pub alerts: Option<AlertLog>,
+    /// What the whole GPU did meanwhile, if the accounts are those of some holders only. Their time is then less than
+    /// its length.
+    pub share_of: Option<Box<Summary>>,
 }
 
 /// The parts of a run.

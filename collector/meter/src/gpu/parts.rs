@@ -57,6 +57,7 @@ impl GpuMeter {
         };
         self.ledger.periods.restart(at, &self.ledger.accounts);
         self.ledger.holders.begin_part();
+        self.alerts.iter_mut().for_each(|alerts| alerts.begin_part());
         let parts = self.parts.get_or_insert_default();
         **parts = Parts { base, ended: Some(Box::new(part)), ..Parts::default() };
     }
@@ -93,7 +94,8 @@ impl GpuMeter {
             periods: self.periods(),
             holders: self.ledger.holders.of_part(),
             absent: self.absent - *absent,
-            is_share: false,
+            alerts: self.alerts().map(|alerts| alerts.part_log().clone()),
+            share_of: None,
         }
     }
 }

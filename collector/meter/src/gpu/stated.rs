@@ -1,6 +1,7 @@
 //! What some holders of a GPU pay over a run, as another meter states it from time to time: an agent's account of a
 //! container, in the report of the sidecar beside it.
 
+use super::stated_part::StatedPart;
 use crate::accounts::Accounts;
 use crate::holders::Statement;
 use crate::periods::Periods;
@@ -37,8 +38,23 @@ pub struct StatedAccounts {
     /// Of meters that have ended.
     ended: Statement,
     current: Option<Current>,
-    pub(super) periods: Periods,
+    periods: Periods,
     gaps: Vec<(Timestamp, Timestamp)>,
+    missing: Nanos,
+    /// The state where the part in progress began; `None` for the first one.
+    base: Option<Base>,
+    /// Where the part in progress is to end.
+    part_end: Option<Timestamp>,
+    /// The part that has ended, until it is taken.
+    ended_part: Option<StatedPart>,
+}
+
+/// The state at the start of a part.
+#[derive(Clone, Debug)]
+struct Base {
+    at: Timestamp,
+    holders: Statement,
+    gaps: usize,
     missing: Nanos,
 }
 
@@ -64,6 +80,73 @@ impl StatedAccounts {
             periods: Periods::default(),
             gaps: Vec::new(),
             missing: Nanos::ZERO,
+            base: None,
+            part_end: None,
+            ended_part: None,
+        }
+    }
+
+    /// Time before `at` is not to be stated, if none is so far.
+    pub fn begin_after(&mut self, at: Timestamp) {
+        if self.from.is_none() {
+            self.start = self.start.max(at);
+        }
+    }
+
+    /// The part in progress ends with the first state at or after `at`, in place of any end that was planned; without
+    /// it, with the run.
+    pub fn end_part_at(&mut self, at: Option<Timestamp>) {
+        self.part_end = at;
+        self.end_reached_part();
+    }
+
+    /// Takes the part that has ended. If none has, the part in progress ends with what is stated. Parts tile what is
+    /// stated, and sum to it.
+    pub fn take_part(&mut self) -> StatedPart {
+        if self.ended_part.is_none() {
+            self.end_part();
+        }
+        self.ended_part.take().unwrap_or_default()
+    }
+
+    /// The part that has ended and was not taken, else all that is stated since the last one.
+    #[must_use]
+    pub fn part_so_far(&self) -> StatedPart {
+        self.ended_part.clone().unwrap_or_else(|| self.since(self.base.as_ref()))
+    }
+
+    /// All that is stated of the run.
+    #[must_use]
+    pub fn whole(&self) -> StatedPart {
+        self.since(None)
+    }
+
+    fn end_reached_part(&mut self) {
+        if self.part_end.is_some_and(|end| self.until >= Some(end)) && self.ended_part.is_none() {
+            self.end_part();
+        }
+    }
+
+    fn end_part(&mut self) {
+        self.part_end = None;
+        self.ended_part = Some(self.part_so_far());
+        let Some(at) = self.until else { return };
+        let (holders, gaps, missing) = (self.holders(), self.gaps.len(), self.missing);
+        self.periods.restart(at, &holders.accounts());
+        self.base = Some(Base { at, holders, gaps, missing });
+    }
+
+    fn since(&self, base: Option<&Base>) -> StatedPart {
+        let all = self.holders();
+        let accounts = all.accounts();
+        let from = base.map(|base| base.at).or(self.from);
+        let (gaps, missing) = base.map_or((0, Nanos::ZERO), |base| (base.gaps, base.missing));
+        StatedPart {
+            span: from.zip(self.until),
+            holders: base.map_or_else(|| all.clone(), |base| all.since(&base.holders)),
+            periods: self.periods.until_now(&accounts),
+            gaps: self.gaps.get(gaps..).unwrap_or_default().to_vec(),
+            missing: self.missing - missing,
         }
     }
 
@@ -99,6 +182,7 @@ impl StatedAccounts {
             let accounts = self.holders().accounts();
             self.periods.begin(until, &accounts);
         }
+        self.end_reached_part();
     }
 
     /// What is stated goes on at `at`.
@@ -123,15 +207,14 @@ impl StatedAccounts {
         self.from.zip(self.until)
     }
 
-    /// Time of the run that is not in what is stated, before its end: the first ranges, and all of it.
+    /// Whether the part in progress has ended, or all time up to `at` is stated.
     #[must_use]
-    pub fn gaps(&self) -> (&[(Timestamp, Timestamp)], Nanos) {
-        (&self.gaps, self.missing)
+    pub fn has_reached(&self, at: Timestamp) -> bool {
+        self.ended_part.is_some() || self.until >= Some(at)
     }
 
     /// What each holder pays.
-    #[must_use]
-    pub fn holders(&self) -> Statement {
+    fn holders(&self) -> Statement {
         let mut all = self.ended.clone();
         self.current.iter().for_each(|current| all.join(current.stated()));
         all
@@ -147,6 +230,8 @@ impl Current {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection, prelude::*};
+
     use super::*;
     use crate::accounts::Balance;
     use crate::accrual::UtilizedCost;
@@ -156,6 +241,11 @@ mod tests {
     use crate::phase::Account;
 
     const HOUR: u64 = 3_600;
+
+    fn gaps(stated: &StatedAccounts) -> (Vec<(Timestamp, Timestamp)>, Nanos) {
+        let StatedPart { gaps, missing, .. } = stated.whole();
+        (gaps, missing)
+    }
 
     fn at(second: u64) -> Timestamp {
         Timestamp::EPOCH + Nanos::from_secs(second)
@@ -197,7 +287,7 @@ mod tests {
         stated.take(state(2, 1_460, 1_500, 40));
         stated.take(state(2, 1_460, 1_860, 400));
         assert_eq!(stated.span(), Some((at(1_000), at(1_860))));
-        assert_eq!(stated.gaps(), (&[(at(1_400), at(1_460))][..], Nanos::from_secs(60)));
+        assert_eq!(gaps(&stated), (vec![(at(1_400), at(1_460))], Nanos::from_secs(60)));
         assert_eq!(sum(&stated), (200, 200_000_000));
         // It is not stated any more, and keeps what it had.
         stated.take(state(2, 1_460, 1_900, 0));
@@ -226,7 +316,7 @@ mod tests {
         stated.take(state(1, 0, 29, 9));
         stated.take(state(1, 0, 60, 40));
         assert_eq!((stated.span(), sum(&stated)), (Some((at(60), at(60))), (0, 0)));
-        assert_eq!(stated.gaps(), (&[(at(30), at(60))][..], Nanos::from_secs(30)));
+        assert_eq!(gaps(&stated), (vec![(at(30), at(60))], Nanos::from_secs(30)));
     }
 
     #[test]
@@ -242,5 +332,68 @@ mod tests {
         assert_eq!(starts, [0, 1, 2, 3].map(|hour| at(hour * HOUR)));
         let costs = periods.iter().map(|period| period.cost(Account::Productive));
         assert_eq!(costs.sum::<NanoUsd>(), accounts.all().cost);
+    }
+
+    /// One thing that happens.
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A state this much later.
+        State(u64),
+        /// A meter follows, this much later.
+        Another(u64),
+        /// A part is to end this much later.
+        Plan(u64),
+        /// The part is taken.
+        Take,
+    }
+
+    proptest! {
+        /// Whatever is stated, missed and lost, and whenever parts are to end and are taken: they tile what is stated, and
+        /// sum to it; each second that is in no account is missing in one of them.
+        #[test]
+        fn parts_tile_what_is_stated_and_sum_to_it(
+            start in 0..20_u64,
+            steps in collection::vec(
+                prop_oneof![
+                    6 => (1..5_000_u64).prop_map(Step::State),
+                    1 => (0..50_u64).prop_map(Step::Another),
+                    3 => (0..9_000_u64).prop_map(Step::Plan),
+                    2 => Just(Step::Take),
+                ],
+                1..60,
+            ),
+        ) {
+            let mut stated = StatedAccounts::new(at(start));
+            let (mut meter, mut from, mut now) = (1, 0, 0);
+            let mut parts = Vec::new();
+            for step in steps {
+                match step {
+                    Step::State(later) => {
+                        now += later;
+                        stated.take(state(meter, from, now, now - from));
+                    }
+                    Step::Another(later) => (meter, from, now) = (meter + 1, now + later, now + later),
+                    Step::Plan(later) => stated.end_part_at(Some(at(now + later))),
+                    Step::Take => parts.push(stated.take_part()),
+                }
+            }
+            parts.push(stated.take_part());
+            parts.push(stated.take_part());
+            let whole = stated.whole();
+            let sum = |of: &dyn Fn(&StatedPart) -> i128| parts.iter().map(of).sum::<i128>();
+            let cost = |part: &StatedPart| part.holders.accounts().all().cost.0;
+            let time = |part: &StatedPart| part.holders.accounts().all().time.0.into();
+            let missing = |part: &StatedPart| part.missing.0.into();
+            prop_assert_eq!(sum(&cost), cost(&whole));
+            prop_assert_eq!(sum(&time), time(&whole));
+            prop_assert_eq!(sum(&missing), missing(&whole));
+            let of_periods = |part: &StatedPart| {
+                let periods = part.periods.to_vec().into_iter();
+                periods.map(|period| period.cost(Account::Productive).0).sum()
+            };
+            prop_assert_eq!(sum(&of_periods), cost(&whole));
+            let spans: Vec<_> = parts.iter().filter_map(|part| part.span).collect();
+            prop_assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{:?}", spans);
+        }
     }
 }

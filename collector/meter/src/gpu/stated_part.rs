@@ -1,31 +1,48 @@
-//! The part of a report that has what another meter states of some holders of a GPU. Nothing else depends on it.
+//! What another meter states of some holders of a GPU over a run or a part of it, in place of the accounts of the GPU.
 
-use super::GpuMeter;
 use super::part::GpuPart;
-use super::stated::StatedAccounts;
 use crate::accounts::Accounts;
 use crate::apportion::apportion;
 use crate::energy::Energy;
-use crate::holders::Holders;
+use crate::holders::{Holders, Statement};
 use crate::money::{NanoUsd, Rate};
+use crate::periods::PeriodList;
 use crate::phase::{Account, Phase};
 use crate::summary::{Summary, Unobserved};
-use crate::units::Nanos;
+use crate::units::{Nanos, Timestamp};
 use crate::waste::WasteByCategory;
 
-impl GpuMeter {
-    /// What is stated of this GPU, in place of its own accounts, at this rate; `None` if that is nothing. Pattern,
-    /// utilization and memory are those of the whole GPU, as measured here. So are the categories of waste and the
-    /// sources of energy, in proportion.
+/// What is stated over a run or a part of it. By default nothing.
+#[derive(Clone, Debug, Default)]
+pub struct StatedPart {
+    /// The time range; `None` if nothing is stated.
+    pub span: Option<(Timestamp, Timestamp)>,
+    pub(super) holders: Statement,
+    pub(super) periods: PeriodList,
+    /// The first ranges of time before its end that are not in what is stated.
+    pub gaps: Vec<(Timestamp, Timestamp)>,
+    /// All such time.
+    pub missing: Nanos,
+}
+
+impl StatedPart {
+    /// Whether no time is in it.
     #[must_use]
-    pub fn part_of(&self, stated: &StatedAccounts, rate: Option<Rate>) -> Option<GpuPart> {
-        let (from, until) = stated.span()?;
-        let holders = stated.holders();
+    pub fn is_empty(&self) -> bool {
+        self.span.is_none() || self.holders.accounts().is_empty()
+    }
+
+    /// It in place of the accounts of the whole GPU, at this rate; `None` if nothing is stated. Pattern, utilization and
+    /// memory are those of the `whole`, as measured meanwhile. So are the categories of waste and the sources of energy,
+    /// in proportion.
+    #[must_use]
+    pub fn of_gpu(&self, whole: &Summary, rate: Option<Rate>) -> Option<GpuPart> {
+        let (from, until) = self.span?;
         // A holder may come and go within the run.
-        let (first, last) = holders.span();
+        let (first, last) = self.holders.span();
         let from = from.max(first.unwrap_or(from));
         let span = (from, until.min(last.unwrap_or(until)).max(from));
-        let (own, accounts) = (self.summary(), holders.accounts());
+        let accounts = self.holders.accounts();
         let mut unobserved = Unobserved::default();
         *unobserved.time_mut(None) = accounts[Account::Unobserved].time;
         let held = [Account::IdleHeld, Account::IdleFree].map(|it| accounts[it].time);
@@ -33,15 +50,20 @@ impl GpuMeter {
             span: Some(span),
             rate,
             accounts,
-            holding_known: own.holding_known || held.iter().any(|time| *time > Nanos::ZERO),
+            holding_known: whole.holding_known || held.iter().any(|time| *time > Nanos::ZERO),
             unobserved,
-            waste: waste(&own.waste, &accounts),
-            energy: energy(&own.energy, holders.picojoules()),
-            ..own
+            waste: waste(&whole.waste, &accounts),
+            energy: energy(&whole.energy, self.holders.picojoules()),
+            ..*whole
         };
-        let periods = stated.periods.until_now(&accounts);
-        let holders = Holders::stated(&holders);
-        Some(GpuPart { summary, periods, holders, absent: Nanos::ZERO, is_share: true })
+        Some(GpuPart {
+            summary,
+            periods: self.periods.clone(),
+            holders: Holders::stated(&self.holders),
+            absent: Nanos::ZERO,
+            alerts: None,
+            share_of: Some(Box::new(*whole)),
+        })
     }
 }
 

@@ -312,8 +312,10 @@ function missing(report, names) {
 function alerts({ alerts: it }, names) {
   if (!it) return null;
   const text = ({ rule, gpu, opened, closed, mean }) => ({ cells: [rule, names.get(gpu) ?? gpu, instant(milliseconds(opened)), closed ? instant(milliseconds(closed)) : "open", number(mean)] });
-  const rows = it.opened.slice(0, 100).map(text);
-  return section("alerts", "Alerts", element("p", {}, `${it.total} opened, of ${it.rules.length} rules${rows.length < it.total ? `; the first ${rows.length} are listed` : ""}.`),
+  const before = it.continued ?? [];
+  const rows = [...before, ...it.opened].slice(0, 100).map(text);
+  const all = before.length + it.total;
+  return section("alerts", "Alerts", element("p", {}, `${it.total} opened${before.length ? ` and ${before.length} open before` : ""}, of ${it.rules.length} rules${rows.length < all ? `; the first ${rows.length} are listed` : ""}.`),
     rows.length ? table("Opened alerts", [["Rule"], ["GPU"], ["opened", true], ["closed", true], ["mean", true]], rows) : null);
 }
 

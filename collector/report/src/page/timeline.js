@@ -136,6 +136,7 @@ const TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 class Timeline {
   constructor(report, names) {
     this.report = report;
+    this.alerts = [...(report.alerts?.continued ?? []), ...(report.alerts?.opened ?? [])];
     this.names = names;
     const spans = report.gpus.filter((gpu) => gpu.start && gpu.end);
     this.origin = Math.min(...spans.map((gpu) => milliseconds(gpu.start)));
@@ -194,7 +195,7 @@ class Timeline {
       entry("compute_bound", `compute-bound, from ${bound}%`), entry("unobserved", "unobserved"),
       this.lanes.some((lane) => lane.bounces) ? entry("bands", "idle and busy within a step") : null,
       holders ? entry("holder", "holder; pale before its first touch") : null,
-      this.report.alerts?.opened?.length ? entry("alert", "alert") : null);
+      this.alerts.length ? entry("alert", "alert") : null);
   }
 
   explanation() {
@@ -247,10 +248,10 @@ class Timeline {
   }
 
   markAlerts(lane) {
-    for (const alert of this.report.alerts?.opened ?? []) {
+    for (const alert of this.alerts) {
       if (alert.gpu !== lane.gpu.id) continue;
       const at = (text) => (milliseconds(text) - this.origin) / 1000;
-      const [from, to] = [at(alert.since), alert.closed ? at(alert.closed) : lane.span[1]];
+      const [from, to] = [Math.max(lane.span[0], at(alert.since)), alert.closed ? at(alert.closed) : lane.span[1]];
       lane.plot.append(shape("rect", { class: "fill-alert", x: from, y: 0, width: Math.max(0, to - from), height: 9 }, shape("title", {}, alert.rule)));
     }
   }

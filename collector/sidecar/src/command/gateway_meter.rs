@@ -19,7 +19,6 @@ use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use phasemeter_work::held::{HeldWork, WorkDone};
 use phasemeter_work::ledger::WorkLedger;
 
-use super::agent_accounts::AgentBill;
 use super::error::CommandError;
 use super::gateway_notes::{self, Dropped};
 use super::interim::{OpenRun, answer_status};
@@ -255,7 +254,7 @@ impl GatewayMeter {
             timed: true,
             ..Provenance::default()
         };
-        let (gpus, bill) = (billing.gpus().to_vec(), AgentBill::default());
-        Ok(FinishedRun { run, gpus, provenance, bill })
+        let gpus = billing.gpus().to_vec();
+        Ok(FinishedRun { run, gpus, provenance, accounts: None })
     }
 }

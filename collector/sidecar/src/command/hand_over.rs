@@ -85,14 +85,20 @@ impl HandOver {
     }
 
     /// What this pod pays by the accounts of the agent.
-    pub(super) const fn accounts(&self) -> &AgentAccounts {
-        &self.accounts
+    pub(super) const fn accounts(&mut self) -> &mut AgentAccounts {
+        &mut self.accounts
+    }
+
+    /// The same once the run has ended.
+    pub(super) fn into_accounts(self) -> AgentAccounts {
+        self.accounts
     }
 
     /// Waits until the agent has accounted for all time up to the end of the run, which is final some 16 s later, as
     /// long as it is there and `may_wait`.
     pub(super) fn settle(&mut self, end: Timestamp, may_wait: impl Fn() -> bool) {
         let until = Instant::now() + SETTLING;
+        self.accounts.end_run_at(end);
         loop {
             let agent = self.watch.agent(WAIT_AT_END);
             self.accounts.follow(&agent);

@@ -13,7 +13,7 @@ use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_report::{Input, Provenance};
 use tracing::warn;
 
-use super::agent_accounts::AgentAccounts;
+use super::agent_accounts::{AgentAccounts, AgentBill};
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::kept_reports;
@@ -102,7 +102,7 @@ pub(super) struct OpenRun<'a> {
     pub(super) is_live: bool,
     pub(super) zone: &'a LocalZone,
     /// What this pod pays, if the agent of its node states it.
-    pub(super) accounts: Option<&'a AgentAccounts>,
+    pub(super) accounts: Option<&'a mut AgentAccounts>,
 }
 
 impl Interim {
@@ -145,10 +145,11 @@ impl Interim {
 
     /// Writes what is due, unless the last report is still being written.
     pub(super) fn step(&mut self, args: &MeteringArgs, title: &str, run: &mut OpenRun<'_>) {
-        let OpenRun { ref mut pipeline, gpus, now, zone, .. } = *run;
+        let OpenRun { ref mut pipeline, gpus, now, zone, ref mut accounts, .. } = *run;
         let wall = pipeline.wall();
         if let Some(periods) = &mut self.periods {
             periods.wall = periods.wall.max(wall);
+            accounts.iter_mut().for_each(|accounts| accounts.end_part_at(Some(periods.end)));
             if now >= periods.end + periods.lateness.work {
                 pipeline.end_work_of_part();
             }
@@ -156,16 +157,21 @@ impl Interim {
         if self.is_writing() {
             return;
         }
-        if let Some(periods) = self.periods.as_mut().filter(|it| it.is_over(pipeline, now)) {
+        let is_over = |it: &&mut Periods| it.is_over(pipeline, accounts.as_deref(), now);
+        if let Some(periods) = self.periods.as_mut().filter(is_over) {
             let before = periods.clone();
             pipeline.take_part(|run| {
                 if run.gpus.iter().any(|gpu| gpu.part.is_some()) {
-                    let report = before.report(args, gpus, run, provenance(title, zone));
+                    let accounts = accounts.as_mut();
+                    let bill = accounts.map(|it| it.take_part(run, gpus, before.end));
+                    let provenance = provenance(title, zone);
+                    let report = before.report(args, gpus, run, provenance, bill.as_ref());
                     self.writing = Writing::start(before.file(&self.file), report, true);
                 }
             });
             periods.advance();
             periods.plan(pipeline, now);
+            accounts.iter_mut().for_each(|accounts| accounts.end_part_at(Some(periods.end)));
         } else if let Some(every) = self.every.filter(|_| self.due <= Instant::now()) {
             let report = so_far(self.periods.as_ref(), args, title, run);
             let bytes = report.as_ref().and_then(|it| it.as_ref().ok()).map_or(0, Vec::len);
@@ -244,18 +250,25 @@ impl Periods {
         of_run.dated(self.named)
     }
 
-    /// The report of the parts of GPUs, as JSON.
+    /// The report of the parts of GPUs, as JSON, with what an agent bills in their place.
     pub(super) fn report(
         &self,
         args: &MeteringArgs,
         gpus: &[GpuIdentity],
         run: &Finished,
         mut provenance: Provenance,
+        bill: Option<&AgentBill>,
     ) -> Result<Vec<u8>, CommandError> {
         let of_period = "a period of the run; the other periods have reports of their own";
         provenance.sampling.push(of_period.to_owned());
-        let input = Input::of(run, gpus, args.meter.thresholds, provenance);
+        let mut input = Input::of(run, gpus, args.meter.thresholds, provenance);
+        bill.into_iter().for_each(|bill| bill.apply(&mut input));
         encode(&Input { wall: self.wall, ..input })
+    }
+
+    /// The end of the period in progress, of a run until `end`.
+    pub(super) fn end_within(&self, end: Timestamp) -> Timestamp {
+        if self.start < self.end { self.end.min(end) } else { end }
     }
 
     /// The next period is in progress.
@@ -265,8 +278,14 @@ impl Periods {
     }
 
     /// Whether the period in progress is over, and no more of it is to come.
-    fn is_over(&self, pipeline: &Pipeline<'_>, now: Timestamp) -> bool {
-        let is_past = self.end <= now && pipeline.has_ended_part();
+    fn is_over(
+        &self,
+        pipeline: &Pipeline<'_>,
+        accounts: Option<&AgentAccounts>,
+        now: Timestamp,
+    ) -> bool {
+        let are_known = accounts.is_none_or(|accounts| accounts.have_part_until(self.end));
+        let is_past = self.end <= now && pipeline.has_ended_part() && are_known;
         is_past || self.end + self.lateness.readings <= now
     }
 
@@ -302,10 +321,14 @@ fn so_far(
     title: &str,
     run: &mut OpenRun<'_>,
 ) -> Option<Result<Vec<u8>, CommandError>> {
-    let OpenRun { ref mut pipeline, gpus, now, is_live, zone, accounts } = *run;
+    let OpenRun { ref mut pipeline, gpus, now, is_live, zone, ref accounts } = *run;
+    let accounts = accounts.as_deref();
     let provenance = provenance(title, zone);
     pipeline.so_far(is_live.then_some(now), gpus, |run| match periods {
-        Some(periods) => periods.report(args, gpus, run, provenance),
+        Some(periods) => {
+            let bill = accounts.map(|accounts| accounts.bill_so_far(run, gpus, now));
+            periods.report(args, gpus, run, provenance, bill.as_ref())
+        }
         None => {
             let bill = accounts.map(|accounts| accounts.bill(run, gpus, now));
             let mut input = Input::of(run, gpus, args.meter.thresholds, provenance);

@@ -253,7 +253,7 @@ impl Live {
     ) {
         let now = self.clock.now();
         let Self { pipeline, gpus, zone, hand_over, .. } = self;
-        let accounts = hand_over.as_ref().map(HandOver::accounts);
+        let accounts = hand_over.as_mut().map(HandOver::accounts);
         let mut run = OpenRun { pipeline, gpus, now, is_live: true, zone, accounts };
         if let Some(interim) = &mut outputs.interim {
             interim.step(args, title, &mut run);

@@ -8,13 +8,13 @@ use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_environment::variables::Environment;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::Nanos;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::Attributes;
 use phasemeter_otlp::exposition::Exposition;
 use phasemeter_report::Provenance;
 use tracing::{error, warn};
 
-use super::agent_accounts::AgentBill;
+use super::agent_accounts::AgentAccounts;
 use super::claims::Claims;
 use super::data_dir::ExportOptions;
 use super::delivery::{self, Delivery, Export, NotSent};
@@ -69,8 +69,8 @@ pub(super) struct FinishedRun {
     pub(super) gpus: Vec<GpuIdentity>,
     /// What the report states beside the bill, except for the delivery.
     pub(super) provenance: Provenance,
-    /// What this pod pays, if the agent of its node states it.
-    pub(super) bill: AgentBill,
+    /// What this pod pays, if the agent of its node states it, and the end of the run.
+    pub(super) accounts: Option<(AgentAccounts, Timestamp)>,
 }
 
 /// What the end of a run has to report.
@@ -214,7 +214,7 @@ impl Outputs {
             optional,
             ..
         } = self;
-        let FinishedRun { mut run, gpus, mut provenance, bill } = metered;
+        let FinishedRun { mut run, gpus, mut provenance, accounts } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
         // The file has what the pipeline wrote, and the backend what was received.
@@ -239,7 +239,7 @@ impl Outputs {
         provenance.delivery.extend(forwarded);
         let periods = interim.and_then(Interim::finish);
         let files = ReportFiles { outputs: report, kept, periods };
-        let reported = run_report::write(args, &gpus, &mut run, (&provenance, &bill), files);
+        let reported = run_report::write(args, &gpus, &mut run, (&provenance, accounts), files);
         if let (Err(error), true) = (&reported, optional.0) {
             error!("{}", error.in_one_line());
         }

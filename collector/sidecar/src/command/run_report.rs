@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::pipeline::Finished;
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::Timestamp;
 use phasemeter_report::{Input, Provenance, page};
 use tracing::warn;
 
-use super::agent_accounts::AgentBill;
+use super::agent_accounts::AgentAccounts;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::interim::{GRACE, Periods};
@@ -39,11 +40,12 @@ pub(super) fn write(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
-    (provenance, bill): (&Provenance, &AgentBill),
+    (provenance, accounts): (&Provenance, Option<(AgentAccounts, Timestamp)>),
     files: ReportFiles,
 ) -> Result<(), CommandError> {
     let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
-    bill.apply(&mut input);
+    let bill = accounts.as_ref().map(|(accounts, end)| accounts.bill(run, gpus, *end));
+    bill.iter().for_each(|bill| bill.apply(&mut input));
     match standard_error::dropped() {
         0 => {}
         lines => input
@@ -60,7 +62,9 @@ pub(super) fn write(
     let printed = metering::write(&input, &args.report, terminal, &mut text);
     standard_error::write(&text);
     let of_periods = match file.zip(periods) {
-        Some((file, periods)) => write_periods(args, gpus, run, provenance, &file, periods),
+        Some((file, periods)) => {
+            write_periods(args, gpus, run, (provenance, accounts), &file, periods)
+        }
         None => Ok(()),
     };
     written.and(of_periods).and(printed.map_err(CommandError::Output))
@@ -92,13 +96,16 @@ fn write_periods(
     args: &MeteringArgs,
     gpus: &[GpuIdentity],
     run: &mut Finished,
-    provenance: &Provenance,
+    (provenance, mut accounts): (&Provenance, Option<(AgentAccounts, Timestamp)>),
     file: &ReplacedFile,
     mut periods: Periods,
 ) -> Result<(), CommandError> {
     let mut written = Ok(());
     while run.next_part() {
-        let report = periods.report(args, gpus, run, provenance.clone());
+        let bill = accounts
+            .as_mut()
+            .map(|(accounts, end)| accounts.take_part(run, gpus, periods.end_within(*end)));
+        let report = periods.report(args, gpus, run, provenance.clone(), bill.as_ref());
         let result = report.and_then(|report| write_file(periods.file(file), report));
         written = written.and(result);
         periods.advance();

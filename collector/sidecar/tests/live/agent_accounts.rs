@@ -80,11 +80,16 @@ impl Node {
         command
     }
 
-    fn agent(&self, report: &str) -> Running {
+    pub(crate) fn agent(&self, report: &str) -> Running {
         started_at("sidecars are answered", &mut self.agent_command(report)).0
     }
 
     fn sidecar(&self, pod: &str, report: &str, until: &str) -> (Running, Log) {
+        started_at(until, &mut self.sidecar_command(pod, report))
+    }
+
+    /// A sidecar of this pod with this report.
+    pub(crate) fn sidecar_command(&self, pod: &str, report: &str) -> Command {
         let mut command = priced(&self.rig, "run", OTHER_PRICE, NO_POLICIES);
         in_pod(&mut command);
         command
@@ -94,16 +99,16 @@ impl Node {
             .env("NVIDIA_VISIBLE_DEVICES", uuid(0))
             .env("POD_NAMESPACE", "ml")
             .env("POD_NAME", pod);
-        started_at(until, &mut command)
+        command
     }
 
-    fn report(&self, name: &str) -> Value {
+    pub(crate) fn report(&self, name: &str) -> Value {
         serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap()
     }
 }
 
 /// Waits until the time has begun for which a run has the accounts of the agent.
-fn wait_until_accounts_are_followed(run: &Running) {
+pub(crate) fn wait_until_accounts_are_followed(run: &Running) {
     let threads = PathBuf::from(format!("/proc/{}/task", run.0.id()));
     let began = Instant::now();
     let name = |thread: PathBuf| fs::read_to_string(thread.join("comm")).unwrap_or_default();
@@ -205,7 +210,7 @@ fn reports_of_sidecars_and_nobodys_part_are_the_bill_of_the_agent() {
 }
 
 /// The seconds from the start to the end of a GPU, which are less than a day apart.
-fn length(gpu: &Value) -> f64 {
+pub(crate) fn length(gpu: &Value) -> f64 {
     let at = |label: &str| {
         let text = gpu[label].as_str().unwrap();
         let (_, time) = text.trim_end_matches('Z').split_once('T').unwrap();
@@ -249,7 +254,7 @@ fn time_that_a_killed_agent_has_lost_is_stated() {
 }
 
 /// The time of the GPU for which an agent has accounted.
-fn stated_seconds(socket: &Path) -> f64 {
+pub(crate) fn stated_seconds(socket: &Path) -> f64 {
     let Ok(mut stream) = UnixStream::connect(socket) else { return 0.0 };
     let question = "{\"version\":1,\"pod\":{\"namespace\":\"ml\",\"name\":\"a\"},\"billed\":true,\"accounts\":true}\n";
     stream.write_all(question.as_bytes()).unwrap();

@@ -11,9 +11,11 @@ use phasemeter_meter::instant::Instant as At;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::agent_accounts::Node;
+use crate::agent_accounts::{Node, length, stated_seconds, wait_until_accounts_are_followed};
 use crate::files::{nanos, reports_in};
-use crate::run::{NO_POLICIES, Running, phasemeter, started, started_at};
+use crate::run::{
+    Log, NO_POLICIES, Running, assumptions, phasemeter, seconds, started, started_at,
+};
 use crate::wall_clock::WallClock;
 use crate::{Rig, TIMEOUT};
 
@@ -136,4 +138,102 @@ fn periods_of_an_agent_sum_to_the_bill_by_pod() {
     assert!(paid["b"] > 0 && paid["a"] > paid["b"] && paid["nobody"] > paid["a"], "{paid:?}");
     assert_eq!(metered_usd(&bills), written);
     assert_eq!(cost_of_time(&reports), written);
+}
+
+/// A sidecar of this pod that begins a report every two seconds, in a directory of the pod's name.
+fn sidecar_by_period(node: &Node, pod: &str, until: &str) -> (Running, Log) {
+    fs::create_dir(node.path(pod)).unwrap();
+    let mut command = node.sidecar_command(pod, &format!("{pod}/bill.json"));
+    started_at(until, command.args(["--report-period", "2s"]))
+}
+
+/// Checks that each file has the pod's time only, at the agent's price, and returns what all cost.
+fn cost_of_quarters(reports: &[(String, Value)], pod: &str) -> i128 {
+    let mut sum = 0;
+    for (name, report) in reports {
+        for gpu in report["gpus"].as_array().unwrap() {
+            let [holder] = gpu["holders"].as_array().unwrap().as_slice() else { panic!("{gpu:#}") };
+            assert_eq!((&holder["pod"], &holder["cost_usd"]), (&pod.into(), &gpu["cost_usd"]));
+            let own = seconds(&gpu["span_seconds"]);
+            // A container is known to hold the GPU some time after it does.
+            assert!(own > 0.0 && own < length(gpu) / 4.0 + 1.0, "{name} {report:#}");
+            // Each account is rounded: three of a holder, in the time of each phase.
+            let cost = nanos(&gpu["cost_usd"]);
+            assert!((cost as f64 - own * 1e6).abs() <= 21.0, "{name} {gpu:#}");
+            sum += cost;
+        }
+    }
+    let billed = reports.iter().filter_map(|(_, report)| report["cost"]["total_usd"].as_str());
+    assert_eq!(sum, billed.map(|usd| nanos(&usd.into())).sum::<i128>());
+    sum
+}
+
+/// Scenario: two pods have a quarter of a GPU each, and sidecars that begin a report every two seconds.
+/// Guarantee: the files of each sidecar sum to the agent's account of its pod, to the nano-dollar; with nobody's part they
+/// are the agent's bill.
+#[test]
+fn periods_of_sidecars_sum_to_the_accounts_of_their_pods() {
+    let node = Node::start();
+    let agent = node.agent("agent.json");
+    let pods = ["a", "b"];
+    let sidecars = pods.map(|pod| sidecar_by_period(&node, pod, "this pod holds no GPU").0);
+    sidecars.iter().for_each(wait_until_accounts_are_followed);
+    node.runs(&pods);
+    node.wait_until_held("b", true);
+    wait_for_more_than(&node.path("b"), 2);
+    node.runs(&["a"]);
+    node.wait_until_held("b", false);
+    node.runs(&[]);
+    node.wait_until_held("a", false);
+    for sidecar in &sidecars {
+        kill_process(Pid::from_child(&sidecar.0), Signal::TERM).unwrap();
+    }
+    for mut sidecar in sidecars {
+        assert!(sidecar.0.wait().unwrap().success());
+    }
+    end(agent);
+    let of_agent = node.report("agent.json");
+    let gpu = &of_agent["gpus"][0];
+    let mut sum = nanos(&gpu["nobody"]["cost_usd"]);
+    for (holder, pod) in gpu["holders"].as_array().unwrap().iter().zip(pods) {
+        let reports = reports_in(&node.path(pod));
+        assert!(reports.len() > 3, "{reports:?}");
+        assert_eq!(cost_of_quarters(&reports, pod), nanos(&holder["cost_usd"]), "{holder:#}");
+        let held = reports.iter().flat_map(|(_, report)| report["gpus"].as_array().unwrap());
+        let held: f64 = held.map(|gpu| seconds(&gpu["holders"][0]["granted_seconds"])).sum();
+        assert!((held - seconds(&holder["granted_seconds"])).abs() < 1e-6, "{held} {holder:#}");
+        assert_eq!(metered_usd(&node.path(pod)), nanos(&holder["cost_usd"]));
+        sum += nanos(&holder["cost_usd"]);
+    }
+    assert_eq!(sum, nanos(&gpu["cost_usd"]), "{gpu:#}");
+}
+
+/// Scenario: the agent is killed while a sidecar writes reports by period, and another one begins.
+/// Guarantee: the files have what both have accounted for; what is lost is in none, and stated once.
+#[test]
+fn periods_without_an_agent_are_stated_and_cost_nothing() {
+    let node = Node::start();
+    node.runs(&["a"]);
+    let killed = node.agent("killed.json");
+    node.wait_until_held("a", true);
+    let (sidecar, _log) = sidecar_by_period(&node, "a", "metering 1 of 1 GPUs");
+    let began = Instant::now();
+    while stated_seconds(&node.path("agent.sock")) < 19.0 {
+        assert!(began.elapsed() < TIMEOUT);
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(killed);
+    thread::sleep(Duration::from_secs(5));
+    let again = node.agent("again.json");
+    node.wait_until_held("a", true);
+    end(sidecar);
+    end(again);
+    let reports = reports_in(&node.path("a"));
+    let micros = cost_of_quarters(&reports, "a") as f64 / 1e6;
+    assert!(micros > 0.5 && micros < 15.0, "{micros}");
+    let notes: Vec<_> = reports.iter().map(|(_, report)| assumptions(report)).collect();
+    let lost = notes.iter().filter(|notes| notes.contains("are in no account of the agent"));
+    assert_eq!(lost.count(), 1, "{notes:#?}");
+    let empty = reports.iter().filter(|(_, report)| report["gpus"].as_array().unwrap().is_empty());
+    assert!(empty.count() > 1, "the agent accounts for nothing in many of them");
 }

@@ -12,7 +12,6 @@ use phasemeter_otlp::encode::CommandExit;
 use phasemeter_report::Provenance;
 
 use super::Live;
-use crate::command::hand_over::HandOver;
 use crate::command::interruption_log::LiveInterruptions;
 use crate::command::outputs::FinishedRun;
 use crate::command::span_notes;
@@ -119,8 +118,7 @@ impl Live {
             timed: true,
             ..Provenance::default()
         };
-        let accounts = self.hand_over.as_ref().map(HandOver::accounts);
-        let bill = accounts.map(|accounts| accounts.bill(&run, &self.gpus, end));
-        Ok(FinishedRun { run, gpus: self.gpus, provenance, bill: bill.unwrap_or_default() })
+        let accounts = self.hand_over.map(|hand_over| (hand_over.into_accounts(), end));
+        Ok(FinishedRun { run, gpus: self.gpus, provenance, accounts })
     }
 }
