@@ -394,7 +394,7 @@ mod tests {
             let weighted = u128::from(PPM) / 2 * u128::from(Nanos::from_secs(seconds).0);
             let slice = TimeSlice { from: Timestamp::EPOCH, to, account, weighted, quiet: false };
             let cost = NanoUsd(10 * i128::from(seconds));
-            ledger.post(&Charge { slice, cost, utilized: UtilizedCost::of(weighted, rate) });
+            ledger.post(&Charge::of(slice, cost, UtilizedCost::of(weighted, rate)));
         }
         let copied = Accounts::from(&ledger);
         let copied = [

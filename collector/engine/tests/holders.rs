@@ -8,13 +8,15 @@ use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::pipeline::{Pipeline, Settings};
 use phasemeter_engine::policies::{PolicyResults, Quotes};
 use phasemeter_engine::pricing::{PriceOptions, Pricing};
+use phasemeter_meter::alert::{Condition, Metric, Rule};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::holder::{AllocationMethod, Grant, Holder, HolderAccount, HolderUse, Share};
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
-use phasemeter_meter::price::PriceBook;
+use phasemeter_meter::price::{Price, PriceBook};
+use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{GpuIdentity, Reading};
-use phasemeter_meter::units::{Timestamp, Utilization};
+use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use phasemeter_otlp::experiment::ExperimentRequest;
 
 fn at(second: u64) -> Timestamp {
@@ -81,4 +83,56 @@ fn changes_reach_the_meter_of_their_gpu_before_and_after_its_first_reading() {
     let nobodys = Account::ALL.map(|account| holders.nobody(account).cost).into_iter();
     assert_eq!(nobodys.sum::<NanoUsd>(), NanoUsd::ZERO);
     assert_eq!(b.meter.accounts().all().cost, NanoUsd(20_000_000));
+}
+
+/// Scenario: a run has a quarter of one of its GPUs, of which another meter has the price, and all of the other one.
+/// Guarantee: what its time cost is a quarter of the first one, at that price from the start, and all of the second one;
+/// alerts and windows are about the second one only.
+#[test]
+fn part_of_a_gpu_is_charged_and_advice_about_it_is_left_to_others() {
+    let given = Rate::parse("7.2").ok();
+    let options = PriceOptions { given, ..PriceOptions::default() };
+    let metric = Metric::of(Quantity::Utilization).unwrap();
+    let minute = Nanos::from_secs(60);
+    let rule = Rule::new("any".to_owned(), metric, Condition::Above(0), minute, Nanos::ZERO);
+    let settings = Settings {
+        meter: MeterConfig { charges_holders: true, ..MeterConfig::default() },
+        pricing: Pricing::new(options, Quotes::default(), PriceBook::built_in()),
+        alerts: AlertRules { rules: vec![rule.unwrap()].into(), ..AlertRules::default() },
+        work: BTreeMap::new(),
+        export: None,
+    };
+    let mut pipeline = Pipeline::log(settings, ExperimentRequest::default());
+    let identities: Vec<_> = ["part", "whole"]
+        .map(|name| GpuIdentity { name: name.to_owned(), ..GpuIdentity::default() })
+        .into();
+    pipeline.log_charges();
+    pipeline.assign(0, at(0), vec![Grant { holder: job("1"), share: Share::new(1, 4) }]);
+    pipeline.assign(1, at(0), grants(&["1"]));
+    let of_agent = Price::given(Rate::parse("3.6").unwrap(), None, "the agent");
+    for second in 0..=240 {
+        for gpu in [0, 1] {
+            let utilization = Ok(Utilization::from_percent(50).unwrap());
+            let reading = Reading { utilization, ..Reading::at(at(second)) };
+            pipeline.ingest(gpu, &reading, &identities).unwrap().unwrap();
+        }
+        if second == 0 {
+            pipeline.hold_part(0);
+            pipeline.take_price(0, &of_agent);
+        }
+    }
+    let window = pipeline.window(&identities, true).unwrap();
+    assert_eq!(window.gpus.iter().map(|gpu| gpu.id.as_str()).collect::<Vec<_>>(), ["whole"]);
+    pipeline.finish_gpus(&identities).unwrap();
+    let mut costs = [NanoUsd::ZERO; 2];
+    for charge in pipeline.take_charges() {
+        assert!(charge.holder.is_some());
+        costs[charge.gpu] += charge.slice.cost;
+    }
+    assert_eq!(costs, [60_000_000, 480_000_000].map(NanoUsd));
+    assert_eq!(pipeline.bill(), costs[0] + costs[1]);
+    let run = pipeline.finish(&identities, |_| PolicyResults::default()).unwrap();
+    let evaluated = |gpu: usize| run.gpus[gpu].meter.alerts().map(|it| it.log().counts()[0].opened);
+    assert_eq!([0, 1].map(evaluated), [None, Some(1)]);
+    assert_eq!(run.gpus[0].price.as_ref(), Ok(&of_agent));
 }

@@ -15,12 +15,36 @@ use crate::units::{Nanos, Timestamp};
 /// A time slice and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The time charged for.
+    /// The slice charged for.
     pub slice: TimeSlice,
-    /// ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
+    /// Its time, of a whole GPU: what holders have of it, if only they are charged.
+    pub time: Nanos,
+    /// Σ utilization × time of that, in ppm·ns.
+    pub weighted: u128,
+    /// What that costs. Of the whole slice: ⌊C(to)⌋ − ⌊C(from)⌋, with C the exact cost since the first reading.
     pub cost: NanoUsd,
     /// Σ utilization × cost, exact.
     pub utilized: UtilizedCost,
+}
+
+impl Charge {
+    /// The charge of all of a slice, which has cost this much so far.
+    #[must_use]
+    pub const fn of(slice: TimeSlice, cost: NanoUsd, utilized: UtilizedCost) -> Self {
+        let (time, weighted) = (slice.to.since(slice.from), slice.weighted);
+        Self { slice, time, weighted, cost, utilized }
+    }
+
+    /// What those have of it that share it.
+    pub(crate) fn shared<'a>(&self, shares: impl Iterator<Item = &'a ChargeShare>) -> Self {
+        let mut own = Self { time: Nanos::ZERO, weighted: 0, cost: NanoUsd::ZERO, ..*self };
+        for share in shares {
+            own.time += share.time;
+            own.weighted += share.weighted;
+            own.cost += share.cost;
+        }
+        Self { utilized: self.utilized.part(own.weighted, self.weighted), ..own }
+    }
 }
 
 /// What one of those among whom a charge is divided has of a part of its time. Of one part they sum to what it cost.
@@ -63,8 +87,8 @@ pub struct Balance {
 
 impl Balance {
     pub(crate) fn post(&mut self, charge: &Charge) {
-        self.time += charge.slice.to.since(charge.slice.from);
-        self.weighted += charge.slice.weighted;
+        self.time += charge.time;
+        self.weighted += charge.weighted;
         self.cost += charge.cost;
         self.utilized += charge.utilized;
     }

@@ -36,6 +36,9 @@ pub struct MeterConfig {
     pub missing: MissingTime,
     /// Maximum number of holders of a GPU that have ended and are kept apart.
     pub ended_holders: usize,
+    /// Whether spans, and the charges that observers receive, are what holders pay only, as in a pod that has a part of
+    /// a GPU. Without any holder they are of the whole GPU.
+    pub charges_holders: bool,
 }
 
 impl MeterConfig {
@@ -131,6 +134,7 @@ impl Default for MeterConfig {
             utc_offset: None,
             missing: MissingTime::default(),
             ended_holders: Self::ENDED_HOLDERS,
+            charges_holders: false,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::config::MeterConfig;
 use crate::holders::Holders;
 use crate::money::{NanoUsd, Rate};
 use crate::periods::Periods;
+use crate::phase::Account;
 use crate::span::{PhaseSpan, SpanBuilder};
 use crate::timeline::TimeSlice;
 use crate::units::Timestamp;
@@ -23,6 +24,8 @@ pub(crate) struct Ledger {
     pub(crate) spans: SpanBuilder,
     pub(crate) activity: ActivityMeter,
     pub(crate) holders: Holders,
+    /// Whether spans and those that charges are passed to have what holders pay only.
+    charges_holders: bool,
 }
 
 impl Ledger {
@@ -36,6 +39,7 @@ impl Ledger {
             spans: SpanBuilder::new(config.min_span),
             activity: ActivityMeter::new(config.utc_offset),
             holders: Holders::default(),
+            charges_holders: config.charges_holders,
         }
     }
 
@@ -50,8 +54,8 @@ impl Ledger {
         self.holders.price(rate, &self.accounts);
     }
 
-    /// Charges the next time slice, posts the charge, and returns it. `emit` receives the spans that end
-    /// with it.
+    /// Charges the next time slice, posts the charge, and returns it, or what holders have of it. `emit` receives the
+    /// spans that end with it.
     pub(crate) fn post(&mut self, slice: TimeSlice, emit: &mut impl FnMut(&PhaseSpan)) -> Charge {
         self.activity.post(&slice);
         let charge = if self.holders.is_empty() {
@@ -60,8 +64,27 @@ impl Ledger {
             self.charge_by_holder(slice)
         };
         self.waste.post(&charge);
+        let charge = if self.charges_only_holders() {
+            self.holders.remove_nobodys_shares();
+            charge.shared(self.holders.shares().iter())
+        } else {
+            charge
+        };
         self.spans.post(&charge, emit);
         charge
+    }
+
+    /// What has been charged of all cost so far: all, or what holders pay.
+    pub(crate) fn charged(&self) -> NanoUsd {
+        let all = self.accounts.all().cost;
+        if !self.charges_only_holders() {
+            return all;
+        }
+        all - Account::ALL.into_iter().map(|account| self.holders.nobody(account).cost).sum()
+    }
+
+    const fn charges_only_holders(&self) -> bool {
+        self.charges_holders && !self.holders.is_empty()
     }
 
     /// The first instant after `at` at which a slice must end: a change of the rate, or of holders.
@@ -77,7 +100,7 @@ impl Ledger {
     /// Charges a time slice, and divides each part of it among the holders of that time.
     #[cold]
     fn charge_by_holder(&mut self, slice: TimeSlice) -> Charge {
-        let mut charge = Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO };
+        let mut charge = Charge::of(slice, NanoUsd::ZERO, UtilizedCost::ZERO);
         let mut rest = slice;
         self.holders.begin_charge();
         while rest.from < rest.to {
@@ -104,7 +127,7 @@ impl Ledger {
     #[cold]
     fn charge_by_period(&mut self, slice: TimeSlice) -> Charge {
         self.periods.reserve(slice.from, slice.to);
-        let mut charge = Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO };
+        let mut charge = Charge::of(slice, NanoUsd::ZERO, UtilizedCost::ZERO);
         let mut rest = slice;
         while rest.from < rest.to {
             let end = self.periods.begin(rest.from, &self.accounts);
@@ -122,9 +145,9 @@ impl Ledger {
         let charge = match &mut self.accrual {
             Some(accrual) => {
                 let Cost { cost, rate } = accrual.charge(slice.to);
-                Charge { slice, cost, utilized: UtilizedCost::of(slice.weighted, rate) }
+                Charge::of(slice, cost, UtilizedCost::of(slice.weighted, rate))
             }
-            None => Charge { slice, cost: NanoUsd::ZERO, utilized: UtilizedCost::ZERO },
+            None => Charge::of(slice, NanoUsd::ZERO, UtilizedCost::ZERO),
         };
         self.accounts.post(&charge);
         charge

@@ -45,10 +45,10 @@ impl Pipeline<'_> {
         self.gpus.get(gpu).is_some_and(|gpu| gpu.meter.rate().is_some())
     }
 
-    /// What all GPUs cost so far.
+    /// What all GPUs cost so far, or their holders only, if only they are charged.
     #[must_use]
     pub fn bill(&self) -> NanoUsd {
-        self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost).sum()
+        self.gpus.iter().map(|gpu| gpu.meter.charged()).sum()
     }
 
     /// Exports what spans cost that were sent without it.
@@ -108,14 +108,14 @@ fn by_holder(charge: &LoggedCharge) -> Vec<(Option<Arc<Holder>>, CostSlice)> {
 
 /// All of a charge.
 fn whole(LoggedCharge { charge, power, .. }: &LoggedCharge) -> CostSlice {
-    let (slice, time) = (&charge.slice, charge.slice.to.since(charge.slice.from));
+    let (slice, time) = (&charge.slice, charge.time);
     let power = power.map_or(0, |power| u128::from(power.get()));
     CostSlice {
         from: slice.from,
         to: slice.to,
         time,
         cost: charge.cost,
-        weighted: slice.weighted,
+        weighted: charge.weighted,
         is_observed: slice.account.phase().is_some(),
         // 1 mW × 1 ns is 1 pJ.
         energy: power * u128::from(time.0) / 1_000_000,

@@ -58,7 +58,7 @@ impl Pipeline<'_> {
     pub(super) fn finish_experiments(&mut self, end: Timestamp) {
         self.distribute_charges();
         let Some(experiments) = self.experiments.take() else { return };
-        let bills = self.gpus.iter().map(|gpu| gpu.meter.accounts().all().cost);
+        let bills = self.gpus.iter().map(|gpu| gpu.meter.charged());
         let bill = SpanCost { cost: bills.sum(), ..SpanCost::default() };
         let (priced, unattributed) = experiments.finish(end, bill);
         priced.into_iter().for_each(|(experiment, cost)| self.export(&experiment, cost));

@@ -80,6 +80,8 @@ pub struct MeteredGpu {
     /// Whether the source has provided it. Otherwise it may do so later.
     is_model_final: bool,
     pub(super) memory_total: Option<Bytes>,
+    /// Whether alerts and recommendations about it are another meter's: this run has a part of it only.
+    pub(super) is_part: bool,
     /// The kind of the processes on it.
     pub(super) processes: Workload,
     pub(super) export: Option<GpuExport>,
@@ -119,6 +121,7 @@ impl MeteredGpu {
             rank,
             is_model_final: is_model_final(identity),
             memory_total,
+            is_part: false,
             processes: Workload::Unknown,
             export: None,
             charges: None,
@@ -169,6 +172,21 @@ impl MeteredGpu {
         });
         if let (Some(export), Ok(price)) = (&mut self.export, &self.price) {
             export.price_from_start(price);
+        }
+    }
+
+    /// Has the price of another meter for all time that is not charged, and later.
+    pub(super) fn take_price(&mut self, price: &Price) {
+        if self.price.as_ref() == Ok(price) {
+            return;
+        }
+        let from = self.meter.charged_until().unwrap_or_default();
+        let is_first = Some(from) == self.meter.begins_at();
+        self.price_until = from;
+        self.change_price(CurrentPrice { price: Ok(price.clone()), from, until: Timestamp::LAST });
+        if is_first {
+            self.earlier = EarlierPrices::default();
+            self.unpriced_until = None;
         }
     }
 

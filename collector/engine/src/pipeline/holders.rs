@@ -23,6 +23,15 @@ impl Pipeline<'_> {
         self.change_holders(gpu, HolderChange::Assigned { at, grants });
     }
 
+    /// This run has a part of the GPU at this index only: alerts and recommendations about it are those of the meter that
+    /// has all of it. Charges are made by [grants](Self::assign).
+    pub fn hold_part(&mut self, gpu: usize) {
+        if let Some(gpu) = self.gpus.get_mut(gpu) {
+            gpu.is_part = true;
+            gpu.meter.remove_alert_rules();
+        }
+    }
+
     /// What a holder used of the GPU at this index.
     pub fn push_use(&mut self, gpu: usize, used: HolderUse) {
         self.change_holders(gpu, HolderChange::Used(used));

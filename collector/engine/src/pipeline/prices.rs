@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phasemeter_meter::gpu::MeterConfig;
+#[cfg(feature = "full")]
+use phasemeter_meter::price::Price;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 
@@ -95,6 +97,13 @@ impl Pipeline<'_> {
             gpu.change_price(now);
         }
         true
+    }
+
+    /// Prices a GPU as the meter does that bills it; what was charged remains.
+    #[cfg(feature = "full")]
+    pub fn take_price(&mut self, gpu: usize, price: &Price) {
+        let begun = self.gpus.get_mut(gpu).filter(|gpu| gpu.meter.begins_at().is_some());
+        begun.into_iter().for_each(|gpu| gpu.take_price(price));
     }
 
     /// Bills nothing for the time `from`..`to` of a GPU, which lies before its next reading. Returns the

@@ -46,11 +46,11 @@ impl Serving {
 
     /// Adds what time costs, in time order. Its groups are those at its start.
     pub(super) fn charge(&mut self, charge: &Charge) {
-        let (from, to) = (charge.slice.from, charge.slice.to);
+        let from = charge.slice.from;
         self.stretches.retain(|it| it.until > from);
         let active = || self.stretches.iter().filter(|it| it.from <= from);
         let Some(first) = active().next().map(|it| it.group.clone()) else { return };
-        let part = TimeCost { time: to.since(from), cost: charge.cost };
+        let part = TimeCost { time: charge.time, cost: charge.cost };
         let mut added = ServedCost::default();
         if active().all(|it| it.group == first) {
             let group = added.groups.entry(first).or_default();

@@ -70,8 +70,11 @@ impl Pipeline<'_> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
         let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max()?;
         self.loads.add_up(&mut self.gpus, identities, reached, is_final);
-        let load = self.loads.of_window(identities);
-        let gpus = self.gpus.iter().zip(identities).map(|(gpu, identity)| WindowGpu {
+        let mut load = self.loads.of_window(identities);
+        let own = self.gpus.iter().zip(identities).filter(|(gpu, _)| !gpu.is_part);
+        let is_own = |name: &String| own.clone().any(|(_, identity)| identity.name == *name);
+        load.retain(|load| load.gpus.iter().all(is_own));
+        let gpus = own.clone().map(|(gpu, identity)| WindowGpu {
             identity,
             meter: &gpu.meter,
             memory_total: gpu.memory_total,

@@ -14,6 +14,11 @@ impl GpuMeter {
         self.alerts = Some(Box::new(AlertEvaluator::new(rules)));
     }
 
+    /// Evaluates no rules from now on, and forgets the alerts so far.
+    pub fn remove_alert_rules(&mut self) {
+        self.alerts = None;
+    }
+
     /// The alerts so far, if there are rules.
     #[must_use]
     pub fn alerts(&self) -> Option<&AlertEvaluator> {

@@ -3,7 +3,7 @@
 use super::GpuMeter;
 use super::rolling::RollingWindow;
 use crate::accrual::{AlreadyCharged, RateChangeError};
-use crate::money::Rate;
+use crate::money::{NanoUsd, Rate};
 use crate::units::Timestamp;
 
 impl GpuMeter {
@@ -56,6 +56,12 @@ impl GpuMeter {
     pub fn exempt(&mut self, from: Timestamp, to: Timestamp) -> Timestamp {
         let accrual = self.ledger.accrual.as_mut();
         accrual.map_or(from, |accrual| accrual.exempt(from, to))
+    }
+
+    /// What all charges have cost that observers have received: all that the GPU cost, or what its holders pay.
+    #[must_use]
+    pub fn charged(&self) -> NanoUsd {
+        self.ledger.charged()
     }
 
     /// The instant up to which time is charged; `None` before the first reading is ingested.

@@ -200,6 +200,12 @@ impl Holders {
         self.0.as_ref().map_or(&[], |division| &division.shares)
     }
 
+    /// Forgets what nobody has of the charges since then.
+    pub(crate) fn remove_nobodys_shares(&mut self) {
+        let divided = self.0.iter_mut();
+        divided.for_each(|division| division.shares.retain(|share| share.holder.is_some()));
+    }
+
     /// What is divided from now on is one charge.
     pub(crate) fn begin_charge(&mut self) {
         self.0.iter_mut().for_each(|division| division.shares.clear());

@@ -7,11 +7,15 @@ mod parts;
 mod timeline;
 
 use phasemeter_meter::accounts::Charge;
+use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::holder::HolderAccount;
+use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_oracle::holders::{Kind, Slice};
 use proptest::prelude::*;
-use timeline::{HOLDERS, LATENESS, any_timeline, assert_tiles, holder, meter, rows};
+use timeline::{
+    HOLDERS, LATENESS, any_timeline, assert_tiles, config, holder, meter, meter_with, rows,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
@@ -60,6 +64,24 @@ proptest! {
                 prop_assert!(close(found.2, expected.cost, 16.0), "{}", what);
             }
         }
+    }
+
+    /// If only holders are charged, charges and spans are what they pay, to the nano-dollar; accounts are the same.
+    #[test]
+    fn charges_and_spans_of_holders_are_their_accounts(timeline in any_timeline()) {
+        let config = MeterConfig { charges_holders: true, ..config() };
+        let (own, received) = meter_with(config, &timeline, &[]);
+        prop_assert!(rows(&own) == rows(&meter(&timeline, &[]).0));
+        for account in Account::ALL {
+            let (all, nobody) = (own.accounts()[account], own.holders().nobody(account));
+            let span = received.spans[account];
+            prop_assert_eq!(span.time, all.time - nobody.time);
+            prop_assert_eq!(span.weighted, all.weighted - nobody.weighted);
+            prop_assert_eq!(span.cost, all.cost - nobody.cost);
+        }
+        let charges = received.charges.iter();
+        prop_assert_eq!(charges.map(|charge| charge.cost).sum::<NanoUsd>(), own.charged());
+        prop_assert_eq!(own.charged(), received.spans.all().cost);
     }
 
     /// Whether what is known of holders comes first, or late within the allowed lateness, changes nothing.

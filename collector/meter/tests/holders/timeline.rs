@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::accounts::{Charge, ChargeShare};
+use phasemeter_meter::accounts::{Accounts, Charge, ChargeShare};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::holder::{Grant, Holder, HolderAccount, HolderChange, HolderUse, Share};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
+use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
 use phasemeter_oracle::holders::{Granted, World};
@@ -125,6 +126,8 @@ pub(crate) struct Slices {
     /// What each holder has of all charges by their shares, and nobody.
     pub(crate) shares: BTreeMap<Option<Holder>, (u64, u128, i128)>,
     pub(crate) boundaries: usize,
+    /// The sum of all spans.
+    pub(crate) spans: Accounts,
 }
 
 impl Observer for Slices {
@@ -142,6 +145,10 @@ impl Observer for Slices {
             let all = self.shares.entry(holder.as_deref().cloned()).or_default();
             *all = (all.0 + time.0, all.1 + weighted, all.2 + cost.0);
         }
+    }
+
+    fn span(&mut self, span: &PhaseSpan) {
+        self.spans += &span.accounts;
     }
 
     fn boundary(&mut self, _at: Timestamp, gpu: &GpuMeter) {

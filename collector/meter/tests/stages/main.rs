@@ -45,5 +45,5 @@ fn slice(from: u64, to: u64, account: Account) -> TimeSlice {
 fn charge(from: u64, to: u64, account: Account) -> Charge {
     let cost = NanoUsd(i128::from(to - from));
     let slice = slice(from * 1_000, to * 1_000, account);
-    Charge { slice, cost, utilized: UtilizedCost::ZERO }
+    Charge::of(slice, cost, UtilizedCost::ZERO)
 }

@@ -257,7 +257,7 @@ impl GpuExport {
     /// What it has cost since the last call; `None` if it is unpriced.
     pub(super) fn cost_since_last_export(&mut self, meter: &GpuMeter) -> Option<NanoUsd> {
         meter.rate()?;
-        let cost = meter.accounts().all().cost;
+        let cost = meter.charged();
         Some(cost - std::mem::replace(&mut self.cost, cost))
     }
 

@@ -41,6 +41,8 @@ struct FollowedAccounts {
     stated: StatedAccounts,
     /// Whether the pod pays for it.
     is_held: bool,
+    /// The price that the agent has now.
+    latest: Option<Price>,
     price: Option<Result<Price, Unpriced>>,
     price_from: Timestamp,
     earlier: EarlierPrices,
@@ -100,11 +102,18 @@ impl AgentAccounts {
             let start = self.start.max(whole_until.unwrap_or_default());
             let gpu = gpu.or_insert_with(|| FollowedAccounts::new(start, self.part_end));
             gpu.stated.take(state);
+            let latest = statement.price.as_ref().and_then(AgentPrice::price);
+            gpu.latest = latest.or(gpu.latest.take());
             if !statement.holders.is_empty() {
                 gpu.is_held = true;
                 gpu.price(statement);
             }
         }
+    }
+
+    /// The price that the agent has for a GPU that this pod holds, or has held.
+    pub(super) fn price(&self, uuid: &str) -> Option<&Price> {
+        self.gpus.get(uuid)?.latest.as_ref()
     }
 
     /// Whether all that this pod pays until `end` is known.
@@ -238,7 +247,7 @@ impl FollowedAccounts {
         let mut stated = StatedAccounts::new(start);
         stated.end_part_at(part_end);
         let earlier = EarlierPrices::default();
-        Self { stated, is_held: false, price: None, price_from: start, earlier }
+        Self { stated, is_held: false, latest: None, price: None, price_from: start, earlier }
     }
 
     /// Notes the price of what is stated.

@@ -74,10 +74,14 @@ impl HandOver {
         }
     }
 
-    /// Leaves and takes over what is due.
+    /// Leaves and takes over what is due. Prices are those of the agent, which bills.
     pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity]) {
         let agent = self.watch.agent(Duration::ZERO);
         self.accounts.follow(&agent);
+        for (place, gpu) in gpus.iter().enumerate() {
+            let price = gpu.uuid.as_ref().and_then(|uuid| self.accounts.price(uuid));
+            price.into_iter().for_each(|price| pipeline.take_price(place, price));
+        }
         self.follow(&agent, pipeline, gpus);
         if agent.absent.is_some_and(|since| since.elapsed() >= PATIENCE) {
             self.take_back(pipeline, gpus);

@@ -16,6 +16,7 @@ use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
+use phasemeter_meter::holder::{Grant, Share};
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
@@ -135,6 +136,14 @@ impl Live {
         }
         let grants = driver.grants(&uuid);
         if !grants.is_empty() {
+            if is_part(&grants) {
+                self.pipeline.hold_part(self.gpus.len());
+                self.notes.push(format!(
+                    "this pod has a part of {}: its spans have that part of time and cost, by what is granted; alerts \
+                     and recommendations about it are those of the agent of the node",
+                    live_event::name(Some(&identity))
+                ));
+            }
             self.pipeline.assign(self.gpus.len(), start, grants);
         }
         self.agent.iter_mut().for_each(|agent| agent.join(&identity));
@@ -356,4 +365,10 @@ impl Live {
     fn name(&self, gpu: usize) -> String {
         live_event::name(self.gpus.get(gpu))
     }
+}
+
+/// Whether these grants are known to be less than the whole GPU.
+fn is_part(grants: &[Grant]) -> bool {
+    let shares: Option<Vec<Share>> = grants.iter().map(|grant| grant.share).collect();
+    shares.and_then(Share::sum).is_some_and(|sum| sum != Share::WHOLE)
 }

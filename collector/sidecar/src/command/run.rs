@@ -252,7 +252,11 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         relay.span_costs(&workload.spans, Unplaced::AllGpus, instance)
     });
     let settings = Settings {
-        meter: MeterConfig { utc_offset: zone.offset(), ..machine.config(command.is_some()) },
+        meter: MeterConfig {
+            utc_offset: zone.offset(),
+            charges_holders: node.is_none(),
+            ..machine.config(command.is_some())
+        },
         alerts,
         pricing,
         work: metering::work(options),

@@ -20,7 +20,7 @@ use crate::files::nanos;
 use crate::hand_over::pod;
 use crate::own_gpus::{in_pod, uuid};
 use crate::run::{Log, NO_POLICIES, Running, assumptions, command_of, priced, seconds, started_at};
-use crate::{Rig, TIMEOUT};
+use crate::{Rig, TIMEOUT, otlp};
 
 /// What each pod has of the GPU.
 const REPLICAS: usize = 4;
@@ -312,4 +312,36 @@ fn older_agent(mut connection: UnixStream) {
     while connection.write_all(line.as_bytes()).is_ok() {
         thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Scenario: a sidecar of a pod with a quarter of a GPU writes OTLP beside an agent with another price.
+/// Guarantee: its spans have a quarter of their time, at the agent's price; the report says whose alerts and
+/// recommendations about the GPU are.
+#[test]
+fn spans_of_a_sidecar_have_the_part_of_its_pod() {
+    let node = Node::start();
+    node.runs(&["a"]);
+    let agent = node.agent("agent.json");
+    node.wait_until_held("a", true);
+    let mut command = node.sidecar_command("a", "a.json");
+    command.arg("--otlp-file").arg(node.path("otlp.json"));
+    let (sidecar, _log) = started_at("metering 1 of 1 GPUs", &mut command);
+    thread::sleep(Duration::from_secs(3));
+    end(sidecar);
+    end(agent);
+    let captured = otlp::read(&fs::read_to_string(node.path("otlp.json")).unwrap());
+    assert!(captured.spans.len() >= 2, "a session and phases");
+    for span in &captured.spans {
+        let attributes = otlp::attributes(&span.attributes);
+        let sum = |prefix: &str| -> f64 {
+            let of = attributes.iter().filter(|(name, _)| name.starts_with(prefix));
+            of.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+        };
+        let length = (span.end_time_unix_nano - span.start_time_unix_nano) as f64 / 1e9;
+        let (time, cost) = (sum("phasemeter.time."), sum("phasemeter.cost."));
+        assert!(length > 1.0 && (time - length / 4.0).abs() < 1e-6, "{attributes:?}");
+        assert!((cost - time / 1_000.0).abs() < 1e-6, "{attributes:?}");
+    }
+    let notes = assumptions(&node.report("a.json"));
+    assert!(notes.contains("are those of the agent of the node"), "{notes}");
 }

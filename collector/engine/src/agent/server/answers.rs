@@ -121,11 +121,15 @@ fn send_billed(
         let (billed, held) = (Arc::clone(&published.billed), published.gpus.clone());
         let statements = Arc::clone(&published.statements);
         drop(published);
-        if with_accounts {
-            let gpus = statements.iter().map(|it| of_pod_only(it, peer)).collect();
-            write(connection, &Answer::Accounts { gpus })?;
-        }
         let held = held.as_deref().map_or(&[][..], Vec::as_slice);
+        if with_accounts {
+            let holds = |uuid: &str| {
+                let gpu = held.iter().find(|held| held.gpu.uuid == uuid);
+                gpu.is_some_and(|gpu| gpu.holders.iter().any(|it| peer.has(&it.container)))
+            };
+            let gpus = statements.iter().map(|it| of_pod_only(it, peer, holds(&it.gpu)));
+            write(connection, &Answer::Accounts { gpus: gpus.collect() })?;
+        }
         let is_alone = |uuid: &str| {
             let mut gpus = held.iter().filter(|held| held.gpu.uuid == uuid);
             gpus.next().is_some_and(|gpu| gpu.is_held_by_containers_of(peer))
@@ -135,12 +139,13 @@ fn send_billed(
     }
 }
 
-/// What the containers of a pod pay, and at which price, if they pay anything.
-fn of_pod_only(statement: &AgentStatement, peer: &Peer) -> AgentStatement {
+/// What the containers of a pod pay, and at which price, if they pay anything or hold the GPU now.
+fn of_pod_only(statement: &AgentStatement, peer: &Peer, holds: bool) -> AgentStatement {
     let own = statement.holders.iter().filter(|holder| peer.has(&holder.container()));
     let holders: Vec<_> = own.cloned().collect();
-    let price = statement.price.clone().filter(|_| !holders.is_empty());
-    let unpriced = statement.unpriced.clone().filter(|_| !holders.is_empty());
+    let pays = holds || !holders.is_empty();
+    let price = statement.price.clone().filter(|_| pays);
+    let unpriced = statement.unpriced.clone().filter(|_| pays);
     AgentStatement { gpu: statement.gpu.clone(), price, unpriced, holders, ..*statement }
 }
 
