@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A report of one GPU with whole seconds, from `start`: periods of such lengths and costs, and a timeline.
-fn report(start: u64, periods: &[(u64, u64)], timeline: Option<Value>, pattern: Value) -> Report {
+fn report(start: u64, periods: &[(u64, u64)], timeline: Option<&Value>, pattern: &Value) -> Report {
     let instant = |nanos: u64| Instant(Timestamp::from_nanos(nanos).unwrap()).to_string();
     let usd = |nanos: u64| NanoUsd(nanos.into()).to_string();
     let mut at = start;
@@ -76,7 +76,7 @@ fn phases_and_dollars_are_tracks_before_the_events() {
     let start = 1_785_000_000 * 1_000_000_000;
     let timeline = json!({"start": "2026-07-25T17:20:00Z", "step_seconds": 20.0,
         "utilization_percent": [9.9, null, 70.0, 90.0]});
-    let report = report(start, &[(100, 100_000)], Some(timeline), Value::Null);
+    let report = report(start, &[(100, 100_000)], Some(&timeline), &Value::Null);
     let profile = format!(
         r#"{{"baseTimeNanoseconds":{start},"traceEvents":[{{"ph":"X","ts":10000000.5,"dur":85000000,"pid":1,"tid":8}}]}}"#
     );
@@ -118,7 +118,7 @@ fn step_in_which_a_gpu_bounces_has_no_phase_of_its_mean() {
     let timeline = json!({"start": "2026-07-25T17:20:00Z", "step_seconds": 16.0, "utilization_percent": [50.0, 95.0]});
     let names = |period: f64| {
         let pattern = json!({"kind": "bouncing", "period_seconds": period});
-        let report = report(start, &[(32, 1)], Some(timeline.clone()), pattern);
+        let report = report(start, &[(32, 1)], Some(&timeline), &pattern);
         let profile = format!(r#"{{"traceEvents":[{{"ts":{},"dur":32000000}}]}}"#, start / 1_000);
         let (out, _) = overlay(&profile, &report).unwrap();
         ["idle and busy", "underutilized", "compute-bound"]
@@ -131,7 +131,7 @@ fn step_in_which_a_gpu_bounces_has_no_phase_of_its_mean() {
 #[test]
 fn profile_of_another_time_and_one_that_changed_are_refused() {
     let start = 1_785_000_000 * 1_000_000_000;
-    let report = report(start, &[(60, 1)], None, Value::Null);
+    let report = report(start, &[(60, 1)], None, &Value::Null);
     let at = |seconds: u64| {
         format!(r#"{{"traceEvents":[{{"ts":{},"dur":5}}]}}"#, (start / 1_000) + seconds * 1_000_000)
     };
@@ -149,7 +149,7 @@ fn profile_of_another_time_and_one_that_changed_are_refused() {
 #[test]
 fn gpus_without_a_price_have_phases_only() {
     let start = 1_785_000_000 * 1_000_000_000;
-    let mut report = report(start, &[(60, 0)], None, Value::Null);
+    let mut report = report(start, &[(60, 0)], None, &Value::Null);
     report.gpus[0].cost_usd = None;
     let profile = format!(r#"{{"traceEvents":[{{"ts":{},"dur":5}}]}}"#, start / 1_000);
     let (out, overlay) = overlay(&profile, &report).unwrap();
@@ -176,7 +176,7 @@ proptest! {
         let first = Timestamp::from_nanos(start - shift * 1_000_000_000).unwrap();
         let timeline = json!({"start": Instant(first).to_string(),
             "step_seconds": step as f64, "utilization_percent": means});
-        let report = report(start, &periods, Some(timeline), Value::Null);
+        let report = report(start, &periods, Some(&timeline), &Value::Null);
         let end = start + periods.iter().map(|period| period.0).sum::<u64>() * 1_000_000_000;
         let from = start.saturating_add_signed(begin * 1_000_000_000);
         let relative = from - base;
