@@ -8,6 +8,10 @@
 mod audit;
 mod child;
 mod costs;
+#[path = "../../../collector/holders/tests/node/fake_kubelet.rs"]
+#[allow(dead_code, reason = "each user uses a part")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "it is a test's")]
+mod fake_kubelet;
 mod fleet;
 mod fleets;
 mod gateway;
@@ -25,6 +29,7 @@ mod policies;
 mod process;
 #[path = "../../relay/mod.rs"]
 mod relay;
+mod resident;
 mod situations;
 mod speed;
 mod worst;
@@ -38,9 +43,10 @@ use paths::Paths;
 use phasemeter_situations::{AuditError, LoadError};
 
 /// All parts in execution order.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "start",
     "live",
+    "agent",
     "gateway",
     "speed",
     "fleet",
@@ -75,6 +81,7 @@ fn bench() -> Result<(), BenchError> {
         match part.as_str() {
             "start" => live::start::bench(&paths)?,
             "live" => live::bench(&paths)?,
+            "agent" => live::agent::bench(&paths)?,
             "gateway" => gateway::bench(&paths)?,
             "speed" => speed::bench(&paths)?,
             "fleet" => fleet::bench(&paths)?,

@@ -7,8 +7,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::BenchError;
 use crate::paths::Paths;
 use crate::process::{Process, free_port};
@@ -86,11 +84,7 @@ impl Otelcol {
 
     /// Stops it and returns the file with everything it received.
     pub(crate) fn stop(self) -> Result<PathBuf, BenchError> {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            kill_process(pid, Signal::TERM).map_err(|source| BenchError::Network(source.into()))?;
-        }
-        self.process.end()?;
+        self.process.terminate()?;
         Ok(self.file)
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::BenchError;
 
 /// The unit of CPU time in `/proc`.
@@ -54,6 +56,17 @@ impl Process {
         Ok(Used { cpu, peak: peak(self.id())? })
     }
 
+    /// Ends it as an orchestrator does, and waits for a successful end.
+    pub(crate) fn terminate(self) -> Result<(), BenchError> {
+        if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM).map_err(|source| BenchError::Wait {
+                program: self.program.clone(),
+                source: source.into(),
+            })?;
+        }
+        self.end()
+    }
+
     /// Waits for a successful end.
     pub(crate) fn end(mut self) -> Result<(), BenchError> {
         let program = self.program.clone();
@@ -82,6 +95,13 @@ pub(crate) fn resident(process: u32) -> Result<u64, BenchError> {
 /// Peak resident memory of a process in bytes.
 pub(crate) fn peak(process: u32) -> Result<u64, BenchError> {
     memory(process, "VmHWM:")
+}
+
+/// Bytes that a process has sent to the disk so far, in whole pages.
+pub(crate) fn written(process: u32) -> Result<u64, BenchError> {
+    let io = proc(process, "io")?;
+    let bytes = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    Ok(bytes.and_then(|it| it.parse().ok()).unwrap_or_default())
 }
 
 fn memory(process: u32, field: &str) -> Result<u64, BenchError> {

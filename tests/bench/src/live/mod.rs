@@ -1,8 +1,10 @@
 //! Live metering: eight GPUs at 10 Hz on the scripted driver, exporting to a real Collector, beside
 //! nvitop-exporter on the same driver. Budgets are printed next to the measured values.
 
+pub(crate) mod agent;
 mod fleet;
 mod idle_baseline;
+mod kubelet;
 mod nvitop;
 mod pairs;
 mod received;

@@ -102,7 +102,7 @@ fn attributes(of: &Value) -> BTreeMap<&str, &Value> {
 }
 
 /// Parses the sentence in the report.
-fn lateness(report: &Value) -> Option<Lateness> {
+pub(super) fn lateness(report: &Value) -> Option<Lateness> {
     let mut notes = report["sampling"].as_array()?.iter().filter_map(Value::as_str);
     let sentence = notes.find(|note| note.starts_with("tick lateness"))?;
     let after = |words: &str| {
