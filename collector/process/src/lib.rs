@@ -1,8 +1,8 @@
 //! Signals and child processes, for a program that runs another one as if it were not there, its local
-//! time, and the command lines of other processes.
+//! time, its resident pages, and the command lines of other processes.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and waits for its own
-//! children only; it has no time zones. A crate of its own, so that the sidecar forbids unsafe code.
+//! children only; it has no time zones, and releases no pages. A crate of its own, so that the sidecar forbids unsafe code.
 
 #![allow(unsafe_code, reason = "calls C functions, and one of its own before main")]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -10,12 +10,14 @@
 mod children;
 mod launch;
 mod local_time;
+mod program_pages;
 mod signals;
 mod table;
 
 pub use children::reap_others;
 pub use launch::{inherit_launch, is_ignored_at_launch};
 pub use local_time::utc_offset;
+pub use program_pages::release_program_pages;
 pub use signals::{ReceivedSignal, SignalSet, die_by, end_now, send};
 pub use table::ProcessTable;
 

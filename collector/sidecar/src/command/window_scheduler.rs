@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use phasemeter_engine::policies::{PolicyManager, PolicyResults, RecommendationHistory, Worker};
 use phasemeter_meter::units::Timestamp;
+use phasemeter_process::release_program_pages;
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 use tracing::warn;
@@ -14,6 +15,9 @@ use super::dump::Dump;
 use super::error::CommandError;
 use super::optional::Optional;
 use phasemeter_cli::LiveArgs;
+
+/// After this time a run has started, with all that is used once for that.
+const START: Duration = Duration::from_secs(10);
 
 /// Sends windows to the policies, if any, and dumps them, if requested.
 pub(super) struct WindowScheduler {
@@ -24,6 +28,8 @@ pub(super) struct WindowScheduler {
     /// The ends of the windows that are being evaluated.
     submitted: VecDeque<Timestamp>,
     history: RecommendationHistory,
+    /// When to let go of the program's pages that the start, or an evaluation, has used.
+    release: Option<Instant>,
     /// Loads policies that change, until the end.
     _watcher: Option<PollWatcher>,
 }
@@ -39,13 +45,15 @@ impl WindowScheduler {
         let watcher = watcher.map_err(CommandError::system("cannot watch the policy directory"));
         let watcher = optional.result(watcher)?.flatten().flatten();
         let every = Duration::from_nanos(args.windows.window_interval.0);
+        let now = Instant::now();
         Ok(Self {
             worker: policies.map(Worker::new),
             dump: args.metering.policies.dump_windows.as_deref().map(Dump::to),
             every,
-            next: Instant::now() + every,
+            next: now + every,
             submitted: VecDeque::new(),
             history: RecommendationHistory::default(),
+            release: Some(now + START),
             _watcher: watcher,
         })
     }
@@ -63,12 +71,17 @@ impl WindowScheduler {
                 self.evaluate(window);
             }
         }
+        if self.release.take_if(|release| *release <= now).is_some() {
+            release_program_pages();
+        }
         let mut last = None;
         for results in self.worker.as_ref()?.results() {
             if let Some(end) = self.submitted.pop_front() {
                 self.history.record(end, &results);
             }
             last = Some(results);
+            // At the next step: then they are exported.
+            self.release = Some(now);
         }
         last
     }
