@@ -23,7 +23,7 @@ use crate::notes::Notes;
 pub use crate::payer::{Payer, Row};
 use crate::read::Digest;
 use crate::report::{Gpu, Period, Report};
-use crate::sessions::{Sessions, gpu_digest};
+use crate::sessions::{Sessions, identity_digest};
 pub use crate::spread::NobodysShare;
 use crate::spread::{share_nobodys, spread_idle};
 use crate::totals::{Split, Totals};
@@ -136,7 +136,7 @@ impl Biller {
         self.gpus += 1;
         self.span = Some(self.span.map_or((from, to), |span| (span.0.min(from), span.1.max(to))));
         match identity(report, gpu) {
-            Some(gpu) => self.sessions.add(gpu, from, to, index),
+            Some(digest) => self.sessions.add((digest, holder_of_part(gpu)), (from, to), index),
             None => self.notes.unidentified += 1,
         }
         let by = std::mem::take(&mut self.by);
@@ -269,9 +269,21 @@ fn is_told_apart(by: &[Dimension], report: &Report, gpu: &Gpu, part: &Part<'_>) 
 /// The digest of what identifies a GPU: its UUID, else host and index.
 fn identity(report: &Report, gpu: &Gpu) -> Option<u64> {
     if let Some(uuid) = &gpu.uuid {
-        return Some(gpu_digest(&["uuid", uuid]));
+        return Some(identity_digest(&["uuid", uuid]));
     }
     let attributes = &report.experiment.attributes;
     let host = HOST.iter().find_map(|name| attributes.get(*name))?;
-    Some(gpu_digest(&["host", host, &gpu.index?.to_string()]))
+    Some(identity_digest(&["host", host, &gpu.index?.to_string()]))
+}
+
+/// The digest of the pod or job whose part a report has of a GPU; `None` if it has all of the GPU, or what several
+/// have of it.
+fn holder_of_part(gpu: &Gpu) -> Option<u64> {
+    let payer = |it: &Holder| match &it.pod {
+        Some(pod) => [it.namespace.clone(), Some(pod.clone()), it.uid.clone()],
+        None => [None, None, Some(it.name.clone())],
+    };
+    let first = gpu.holders.first().filter(|_| gpu.is_of_holders()).map(payer)?;
+    let is_all = gpu.holders.iter().all(|it| payer(it) == first);
+    is_all.then(|| identity_digest(&first.each_ref().map(|it| it.as_deref().unwrap_or_default())))
 }

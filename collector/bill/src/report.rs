@@ -155,6 +155,11 @@ impl Gpu {
         self.nobody.map(|nobody| (&self.holders[..], nobody))
     }
 
+    /// Whether it may be what holders have of a GPU, as in the report of a sidecar: nothing is nobody's.
+    pub(crate) fn is_of_holders(&self) -> bool {
+        self.nobody.is_some_and(|nobody| nobody.seconds.0 == Nanos::ZERO)
+    }
+
     /// Whether it is idle and busy in turn faster than the steps of its timeline can show.
     #[must_use]
     pub fn bounces_within_steps(&self) -> bool {

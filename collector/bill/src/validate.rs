@@ -51,7 +51,7 @@ fn check_gpu(gpu: &Gpu) -> Result<(), (String, String)> {
     let mut sum = NanoUsd::ZERO;
     for (index, period) in gpu.periods.iter().enumerate() {
         let of_period = |(field, problem)| (format!("periods[{index}].{field}"), problem);
-        check_period(period, gpu.cost_usd.is_some(), is_part(gpu)).map_err(of_period)?;
+        check_period(period, gpu.cost_usd.is_some(), gpu.is_of_holders()).map_err(of_period)?;
         let before = index.checked_sub(1).and_then(|before| gpu.periods.get(before));
         if before.is_some_and(|before| before.end != period.start) {
             let problem = format!("{} is not the end of the period before", Instant(period.start));
@@ -65,11 +65,6 @@ fn check_gpu(gpu: &Gpu) -> Result<(), (String, String)> {
         }
         _ => check_holders(gpu),
     }
-}
-
-/// Whether it may be what holders have of a GPU, as in the report of a sidecar: nothing is nobody's.
-fn is_part(gpu: &Gpu) -> bool {
-    gpu.division().is_some_and(|(_, nobody)| nobody.seconds.0 == Nanos::ZERO)
 }
 
 /// The accounts of holders are a second partition of the bill, if there are any.

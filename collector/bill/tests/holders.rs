@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use phasemeter_bill::bill::{Bill, Biller, IdlePolicy, NobodysShare, Payer, Row};
 use phasemeter_bill::bill_json;
 use phasemeter_bill::bill_text::render;
-use phasemeter_bill::error::ReadError;
+use phasemeter_bill::error::{BillError, ReadError};
 use phasemeter_bill::printed_bill::{PrintedBill, PrintedRow};
 use phasemeter_bill::read::read;
 use phasemeter_meter::money::NanoUsd;
@@ -22,6 +22,10 @@ const SCHEMA: &str = include_str!("../src/bill.schema.json");
 const SHARES: [NobodysShare; 3] = [NobodysShare::None, NobodysShare::Even, NobodysShare::ByGrant];
 
 fn bill(reports: &[Value], by: &str, share: NobodysShare) -> Bill {
+    try_bill(reports, by, share).unwrap()
+}
+
+fn try_bill(reports: &[Value], by: &str, share: NobodysShare) -> Result<Bill, BillError> {
     let by = by.split(',').map(|name| name.parse().unwrap()).collect();
     let mut biller = Biller::new(by, IdlePolicy::Spread).sharing(share);
     let names: Vec<_> = (0..reports.len()).map(|index| format!("{index}.json")).collect();
@@ -29,7 +33,7 @@ fn bill(reports: &[Value], by: &str, share: NobodysShare) -> Bill {
         let (report, digest) = parse(json);
         biller.add(name, &report, digest);
     }
-    biller.finish(&names).unwrap()
+    biller.finish(&names)
 }
 
 /// Totals by name, in nano-dollars.
@@ -305,25 +309,43 @@ fn holders_that_contradict_the_bill_are_rejected() {
     rejected(|gpu| gpu["holders"][0]["end"] = "2026-07-01T00:00:00Z".into(), "end: precedes");
 }
 
+/// The report of a sidecar whose pod has a part of a GPU for an hour: so many seconds for this cost.
+fn part(pod: &str, seconds: f64, cost: i128) -> Value {
+    let holder = holder(pod, &[], (0, 1), [seconds, 0.0, 0.0], [cost, 0, 0]);
+    let mut gpu = divided(gpu("a", 0, &[working(0.5)]), vec![holder]);
+    gpu["nobody"]["seconds"] = 0.0.into();
+    let period = &mut gpu["periods"][0];
+    period["effective_seconds"] = (seconds / 2.0).into();
+    period["accounts"]["underutilized"]["seconds"] = seconds.into();
+    report(&[], vec![gpu])
+}
+
 /// Scenario: the report of a sidecar whose pod has a quarter of a GPU for an hour; it then states more than the hour.
 /// Guarantee: the pod pays for its quarter; more time than has passed is rejected.
 #[test]
 fn part_of_a_gpu_is_billed_and_not_for_more_than_its_time() {
-    let of_pod = |seconds: f64| {
-        let costs = [2_000_000_000, 0, 0];
-        let holder = holder("ml/a", &[], (0, 1), [seconds, 0.0, 0.0], costs);
-        let mut gpu = divided(gpu("a", 0, &[working(0.5)]), vec![holder]);
-        gpu["nobody"]["seconds"] = 0.0.into();
-        let period = &mut gpu["periods"][0];
-        period["effective_seconds"] = (seconds / 2.0).into();
-        period["accounts"]["underutilized"]["seconds"] = seconds.into();
-        report(&[], vec![gpu])
-    };
+    let of_pod = |seconds| part("ml/a", seconds, 2_000_000_000);
     let bill = bill(&[of_pod(900.0)], "namespace", NobodysShare::None);
     expect(&bill, &[("ml", 2_000_000_000)]);
     assert!((bill.rows[0].metered.hours() - 0.25).abs() < 1e-9);
     let error = read("a.json", of_pod(3_602.0).to_string().as_bytes()).unwrap_err();
     assert!(error.to_string().contains("sum to 3602"), "{error}");
+}
+
+/// Scenario: the reports of the sidecars of two pods that share a GPU for an hour; then another one of the first, or that
+/// of the agent, which has all of the GPU.
+/// Guarantee: each pod pays for its part, and nothing twice.
+#[test]
+fn parts_of_a_gpu_are_billed_together_and_none_twice() {
+    let parts = [part("ml/a", 900.0, 2_000_000_000), part("web/b", 900.0, 2_000_000_000)];
+    let both = bill(&parts, "namespace", NobodysShare::None);
+    expect(&both, &[("ml", 2_000_000_000), ("web", 2_000_000_000)]);
+    let whole = report(&[], vec![gpu("a", 0, &[working(0.5)])]);
+    for other in [part("ml/a", 800.0, 2_000_000_000), whole] {
+        let reports = [&parts[..], &[other]].concat();
+        let error = try_bill(&reports, "namespace", NobodysShare::None).unwrap_err().to_string();
+        assert!(error.contains("2.json: both bill the same GPU"), "{error}");
+    }
 }
 
 /// Scenario: a holder and its GPU from 31 July, 18 h, to 1 August, 6 h.
