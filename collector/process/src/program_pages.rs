@@ -1,7 +1,8 @@
 //! Lets go of pages of this program's file.
 //!
 //! A start, and an evaluation of policies, use most of the program once: megabytes of code and constants that stay
-//! resident until memory is short, on a node that meters its GPUs for months.
+//! resident until memory is short, on a node that meters its GPUs for months. There they count as the process's: in
+//! what tools show, and in what the kernel's out-of-memory killer weighs.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -61,10 +61,10 @@ impl Watch {
     }
 }
 
-/// The resident memory of a process in KiB.
+/// The resident memory of a process in KiB, without pages of its file, which it releases now and then.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

@@ -99,6 +99,7 @@ fn memory_is_limited_while_the_backend_is_down() {
     // Of requests of 4 MiB, 16 MiB wait.
     let options = ["--max-request-body-size", "4"];
     let gateway = Gateway::start_at(&format!("http://{}", nothing.address), &options);
+    let peak = gateway.peak_kib();
     // Over several connections, more than fits.
     let clients: Vec<_> = (0..8).map(|_| client(&gateway.endpoint())).collect();
     for number in 0..80 {
@@ -111,8 +112,8 @@ fn memory_is_limited_while_the_backend_is_down() {
         assert_eq!((counts.rejected.requests, counts.partially_rejected), (0, 0));
         (sent + counts.sent.bytes, unsent + counts.unsent.bytes)
     });
-    let peak = gateway.peak_kib();
     gateway.stop();
+    let peak = peak.join().unwrap();
     println!("{sent} bytes accepted, {unsent} not; at most {peak} KiB of memory");
     assert!(sent > 8 << 20 && sent <= 16 << 20, "{sent}");
     assert!(unsent > 0);

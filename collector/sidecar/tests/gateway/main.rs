@@ -228,6 +228,7 @@ fn gpu_that_an_agent_meters_is_billed_once() {
 fn coverage_of_strangers_changes_no_bill() {
     let backend = MockBackend::start([]);
     let gateway = Gateway::start(&backend, &[]);
+    let peak = gateway.peak_kib();
     let client = client(&gateway.endpoint());
     let long = "x".repeat(100_000);
     client.enqueue(cost_of_agent(GPU, START, START + 174 * 365 * 86_400, "a stranger"));
@@ -240,8 +241,8 @@ fn coverage_of_strangers_changes_no_bill() {
     }
     (0..24).for_each(|i| client.enqueue(page(GPU, START + i * 15, 50.0)));
     assert!(client.flush(SOON).all_sent());
-    let peak = gateway.peak_kib();
     let (_, report) = gateway.stop();
+    let peak = peak.join().unwrap();
     let gpu = report["gpus"][0].to_string();
     assert!(gpu.contains(&usd(165 * NANO_USD)), "{gpu}");
     assert!(report["sampling"].to_string().contains("1 value over 5 min ahead"), "{report:#}");

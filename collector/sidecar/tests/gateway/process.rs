@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use phasemeter_otlp::delivery::{Client, Config, Destination};
 use serde_json::Value;
@@ -94,15 +96,17 @@ impl Gateway {
         self.child.id()
     }
 
-    /// The most memory that it has had, in KiB, without the pages of the program file: those of a test
-    /// build are many, and how many are resident depends on the machine.
-    pub(crate) fn peak_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let kib = |name| -> u64 {
-            let value = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            value.trim().trim_end_matches(" kB").parse().unwrap()
+    /// Samples its memory until it ends; returns the most that it had, in KiB, without the pages of the program file:
+    /// those of a test build are many, and are released now and then.
+    pub(crate) fn peak_kib(&self) -> JoinHandle<u64> {
+        let status = format!("/proc/{}/status", self.id());
+        let sample = move || {
+            let status = std::fs::read_to_string(&status).ok()?;
+            let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+            value.trim().trim_end_matches(" kB").parse().ok()
         };
-        kib("VmHWM:") - kib("RssFile:")
+        let wait = || thread::sleep(Duration::from_millis(5));
+        thread::spawn(move || iter::from_fn(sample).inspect(|_| wait()).max().unwrap())
     }
 
     /// Kills it.

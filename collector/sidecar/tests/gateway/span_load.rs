@@ -35,6 +35,7 @@ fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
         ];
         let options = [&chosen[..], &MEMORY, &["--hold", "1"]].concat();
         let gateway = Gateway::start(&backend, &options);
+        let peak = gateway.peak_kib();
         let base = base();
         let spans = llm_spans(200 * load, NANOS / 2..5 * NANOS / 2, base, SECONDS);
         send(&gateway.endpoint(), spans.chunks(500).map(|spans| traces(&[], spans)));
@@ -53,8 +54,8 @@ fn request_costs_and_unattributed_sum_to_bill_at_any_load() {
             requests.extend(new);
         }
         assert_eq!(received, spans.len());
-        let peak = gateway.peak_kib();
         let (_, report) = gateway.stop();
+        let peak = peak.join().unwrap();
         requests.extend(backend.received());
         let Sums { prices, unattributed, .. } = assert_sums(&requests, &report);
         println!("load {load}: {with_cost} with cost, {followed} followed; {peak} KiB of memory");

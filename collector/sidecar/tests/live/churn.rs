@@ -32,10 +32,10 @@ const CHURNS: usize = 10_000;
 /// The most by which the agent may grow over ten thousand pods, in KiB. What is exported at a time is several times that.
 const MOST: u64 = 8 << 10;
 
-/// The memory that a process has in use, in KiB.
+/// The memory that a process has in use, in KiB, without pages of its file, which it releases now and then.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
