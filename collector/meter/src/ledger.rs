@@ -97,14 +97,14 @@ impl Ledger {
         [rate, self.holders.next_change(at)].into_iter().flatten().min()
     }
 
-    /// Charges a time slice, and divides each part of it among the holders of that time.
+    /// Charges a time slice, and divides each part of it, at one rate, among the holders of that time.
     #[cold]
     fn charge_by_holder(&mut self, slice: TimeSlice) -> Charge {
         let mut charge = Charge::of(slice, NanoUsd::ZERO, UtilizedCost::ZERO);
         let mut rest = slice;
         self.holders.begin_charge();
         while rest.from < rest.to {
-            let change = self.holders.next_change(rest.from);
+            let change = self.next_cut(rest.from);
             let part;
             (part, rest) = rest.split_at(change.unwrap_or(rest.to));
             let part = self.charge_to_accounts(part);
