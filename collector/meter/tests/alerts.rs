@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use phasemeter_meter::alert::{
-    Alert, AlertChange, AlertEvaluator, Condition, MAX_ALERTS, Metric, Rule, RuleCounts, RuleError,
+    Alert, AlertChange, AlertEvaluator, AlertLog, Condition, MAX_ALERTS, Metric, Rule, RuleCounts,
+    RuleError,
 };
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::quantity::Quantity;
@@ -216,12 +217,12 @@ proptest! {
             prop_assert_eq!(counts.evaluated, sum(|it| it.evaluated));
             prop_assert_eq!(counts.is_open, parts[parts.len() - 1].counts()[index].is_open);
         }
-        let opened: Vec<_> = parts.iter().flat_map(|it| it.alerts()).collect();
+        let opened: Vec<_> = parts.iter().flat_map(AlertLog::alerts).collect();
         let same = |a: &Alert, b: &Alert| (a.rule, a.opened) == (b.rule, b.opened);
         for (alert, in_part) in run.alerts().iter().zip(&opened) {
             prop_assert!(same(alert, in_part), "{:?} {:?}", alert, in_part);
-            let listed = parts.iter().flat_map(|it| it.alerts().iter().chain(it.continued()));
-            let last = listed.filter(|it| same(it, alert)).last().unwrap();
+            let mut listed = parts.iter().flat_map(|it| it.alerts().iter().chain(it.continued()));
+            let last = listed.rfind(|it| same(it, alert)).unwrap();
             prop_assert_eq!(last.closed, alert.closed);
             prop_assert_eq!(last.extreme, alert.extreme);
         }

@@ -234,7 +234,7 @@ proptest! {
         let architecture = shape(layers, kv_heads * group, kv_heads);
         let fits = |tensor: u64, pipeline: u64| {
             let is_even = (kv_heads * group) % tensor == 0
-                && (kv_heads % tensor == 0 || tensor % kv_heads == 0);
+                && (kv_heads % tensor == 0 || tensor.is_multiple_of(kv_heads));
             let part_of = |bytes: u64, parts: u64| bytes as f64 / layers as f64 / parts as f64;
             let heads = kv_heads.div_ceil(tensor) as f64 / kv_heads as f64;
             let layer = part_of(weights, tensor) + part_of(cache, 1) * heads;

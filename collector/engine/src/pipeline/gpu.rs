@@ -176,6 +176,7 @@ impl MeteredGpu {
     }
 
     /// Has the price of another meter for all time that is not charged, and later.
+    #[cfg(feature = "full")]
     pub(super) fn take_price(&mut self, price: &Price) {
         if self.price.as_ref() == Ok(price) {
             return;

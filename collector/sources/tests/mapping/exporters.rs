@@ -160,7 +160,7 @@ fn held(instants: &Instants) -> BTreeMap<usize, u64> {
     let mut pace = None;
     let mut was_named = true;
     for (at, pod) in &all {
-        let last = named.iter().filter(|(before, _)| before < at).next_back();
+        let last = named.iter().rfind(|(before, _)| before < at);
         let is_recent = last.is_some_and(|(last, _)| at - last <= 4 * STALE);
         if pod.is_none() || was_named {
             pace = pace_at(*at, pod.is_none() && is_recent);

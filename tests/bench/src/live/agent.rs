@@ -121,7 +121,7 @@ pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let mut broken = Vec::new();
     for ((program, process), usage) in programs.into_iter().zip(usages) {
         process.terminate()?;
-        program.print(&usage, program.lateness(paths)?);
+        program.print(&usage, &program.lateness(paths)?);
         program.check(&usage, &mut broken);
     }
     drop(kubelet);
@@ -182,7 +182,7 @@ impl Program {
         lateness(&serde_json::from_str(&text)?).ok_or(BenchError::Output { path, expected })
     }
 
-    fn print(self, usage: &Usage, lateness: Lateness) {
+    fn print(self, usage: &Usage, lateness: &Lateness) {
         let Usage { percent, ratio, resident, written } = usage;
         let mebibytes = |bytes: u64| bytes as f64 / MEBIBYTE;
         println!(
