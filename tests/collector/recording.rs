@@ -16,7 +16,7 @@ pub(crate) const TOLERANCE: f64 = 0.02;
 /// Sends the demo to this endpoint for metrics, and returns its report.
 pub(crate) fn demo(endpoint: &str) -> Value {
     let mut demo = phasemeter(endpoint);
-    demo.args(["demo", "--price=3.6", "--format=json", "--otlp", "--no-default-policies"]);
+    demo.args(["demo", "--price=3.6", "--format=json", "--otlp"]);
     demo.env("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=east,team=vision");
     let output = demo.env("OTEL_SERVICE_NAME", "fleet").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
