@@ -82,10 +82,12 @@ impl World {
         self.uses.iter().any(|(_, from, to, _)| *from <= at && at < *to)
     }
 
-    /// Whether any use is known of the time since the last assignment, up to this instant.
+    /// Whether any use is known of the time since the grants are what they are, up to this instant.
     fn were_known(&self, at: u64) -> bool {
-        let begun = self.assignments.iter().map(|(from, _)| *from).filter(|from| *from <= at);
-        let since = begun.max().unwrap_or_default();
+        let mut begun: Vec<_> = self.assignments.iter().filter(|(from, _)| *from <= at).collect();
+        begun.sort_by_key(|(from, _)| *from);
+        begun.dedup_by(|next, before| next.1 == before.1);
+        let since = begun.last().map_or(0, |(from, _)| *from);
         self.uses.iter().any(|(_, from, to, _)| *from <= at && since < *to)
     }
 

@@ -68,20 +68,31 @@ impl Assignments {
         true
     }
 
-    /// Makes the last assignment up to `at` the current one. Returns it if the grants are others than before.
+    /// Makes the last assignment up to `at` the current one. Returns it if the grants are others than before. One that
+    /// repeats the grants before it begins with these.
     pub(super) fn advance(&mut self, at: Timestamp) -> Option<&Assignment> {
         let mut changes = false;
         while let Some(next) = self.waiting.pop_front_if(|next| next.from <= at) {
-            changes |= next.shares() != shares(self.current.as_ref());
-            self.current = Some(next);
+            if self.current.is_none() || next.shares() != shares(self.current.as_ref()) {
+                changes |= next.shares() != shares(self.current.as_ref());
+                self.current = Some(next);
+            }
         }
         self.current.as_ref().filter(|_| changes)
     }
 
-    /// The assignment at an instant that is not charged; `None` before the first.
+    /// The assignment at an instant that is not charged, the first of those that repeat it; `None` before the first.
     pub(super) fn at(&self, at: Timestamp) -> Option<&Assignment> {
-        let begun = self.waiting.partition_point(|waiting| waiting.from <= at);
-        begun.checked_sub(1).map_or(self.current.as_ref(), |last| self.waiting.get(last))
+        let up_to = |count: usize| {
+            count.checked_sub(1).map_or(self.current.as_ref(), |last| self.waiting.get(last))
+        };
+        let mut count = self.waiting.partition_point(|waiting| waiting.from <= at);
+        while count > 0
+            && up_to(count).map(Assignment::shares) == up_to(count - 1).map(Assignment::shares)
+        {
+            count -= 1;
+        }
+        up_to(count)
     }
 
     /// The first instant after `at` at which the grants change.
@@ -127,7 +138,8 @@ mod tests {
         assert_eq!(assignments.next_change(at(10)), Some(at(20)));
         assert!(assignments.push(assignment(20, 1)));
         assert_eq!(assignments.next_change(at(10)), Some(at(30)), "the same grants are no change");
-        assert_eq!(assignments.advance(at(25)).map(|it| it.from), Some(at(20)));
+        assert_eq!(assignments.at(at(25)).map(|it| it.from), Some(at(10)), "nor a beginning");
+        assert_eq!(assignments.advance(at(25)).map(|it| it.from), Some(at(10)));
         assert_eq!(assignments.advance(at(25)), None);
     }
 }
