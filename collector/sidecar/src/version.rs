@@ -23,8 +23,11 @@ fn of(sources: Option<&str>, prices: impl Iterator<Item = Date> + Clone) -> Stri
     let name = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
     let seconds = sources.and_then(|text| text.parse::<u64>().ok());
     let at = seconds.and_then(|seconds| Timestamp::from_millis(seconds.checked_mul(1_000)?));
-    let sources = at.map_or_else(|| "an unknown day".to_owned(), |at| Date::of(at).to_string());
-    let mut text = format!("{name}\nsources of {sources}\n");
+    let sources = at.map_or_else(
+        || "unknown: built without SOURCE_DATE_EPOCH".to_owned(),
+        |at| Date::of(at).to_string(),
+    );
+    let mut text = format!("{name}\nsource date {sources}\n");
     if let Some((first, last)) = prices.clone().min().zip(prices.max()) {
         text += &format!("list prices of {first} to {last}\n");
     }
@@ -39,12 +42,13 @@ mod tests {
     fn sources_and_prices_have_their_days() {
         let days = ["2026-07-20", "2026-06-18", "2026-08-01"].map(|day| day.parse().unwrap());
         let expected =
-            "phasemeter 0.1.0\nsources of 2026-11-26\nlist prices of 2026-06-18 to 2026-08-01\n";
+            "phasemeter 0.1.0\nsource date 2026-11-26\nlist prices of 2026-06-18 to 2026-08-01\n";
         assert_eq!(of(Some("1795713250"), days.into_iter()), expected);
         let none = std::iter::empty();
-        assert_eq!(of(None, none.clone()), "phasemeter 0.1.0\nsources of an unknown day\n");
+        let unknown = "phasemeter 0.1.0\nsource date unknown: built without SOURCE_DATE_EPOCH\n";
+        assert_eq!(of(None, none.clone()), unknown);
         for odd in ["", "-1", "today", "99999999999999999999"] {
-            assert!(of(Some(odd), none.clone()).contains("unknown day"), "{odd}");
+            assert!(of(Some(odd), none.clone()).contains("source date unknown"), "{odd}");
         }
         assert!(text().contains("list prices of 20"), "{}", text());
     }
