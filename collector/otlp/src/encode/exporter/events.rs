@@ -35,8 +35,8 @@ impl Exporter {
         self.export_claiming(events, event.at, context, claims);
     }
 
-    /// Exports new recommendations and errors, and keeps which recommendations stand. `gpus`: the GPUs in the order in which they began; `host`:
-    /// the machine of those that name none.
+    /// Exports new recommendations and errors, and keeps which recommendations stand. `gpus`: the GPUs in the order in
+    /// which they began; `host`: the machine of those that name none.
     pub fn policy_results(
         &mut self,
         recommendations: &[RecommendationEvent<'_>],
