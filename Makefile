@@ -58,7 +58,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
-    sbom release image collector toolchain build-policies compare-policies deny check-release peers
+    sbom release image wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -166,6 +166,9 @@ image: release ## build the container image, as OCI archive in target/image; nee
 	otel-config/image/root.sh target/release-files/phasemeter target/image/root
 	VERSION=$(VERSION) REVISION=$$(git rev-parse HEAD) otel-config/image/archive.sh target/image/phasemeter.tar \
 	    docker.io/library/phasemeter:$(VERSION) otel-config/image/Containerfile target/image/root
+
+wheel: release ## build the wheel for PyPI, with the binary and the Python module, into target/wheels; needs Python
+	otel-config/python/build.sh target/release-files/phasemeter target/wheels
 
 collector: ## build an OpenTelemetry Collector and print its path; needs Go
 	@$(COLLECTOR)

@@ -61,6 +61,7 @@ mod policy_reload;
 #[allow(clippy::cast_possible_truncation, reason = "its numbers are small")]
 mod prng;
 mod python;
+mod python_module;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
 mod report_periods;

@@ -54,6 +54,12 @@ pub(crate) fn command_of(rig: &Rig, name: &str, arguments: &str) -> Command {
 pub(crate) fn priced(rig: &Rig, name: &str, price: &str, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.arg(name).arg(price).args(arguments.split_whitespace());
+    isolate(&mut command, rig);
+    command
+}
+
+/// The environment of a test: the rig's driver, and nothing of who runs the test that would affect the binary.
+pub(crate) fn isolate(command: &mut Command, rig: &Rig) {
     for variable in INHERITED {
         command.env_remove(variable);
     }
@@ -61,7 +67,6 @@ pub(crate) fn priced(rig: &Rig, name: &str, price: &str, arguments: &str) -> Com
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR")).env("PHASEMETER_METRICS", "all");
     let extra = env::var(EXTRA_ENVIRONMENT).unwrap_or_default();
     command.envs(extra.split(';').filter_map(|pair| pair.split_once('=')));
-    command
 }
 
 /// For runs whose events are compared: a busy machine may take longer to compile policies than they last.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::otlp::{self, Captured};
 use crate::python::python;
+use crate::python_module::DIRECTORY;
 use crate::run::{assumptions, phasemeter, run_with_report, stderr};
 use crate::{Rig, TIMEOUT, unless_stalled};
 
@@ -55,7 +56,7 @@ fn example_reports_work_and_its_cost() {
     let [file, window] = ["otlp.json", "window.json"].map(|name| dir.path().join(name));
     let arguments = format!("--otlp-file {} --dump-windows {}", file.display(), window.display());
     let (output, report) = run_with_report(&rig, &arguments, |command| {
-        command.args(["--", python, EXAMPLE]);
+        command.env("PYTHONPATH", DIRECTORY).args(["--", python, EXAMPLE]);
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let expected = [("epochs", 2), ("samples", 51_200), ("steps", 100)];
