@@ -13,6 +13,8 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?=
 # How the files of a release are built.
 RELEASE_FLAGS ?= --release
+# After how many minutes all that `make up` starts ends by itself.
+UP_MINUTES ?= 120
 # Parts of the benchmark or the soak test; if empty, all.
 PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
@@ -57,7 +59,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
     sbom release image wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -66,6 +68,16 @@ help: ## list the targets
 demo: toolchain ## report on eight simulated GPUs; no GPU needed
 	@[ -x $(BUILT) ] || echo "Building the demo: $(DEMO_CRATES) crates, about $(DEMO_MINUTES) minutes on two cores. No GPU needed."
 	@cargo run $$($(UP_TO_DATE) && echo --quiet) --locked -p phasemeter $(DEMO_FLAGS) -- demo
+
+up: toolchain ## a Collector, Prometheus and Jaeger with a simulated fleet, on the loopback address for UP_MINUTES (120); needs Go
+	@echo 'Building Phasemeter, a Collector, Prometheus and Jaeger: some minutes the first time.'
+	@cargo build --quiet --locked -p phasemeter --bin phasemeter --example node && \
+	    OTELCOL=$$($(COLLECTOR)) && PROMETHEUS=$$(tests/collector/prometheus/build.sh) && \
+	    JAEGER=$$(tests/collector/jaeger/build.sh) && export OTELCOL PROMETHEUS JAEGER && \
+	    STACK_BUILT=$$(cd $${CARGO_TARGET_DIR:-target}/debug && pwd) STACK_MINUTES=$(UP_MINUTES) tests/stack/stack.sh up
+
+down: ## stop what `make up` has started
+	@tests/stack/stack.sh down
 
 test: toolchain ## run all tests that need only Rust; rebuild the default policies and compare them
 	@.ci/steps \

@@ -118,6 +118,8 @@ fn shipped_pipelines_are_valid() {
     assert_eq!(validate(&["collector.yaml", "gateway.yaml"], None), Ok(()));
     let inference = ["collector.yaml", "gateway.yaml", "inference.yaml"];
     assert_eq!(validate(&inference, None), Ok(()));
+    let jaeger = ["collector.yaml", "prometheus.yaml", "jaeger.yaml"];
+    assert_eq!(validate(&jaeger, None), Ok(()));
     let replicas = ["collector.yaml", "gateway.yaml", "replicas.yaml"];
     assert_eq!(validate(&replicas, None), Ok(()));
     let both = ["collector.yaml", "forward.yaml"];

@@ -21,9 +21,9 @@ const RANGE: &str = "2h";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A query of a panel, or of an annotation.
-struct Query {
-    panel: String,
-    expr: String,
+pub(crate) struct Query {
+    pub(crate) panel: String,
+    pub(crate) expr: String,
 }
 
 fn dashboards() -> Vec<(String, Value)> {
@@ -37,7 +37,7 @@ fn dashboards() -> Vec<(String, Value)> {
     paths.map(read).collect()
 }
 
-fn all_queries() -> Vec<Query> {
+pub(crate) fn all_queries() -> Vec<Query> {
     let mut found = Vec::new();
     for (name, dashboard) in dashboards() {
         for annotation in dashboard["annotations"]["list"].as_array().unwrap() {
@@ -56,7 +56,7 @@ fn all_queries() -> Vec<Query> {
 }
 
 /// As Grafana puts values in place of variables; `gpu` is a regular expression.
-fn interpolated(expr: &str, interval: &str, gpu: &str) -> String {
+pub(crate) fn interpolated(expr: &str, interval: &str, gpu: &str) -> String {
     let expr = expr.replace("$__rate_interval", interval).replace("$__range", RANGE);
     let expr = expr.replace("$cluster", ".*").replace("$namespace", ".*");
     let expr = expr.replace("hw_id=\"$gpu\"", &format!("hw_id=~\"{gpu}\""));

@@ -51,4 +51,5 @@ mod recording;
 mod replicas;
 mod scraped;
 mod soak;
+mod stack;
 mod work;

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::output;
-use crate::server::{Server, executable, get, post};
+use crate::server::{Server, executable, get_json, post};
 
 /// The repository.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -114,22 +114,8 @@ impl Running {
 
     /// The result of an instant query at this time, in seconds since 1970; now if `None`.
     pub(crate) fn query(&self, query: &str, time: Option<u64>) -> Vec<Sample> {
-        let mut path = "/api/v1/query?query=".to_owned();
-        query.bytes().for_each(|byte| write!(path, "%{byte:02X}").unwrap());
-        if let Some(time) = time {
-            write!(path, "&time={time}").unwrap();
-        }
-        let response = get(self.address, &path).unwrap();
-        let (_, body) = response.split_once("\r\n\r\n").unwrap();
-        let body: Value = serde_json::from_str(body).unwrap();
-        assert_eq!(body["status"], "success", "{query}: {body}\n{}", self.server.log());
-        let sample = |sample: &Value| {
-            let labels = sample["metric"].as_object().unwrap().iter();
-            let labels =
-                labels.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()));
-            (labels.collect(), sample["value"][1].as_str().unwrap().parse().unwrap())
-        };
-        body["data"]["result"].as_array().unwrap().iter().map(sample).collect()
+        self::query(self.address, query, time)
+            .unwrap_or_else(|body| panic!("{query}: {body}\n{}", self.server.log()))
     }
 
     /// Asserts that it has series with the names and labels of those of unit tests of recording rules, as far as they
@@ -155,9 +141,7 @@ impl Running {
 
     /// The rules that it has loaded: group, name and query.
     pub(crate) fn rules(&self) -> Vec<(String, String, String)> {
-        let response = get(self.address, "/api/v1/rules").unwrap();
-        let (_, body) = response.split_once("\r\n\r\n").unwrap();
-        let body: Value = serde_json::from_str(body).unwrap();
+        let body = get_json(self.address, "/api/v1/rules");
         let text = |value: &Value, key: &str| value[key].as_str().unwrap().to_owned();
         let groups = body["data"]["groups"].as_array().unwrap().iter();
         let rules = groups.flat_map(|group| {
@@ -190,4 +174,28 @@ impl Running {
             several => panic!("{query}: {several:?}"),
         }
     }
+}
+
+/// The result of an instant query of the Prometheus at an address, at this time, in seconds since 1970; now if `None`.
+/// What it responds if it fails.
+pub(crate) fn query(
+    address: SocketAddr,
+    query: &str,
+    time: Option<u64>,
+) -> Result<Vec<Sample>, Value> {
+    let mut path = "/api/v1/query?query=".to_owned();
+    query.bytes().for_each(|byte| write!(path, "%{byte:02X}").unwrap());
+    if let Some(time) = time {
+        write!(path, "&time={time}").unwrap();
+    }
+    let body = get_json(address, &path);
+    if body["status"] != "success" {
+        return Err(body);
+    }
+    let sample = |sample: &Value| {
+        let labels = sample["metric"].as_object().unwrap().iter();
+        let labels = labels.map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()));
+        (labels.collect(), sample["value"][1].as_str().unwrap().parse().unwrap())
+    };
+    Ok(body["data"]["result"].as_array().unwrap().iter().map(sample).collect())
 }

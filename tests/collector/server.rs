@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Deadline for the start and the end of a server on a busy machine.
@@ -127,6 +128,13 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut response = String::new();
     stream.read_to_string(&mut response).ok()?;
     Some(response)
+}
+
+/// The JSON that an HTTP server returns.
+pub(crate) fn get_json(address: SocketAddr, path: &str) -> Value {
+    let response = get(address, path).unwrap();
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
 }
 
 /// The response of an HTTP server to a JSON body.

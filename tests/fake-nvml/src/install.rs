@@ -104,10 +104,11 @@ impl Fake {
     }
 }
 
-/// Finds the built library: beside a test's executable, or in `deps` beside any other.
+/// Finds the built library: beside a test's executable, or in `deps` beside any other, or beside the directory of an
+/// example.
 fn built() -> Result<PathBuf, InstallError> {
     let executable = env::current_exe().unwrap_or_default();
     let dir = executable.parent().unwrap_or(Path::new(""));
-    let candidates = [dir.join(BUILT), dir.join("deps").join(BUILT)];
+    let candidates = ["", "deps", "../deps"].map(|deps| dir.join(deps).join(BUILT));
     candidates.into_iter().find(|path| path.is_file()).ok_or(InstallError::NotBuilt { executable })
 }
