@@ -41,6 +41,8 @@ struct Stack {
     jaeger: SocketAddr,
     status: SocketAddr,
     addresses: Vec<SocketAddr>,
+    /// The commands that it prints for its user.
+    commands: Vec<String>,
 }
 
 impl Stack {
@@ -79,12 +81,16 @@ impl Stack {
         ]);
         let [prometheus, jaeger, status, ..] = addresses;
         let addresses = addresses.to_vec();
-        let stack = Self { dir, variables, prometheus, jaeger, status, addresses };
+        let commands = Vec::new();
+        let mut stack = Self { dir, variables, prometheus, jaeger, status, addresses, commands };
         let printed = stack.script(&["up"]);
         for named in [prometheus, jaeger, status].map(|it| it.to_string()) {
             assert!(printed.contains(&named), "{printed}");
         }
         assert!(printed.contains("after 20 minutes"), "{printed}");
+        let commands = printed.lines().filter_map(|line| line.strip_prefix("  "));
+        stack.commands.extend(commands.map(str::to_owned));
+        assert!(stack.commands.len() > 7, "{printed}");
         Some(stack)
     }
 
@@ -176,6 +182,19 @@ fn stack_has_the_dollars_of_its_reports_and_a_trace_per_experiment() {
     stack.wait("no trace", || {
         !get_json(stack.jaeger, "/api/traces?service=vision")["data"].as_array().unwrap().is_empty()
     });
+
+    // All but a run of two hours. If its output is no terminal, `top` prints once.
+    for command in stack.commands.iter().filter(|it| !it.contains(" demo ")) {
+        let output =
+            Command::new("bash").args(["-c", command]).current_dir(stack.dir.path()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let is_answer = !command.contains("curl")
+            || text.contains(r#""data":{"#)
+            || text.contains(r#""spanID""#);
+        assert!(is_answer, "{command}: {text}");
+    }
 
     // An outage in the middle.
     let seconds = std::env::var("PHASEMETER_OUTAGE_SECONDS");

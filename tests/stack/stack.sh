@@ -121,8 +121,9 @@ up() {
             --provider aws --region us-east-1 --instance-type p5.48xlarge --window-interval 60 --metrics all \
             --health-listen "$status" --data-dir data/agent --report agent.json
         accepts "$1" "$address"
-        # Sidecars export the time until the agent's accounts begin.
-        until "$built/phasemeter" status "$status" > /dev/null 2>&1; do sleep 0.2; done ;;
+        # Sidecars export the time until the agent's accounts begin: at the whole second after its first readings.
+        until "$built/phasemeter" status "$status" > /dev/null 2>&1; do sleep 0.2; done
+        sleep 1 ;;
     vision) experiments vision train-0 perception samples 512 --workload training ;;
     chat) experiments chat chat-0 assistants tokens 850 --workload serving ;;
     workstation)
