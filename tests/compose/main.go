@@ -1,12 +1,14 @@
 // Checks a compose file: compose's own loader accepts it, every image has a tag that names a version, every file that is
-// mounted exists, and every port is one of the loopback address.
+// mounted or that a command names below a mount exists, and every port is one of the loopback address.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 )
@@ -43,6 +45,12 @@ func check(file string) error {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			mounts++
+			for _, argument := range service.Command {
+				_, inside, named := strings.Cut(argument, volume.Target+"/")
+				if _, err := os.Stat(filepath.Join(volume.Source, inside)); named && err != nil {
+					return fmt.Errorf("%s: %s: %w", name, argument, err)
+				}
+			}
 		}
 		for _, port := range service.Ports {
 			if port.HostIP != "127.0.0.1" {
