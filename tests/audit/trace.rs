@@ -150,16 +150,17 @@ fn span_costs_sum_to_bill() {
 #[test]
 fn exemplars_reference_exported_spans() {
     let (_, captured) = audited(&[], &[]);
-    let mut count = 0;
-    for (gpu, exemplar) in captured.exemplars() {
-        let span = captured.spans.iter().find(|span| span.span_id == exemplar.span_id).unwrap();
-        assert_eq!(span.trace_id, exemplar.trace_id);
-        assert_eq!(otlp::attributes(&span.attributes)["hw.id"], gpu);
-        let held = span.start_time_unix_nano..=span.end_time_unix_nano;
-        assert!(held.contains(&exemplar.time_unix_nano), "{exemplar:?} outside {span:?}");
-        count += 1;
+    for (metric, least) in [("phasemeter.gpu.utilization", 30), ("phasemeter.gpu.cost", 5)] {
+        let exemplars = captured.exemplars(metric);
+        for (gpu, exemplar) in &exemplars {
+            let span = captured.spans.iter().find(|span| span.span_id == exemplar.span_id).unwrap();
+            assert_eq!(span.trace_id, exemplar.trace_id);
+            assert_eq!(otlp::attributes(&span.attributes)["hw.id"], *gpu);
+            let held = span.start_time_unix_nano..=span.end_time_unix_nano;
+            assert!(held.contains(&exemplar.time_unix_nano), "{exemplar:?} outside {span:?}");
+        }
+        assert!(exemplars.len() > least, "{metric}: only {} exemplars", exemplars.len());
     }
-    assert!(count > 30, "only {count} exemplars");
 }
 
 #[test]
@@ -191,7 +192,9 @@ fn unsampled_trace_does_not_change_metrics_or_cost() {
     for environment in off {
         let (unsampled_report, unsampled) = audited(&[], environment);
         assert!(unsampled.spans.is_empty(), "{environment:?}");
-        assert_eq!(unsampled.exemplars().count(), 0, "{environment:?}");
+        for metric in ["phasemeter.gpu.utilization", "phasemeter.gpu.cost"] {
+            assert!(unsampled.exemplars(metric).is_empty(), "{environment:?}");
+        }
         assert_eq!(unsampled.metrics, captured.without_exemplars(), "{environment:?}");
         assert_eq!(unsampled_report["cost"], report["cost"]);
     }

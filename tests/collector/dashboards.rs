@@ -1,5 +1,5 @@
 //! The dashboards: the query of each panel and annotation on a real Prometheus, which has the demo, or a run, through a real Collector.
-//! Dollars are those of the report.
+//! Dollars are those of the report, and exemplars lead to the run's trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::labels::report_work;
 use crate::otelcol::Otelcol;
 use crate::prometheus::{Prometheus, ROOT, Running};
 use crate::recording::{END, TOLERANCE, demo, dollars, queries};
-use crate::run::Run;
+use crate::run::{Run, TRACE};
 use crate::script::{BOUND, FREE, Plan, Script};
 
 /// The demo, from its first reading on.
@@ -24,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Query {
     pub(crate) panel: String,
     pub(crate) expr: String,
+    /// Whether the panel shows exemplars.
+    has_exemplars: bool,
 }
 
 fn dashboards() -> Vec<(String, Value)> {
@@ -43,12 +45,14 @@ pub(crate) fn all_queries() -> Vec<Query> {
         for annotation in dashboard["annotations"]["list"].as_array().unwrap() {
             let panel = format!("{name}, annotation: {}", annotation["name"].as_str().unwrap());
             let expr = annotation["target"]["expr"].as_str().unwrap().to_owned();
-            found.push(Query { panel, expr });
+            found.push(Query { panel, expr, has_exemplars: false });
         }
         for panel in dashboard["panels"].as_array().unwrap() {
             for target in panel["targets"].as_array().unwrap() {
                 let panel = format!("{name}: {}", panel["title"].as_str().unwrap());
-                found.push(Query { panel, expr: target["expr"].as_str().unwrap().to_owned() });
+                let has_exemplars = target["exemplar"] == true;
+                let expr = target["expr"].as_str().unwrap().to_owned();
+                found.push(Query { panel, expr, has_exemplars });
             }
         }
     }
@@ -118,7 +122,7 @@ fn each_panel_has_data_and_the_dollars_of_the_report() {
 
     let panels = all_queries();
     let began = Instant::now();
-    for Query { panel, expr } in &panels {
+    for Query { panel, expr, has_exemplars } in &panels {
         let demo = interpolated(expr, "4m", ".*");
         let run = interpolated(expr, "1m", ".*");
         // Of the run, the newest points may be on their way.
@@ -126,7 +130,12 @@ fn each_panel_has_data_and_the_dollars_of_the_report() {
             assert!(began.elapsed() < TIMEOUT, "no data: {panel}: {expr}");
             thread::sleep(Duration::from_millis(200));
         }
+        if *has_exemplars {
+            let traces = live.exemplars(&run).into_iter().map(|mut it| it.remove("trace_id"));
+            assert_eq!(traces.collect::<BTreeSet<_>>(), [Some(TRACE.to_owned())].into(), "{panel}");
+        }
     }
+    assert_eq!(panels.iter().filter(|it| it.has_exemplars).count(), 3);
 
     let results = |panel: &str, gpu: &str| -> BTreeMap<String, f64> {
         let query = panels.iter().find(|it| it.panel == panel).unwrap();

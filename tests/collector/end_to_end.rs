@@ -128,17 +128,18 @@ fn check_trace(captured: &Captured, report: &Report) {
 }
 
 fn check_exemplars(captured: &Captured) {
-    let mut count = 0;
-    for (gpu, exemplar) in captured.exemplars() {
-        let span = captured.spans.iter().find(|span| span.span_id == exemplar.span_id);
-        let span = span.unwrap_or_else(|| panic!("no span of {exemplar:?}"));
-        assert_eq!(span.trace_id, exemplar.trace_id);
-        assert_eq!(otlp::attributes(&span.attributes)["hw.id"], gpu);
-        let held = span.start_time_unix_nano..=span.end_time_unix_nano;
-        assert!(held.contains(&exemplar.time_unix_nano), "{exemplar:?} outside {span:?}");
-        count += 1;
+    for metric in ["phasemeter.gpu.utilization", "phasemeter.gpu.cost"] {
+        let exemplars = captured.exemplars(metric);
+        for (gpu, exemplar) in &exemplars {
+            let span = captured.spans.iter().find(|span| span.span_id == exemplar.span_id);
+            let span = span.unwrap_or_else(|| panic!("no span of {exemplar:?}"));
+            assert_eq!(span.trace_id, exemplar.trace_id);
+            assert_eq!(otlp::attributes(&span.attributes)["hw.id"], *gpu);
+            let held = span.start_time_unix_nano..=span.end_time_unix_nano;
+            assert!(held.contains(&exemplar.time_unix_nano), "{exemplar:?} outside {span:?}");
+        }
+        assert!(exemplars.len() >= PLANS.len(), "{metric}: only {} exemplars", exemplars.len());
     }
-    assert!(count >= PLANS.len(), "only {count} exemplars");
 }
 
 /// Three resources, each with an identity: the workload's, that of the hardware, and that of internal

@@ -118,6 +118,18 @@ impl Running {
             .unwrap_or_else(|body| panic!("{query}: {body}\n{}", self.server.log()))
     }
 
+    /// The labels of all exemplars of the series in a query.
+    pub(crate) fn exemplars(&self, query: &str) -> Vec<BTreeMap<String, String>> {
+        let mut path = "/api/v1/query_exemplars?start=0&end=9999999999&query=".to_owned();
+        query.bytes().for_each(|byte| write!(path, "%{byte:02X}").unwrap());
+        let body = get_json(self.address, &path);
+        assert_eq!(body["status"], "success", "{query}: {body}");
+        let series = body["data"].as_array().unwrap().iter();
+        let exemplars = series.flat_map(|it| it["exemplars"].as_array().unwrap());
+        let labels = exemplars.map(|it| serde_json::from_value(it["labels"].clone()).unwrap());
+        labels.collect()
+    }
+
     /// Asserts that it has series with the names and labels of those of unit tests of recording rules, as far as they
     /// are of one kind: of an agent, with an account of each holder, or of a run.
     pub(crate) fn assert_has_series_of_unit_tests(&self, of_agent: bool, time: Option<u64>) {

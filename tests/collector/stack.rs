@@ -242,7 +242,7 @@ fn stack_has_the_dollars_of_its_reports_and_a_trace_per_experiment() {
 
     // Recommendations, which are annotations, need longer runs.
     let panels = all_queries().into_iter().filter(|it| !it.panel.contains(", annotation: "));
-    for Query { panel, expr } in panels {
+    for Query { panel, expr, .. } in panels {
         let expr = interpolated(&expr, "4m", ".*");
         // Rules are evaluated each minute.
         stack.wait(&format!("no data: {panel}: {expr}"), || !stack.query(&expr).is_empty());

@@ -155,11 +155,25 @@ impl Captured {
         count.last().unwrap_or(0)
     }
 
-    pub(crate) fn exemplars(&self) -> impl Iterator<Item = (String, &Exemplar)> {
-        self.histograms().flat_map(|point| {
-            let gpu = attributes(&point.attributes)["hw.id"].clone();
-            point.exemplars.iter().map(move |exemplar| (gpu.clone(), exemplar))
-        })
+    /// The exemplars of a metric, each with its GPU.
+    pub(crate) fn exemplars(&self, metric: &str) -> Vec<(String, &Exemplar)> {
+        let mut found = Vec::new();
+        let mut add = |keys: &[KeyValue], exemplars| {
+            let gpu = attributes(keys)["hw.id"].clone();
+            found.extend(std::iter::repeat(gpu).zip::<&[Exemplar]>(exemplars));
+        };
+        for metric in self.metrics.iter().filter(|it| it.name == metric) {
+            match &metric.data {
+                Some(Data::Histogram(it)) => {
+                    it.data_points.iter().for_each(|it| add(&it.attributes, &it.exemplars));
+                }
+                Some(Data::Sum(it)) => {
+                    it.data_points.iter().for_each(|it| add(&it.attributes, &it.exemplars));
+                }
+                _ => {}
+            }
+        }
+        found
     }
 
     fn histograms(
@@ -176,8 +190,14 @@ impl Captured {
     pub(crate) fn without_exemplars(&self) -> Vec<Metric> {
         let mut metrics = self.metrics.clone();
         for metric in &mut metrics {
-            if let Some(Data::Histogram(histogram)) = &mut metric.data {
-                histogram.data_points.iter_mut().for_each(|point| point.exemplars.clear());
+            match &mut metric.data {
+                Some(Data::Histogram(it)) => {
+                    it.data_points.iter_mut().for_each(|point| point.exemplars.clear());
+                }
+                Some(Data::Sum(it)) => {
+                    it.data_points.iter_mut().for_each(|point| point.exemplars.clear());
+                }
+                _ => {}
             }
         }
         metrics

@@ -1,5 +1,6 @@
 //! Points of time, cost, waste, effective time and price.
 
+use opentelemetry_proto::tonic::metrics::v1::{Exemplar, NumberDataPoint};
 use phasemeter_meter::gpu::EffectivePart;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
@@ -48,8 +49,15 @@ impl AccountPoints {
     }
 
     /// Adds the points of one export. Every account that applies is exported from the first export
-    /// on, so that no sum starts late; an account that was exported once is exported every time.
-    pub(super) fn add_points(&mut self, export: &GpuSnapshot, at: Timestamp, batch: &mut Batch) {
+    /// on, so that no sum starts late; an account that was exported once is exported every time. Exemplars are of the cost
+    /// of the GPU's accounts, in their order.
+    pub(super) fn add_points(
+        &mut self,
+        export: &GpuSnapshot,
+        at: Timestamp,
+        exemplars: [Option<Exemplar>; Account::ALL.len()],
+        batch: &mut Batch,
+    ) {
         let shows_holding = self.shows_holding;
         let applies = |account: Account| match account {
             Account::IdleHeld | Account::IdleFree => shows_holding,
@@ -58,7 +66,7 @@ impl AccountPoints {
         };
         match &mut self.holders {
             Some(holders) => holders.add_points(export, at, applies, batch),
-            None => self.add_own(export, applies, batch),
+            None => self.add_own(export, applies, exemplars, batch),
         }
         for EffectivePart { basis, is_billed, weighted } in export.meter.effective_parts() {
             let streams =
@@ -78,10 +86,12 @@ impl AccountPoints {
         &mut self,
         export: &GpuSnapshot,
         applies: impl Fn(Account) -> bool,
+        exemplars: [Option<Exemplar>; Account::ALL.len()],
         batch: &mut Batch,
     ) {
         let accounts = export.meter.accounts();
-        for LastPoint { account, is_exported, waste } in &mut self.points {
+        for (last, exemplar) in self.points.iter_mut().zip(exemplars) {
+            let LastPoint { account, is_exported, waste } = last;
             let balance = accounts[*account];
             *is_exported |= applies(*account) || balance.time > Nanos::ZERO;
             if !*is_exported {
@@ -95,7 +105,9 @@ impl AccountPoints {
             if !export.is_priced() {
                 continue;
             }
-            batch.add_workload(&metrics::COST, point(balance.cost.as_f64()));
+            let exemplars = exemplar.into_iter().collect();
+            let cost = NumberDataPoint { exemplars, ..point(balance.cost.as_f64()) };
+            batch.add_workload(&metrics::COST, cost);
             if account.phase().is_some() {
                 // Cost and utilized cost are rounded down at different instants, so waste can
                 // appear to fall by a few nano-dollars; a sum must not fall.

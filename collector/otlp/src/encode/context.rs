@@ -1,12 +1,13 @@
 //! What the encoders of one GPU share: its meter, its attributes, its place in the trace.
 
+use opentelemetry_proto::tonic::metrics::v1::{Exemplar, exemplar};
 use phasemeter_meter::gpu::GpuMeter;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::Timestamp;
 
 use super::gpu_attributes::GpuAttributes;
 use super::values::Start;
-use crate::experiment::{Experiment, GpuKey, SpanPlacement};
+use crate::experiment::{GpuKey, SpanPlacement};
 
 /// One GPU at the instant of an export.
 #[derive(Debug)]
@@ -47,7 +48,23 @@ impl GpuSnapshot<'_> {
 /// The trace that a GPU's exemplars refer to.
 #[derive(Debug)]
 pub(super) struct TraceContext<'a> {
-    pub(super) experiment: &'a Experiment,
     pub(super) gpu: &'a GpuKey,
     pub(super) session: &'a SpanPlacement,
+}
+
+impl TraceContext<'_> {
+    /// An exemplar with this time and value. It refers to the phase span that starts at `phase`; if that is not final
+    /// yet, to the session. It has no attribute for the experiment, which its span has: with both IDs it could be
+    /// longer than the 128 characters that Prometheus accepts.
+    pub(super) fn exemplar(&self, phase: Option<Timestamp>, at: Timestamp, value: f64) -> Exemplar {
+        let span =
+            phase.map_or(self.session.span, |start| self.session.phase_span(self.gpu, start));
+        Exemplar {
+            time_unix_nano: at.as_nanos(),
+            span_id: span.span_id.as_bytes().to_vec(),
+            trace_id: span.trace_id.as_bytes().to_vec(),
+            value: Some(exemplar::Value::AsDouble(value)),
+            ..Exemplar::default()
+        }
+    }
 }

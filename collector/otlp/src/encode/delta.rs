@@ -38,7 +38,8 @@ impl LastTotals {
     /// Converts a total of this metric to its increase.
     pub(super) fn convert_number(&mut self, metric: &'static str, point: &mut NumberDataPoint) {
         let key = (metric, key(&point.attributes));
-        let total = NumberDataPoint { attributes: Vec::new(), ..point.clone() };
+        let total =
+            NumberDataPoint { attributes: Vec::new(), exemplars: Vec::new(), ..point.clone() };
         if self.numbers.len() >= MIN_STREAMS.max(2 * self.left) {
             self.drop_ended(point.time_unix_nano);
         }

@@ -18,7 +18,7 @@ use super::batch::Batch;
 use super::claim::Claim;
 use super::context::{GpuSnapshot, TraceContext};
 use super::device_metrics::DeviceMetrics;
-use super::exemplars::Exemplars;
+use super::exemplars::{CostliestSpans, Exemplars};
 use super::gpu_attributes::{GpuAttributes, GpuDescription};
 use super::hand_over::{Change, HandOver};
 use super::hardware::Hardware;
@@ -67,6 +67,7 @@ pub struct GpuExport {
     accounts: AccountPoints,
     pub(super) device_metrics: DeviceMetrics,
     exemplars: Exemplars,
+    costliest: CostliestSpans,
     /// Its cost at the last export.
     cost: NanoUsd,
     /// What its time costs by group of work, since the last export.
@@ -100,6 +101,7 @@ impl GpuExport {
             accounts: AccountPoints::new(gpu.memory_total, by_holder),
             device_metrics: DeviceMetrics::default(),
             exemplars: Exemplars::default(),
+            costliest: CostliestSpans::default(),
             cost: NanoUsd::ZERO,
             served: ServedCost::default(),
             host,
@@ -217,14 +219,18 @@ impl GpuExport {
         self.accounts.record(reading);
         self.device_metrics.record_reading(reading);
         self.device_metrics.settle(reading.at);
-        let is_sampled =
-            self.session.as_ref().is_some_and(|it| it.placement.span.flags.is_sampled());
         if let Ok(utilization) = reading.utilization
-            && is_sampled
-            && exemplars == ExemplarFilter::TraceBased
+            && self.has_exemplars(exemplars)
         {
             self.exemplars.offer(reading.at, utilization);
         }
+    }
+
+    /// Whether points of the session refer to its spans.
+    fn has_exemplars(&self, filter: ExemplarFilter) -> bool {
+        let session = self.session.as_ref();
+        filter == ExemplarFilter::TraceBased
+            && session.is_some_and(|it| it.placement.span.flags.is_sampled())
     }
 
     /// Starts a session, and returns the one it ends.
@@ -244,8 +250,11 @@ impl GpuExport {
     }
 
     /// Ends a phase span, and returns its totals.
-    pub(super) fn end_phase(&mut self, span: &PhaseSpan) -> SpanTotals {
+    pub(super) fn end_phase(&mut self, span: &PhaseSpan, exemplars: ExemplarFilter) -> SpanTotals {
         self.exemplars.settle(span);
+        if self.has_exemplars(exemplars) {
+            self.costliest.offer(span);
+        }
         let priced = self.attributes.is_priced();
         let phase = SpanTotals { from: span.from, to: span.to, accounts: span.accounts, priced };
         if let Some(session) = &mut self.session {
@@ -280,6 +289,7 @@ impl GpuExport {
     /// session.
     pub(super) fn skip(&mut self, meter: &GpuMeter) {
         self.exemplars.take(meter).for_each(drop);
+        self.costliest = CostliestSpans::default();
     }
 
     /// Whether its points are needed at every boundary, since another program meters it too.
@@ -292,15 +302,14 @@ impl GpuExport {
         &mut self,
         at: Timestamp,
         meter: &GpuMeter,
-        experiment: &Experiment,
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
         if !self.is_handed_over() {
-            return self.write_points(at, meter, experiment, aggregation, batch);
+            return self.write_points(at, meter, aggregation, batch);
         }
         let mut points = batch.like();
-        self.write_points(at, meter, experiment, aggregation, &mut points);
+        self.write_points(at, meter, aggregation, &mut points);
         let (exported, first) = self.hand_over.reach(at, points);
         batch.append(exported);
         if let (Some(last), Some(first)) = (&mut self.last, first) {
@@ -312,7 +321,6 @@ impl GpuExport {
         &mut self,
         at: Timestamp,
         meter: &GpuMeter,
-        experiment: &Experiment,
         aggregation: Aggregation,
         batch: &mut Batch,
     ) {
@@ -323,12 +331,15 @@ impl GpuExport {
         let host = Some(self.host).filter(|_| at > self.hardware_after);
         let export = GpuSnapshot { attributes: &self.attributes, meter, host, since, first };
         self.hardware.add_points(&export, batch);
-        self.accounts.add_points(&export, at, batch);
+        let trace = TraceContext { gpu: &self.key, session: &session.placement };
+        self.accounts.add_points(&export, at, self.costliest.take(&trace), batch);
         self.device_metrics.settle(at);
         self.device_metrics.add_points(&export, batch);
 
-        let trace = TraceContext { experiment, gpu: &self.key, session: &session.placement };
-        let exemplars = self.exemplars.take(meter).map(|it| utilization::exemplar(&it, &trace));
+        let exemplars = self
+            .exemplars
+            .take(meter)
+            .map(|it| trace.exemplar(it.span, it.at, it.utilization.ratio()));
         utilization::add_points(&export, exemplars.collect(), aggregation, batch);
     }
 }

@@ -2,19 +2,16 @@
 
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{
-    Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint, exemplar,
+    Exemplar, ExponentialHistogramDataPoint, HistogramDataPoint,
 };
 use phasemeter_meter::histogram::{self, Exponential, Readings};
 use phasemeter_meter::units::PPM;
 use phasemeter_meter::utilization_feed::UtilizationFeed;
 
 use super::batch::Batch;
-use super::context::{GpuSnapshot, TraceContext};
-use super::exemplars::Candidate;
+use super::context::GpuSnapshot;
 use super::instruments::UTILIZATION;
 use super::settings::Aggregation;
-use super::values::text;
-use crate::experiment::EXPERIMENT_ID;
 
 /// Adds the histograms of all readings so far, one per basis. Exemplars are of the polled basis.
 pub(super) fn add_points(
@@ -76,19 +73,5 @@ fn add_feed_points(
                 ..ExponentialHistogramDataPoint::default()
             });
         }
-    }
-}
-
-/// An exemplar refers to the phase span that contains its reading if that is final, else to its
-/// session.
-pub(super) fn exemplar(candidate: &Candidate, trace: &TraceContext) -> Exemplar {
-    let session = trace.session;
-    let span = candidate.span.map_or(session.span, |start| session.phase_span(trace.gpu, start));
-    Exemplar {
-        filtered_attributes: vec![text(EXPERIMENT_ID, &trace.experiment.id)],
-        time_unix_nano: candidate.at.as_nanos(),
-        span_id: span.span_id.as_bytes().to_vec(),
-        trace_id: span.trace_id.as_bytes().to_vec(),
-        value: Some(exemplar::Value::AsDouble(candidate.utilization.ratio())),
     }
 }

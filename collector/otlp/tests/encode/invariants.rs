@@ -36,11 +36,31 @@ pub(crate) fn check_points(run: &Run) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Each exemplar references a span of its GPU that contains it, and lies in a bucket that has counted it
-/// since the last export; at most one per bucket and export.
+/// Each exemplar references a span of its GPU that contains it. That of a cost has the dollars of its span in the
+/// account. That of the histogram lies in a bucket that has counted it since the last export; at most one per bucket and
+/// export.
 fn check_exemplars(run: &Run) -> Result<(), TestCaseError> {
     let spans = run.spans();
     let by_id: BTreeMap<_, _> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
+    for stream in of(&run.metrics(), "phasemeter.gpu.cost") {
+        let mut since = 0;
+        for point in &stream.points {
+            let exemplars = list(&point["exemplars"]);
+            prop_assert!(exemplars.len() <= 1);
+            for exemplar in exemplars {
+                let at = long(&exemplar["timeUnixNano"]);
+                prop_assert!(since < at && at <= long(&point["timeUnixNano"]), "ended since");
+                let span = by_id[exemplar["spanId"].as_str().unwrap()];
+                prop_assert_eq!(&span.trace, &text(&exemplar["traceId"]));
+                prop_assert_eq!(&span.attributes["hw.id"], &stream.attributes["hw.id"]);
+                prop_assert_eq!(span.to, at);
+                let account = format!("phasemeter.cost.{}", stream.attributes["phasemeter.phase"]);
+                let dollars: f64 = span.attributes[&account].parse().unwrap();
+                prop_assert_eq!(nanos(number(&exemplar["asDouble"])), nanos(dollars));
+                since = at;
+            }
+        }
+    }
     for stream in of(&run.metrics(), "phasemeter.gpu.utilization") {
         // A silent GPU has points with the time of their round, and may continue before it.
         let (mut since, mut counted) = (0, Vec::new());

@@ -244,7 +244,7 @@ impl Exporter {
     }
 
     fn end_phase(&mut self, span: &PhaseSpan, gpu: &mut GpuExport) {
-        let totals = gpu.end_phase(span);
+        let totals = gpu.end_phase(span, self.settings.exemplars);
         if let Some(session) = &gpu.session {
             let (placement, name) =
                 (session.placement.phase(&gpu.key, span.from), span.label.name());

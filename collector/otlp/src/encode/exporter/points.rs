@@ -8,7 +8,6 @@ use super::super::gpu::GpuExport;
 use super::super::settings::ExportSettings;
 use super::Exporter;
 use super::rounds::Round;
-use crate::experiment::Experiment;
 use crate::request::Request;
 
 impl Exporter {
@@ -16,13 +15,13 @@ impl Exporter {
     pub(super) fn add_points(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
         match self.rounds.at_boundary(gpu.index, at, meter.stale_after()) {
             Some(round) => {
-                let points = add(round, at, meter, gpu, &self.experiment, &self.settings);
+                let points = add(round, at, meter, gpu, &self.settings);
                 self.rounds.count(points);
             }
             // The round has left. Totals at this boundary may be needed.
             None if gpu.is_handed_over() => {
                 let batch = &mut self.rounds.no_points();
-                gpu.add_points(at, meter, &self.experiment, self.settings.aggregation, batch);
+                gpu.add_points(at, meter, self.settings.aggregation, batch);
             }
             None => gpu.skip(meter),
         }
@@ -32,7 +31,7 @@ impl Exporter {
     pub(super) fn add_last_points(&mut self, at: Timestamp, meter: &GpuMeter, gpu: &mut GpuExport) {
         self.rounds.reach(gpu.index, at);
         let round = self.rounds.last();
-        let points = add(round, at, meter, gpu, &self.experiment, &self.settings);
+        let points = add(round, at, meter, gpu, &self.settings);
         self.rounds.count(points);
     }
 
@@ -54,7 +53,7 @@ impl Exporter {
         if let Some(at) = meter.charged_until()
             && let Some(round) = self.rounds.oldest_without(gpu.index)
         {
-            let points = add(round, at, meter, gpu, &self.experiment, &self.settings);
+            let points = add(round, at, meter, gpu, &self.settings);
             self.rounds.count(points);
         }
     }
@@ -123,12 +122,11 @@ fn add(
     at: Timestamp,
     meter: &GpuMeter,
     gpu: &mut GpuExport,
-    experiment: &Experiment,
     settings: &ExportSettings,
 ) -> usize {
     let before = round.batch.len();
     round.claims.extend(gpu.claim(at, settings.temporality.counters()));
-    gpu.add_points(at, meter, experiment, settings.aggregation, &mut round.batch);
+    gpu.add_points(at, meter, settings.aggregation, &mut round.batch);
     let cost = gpu.cost_since_last_export(meter);
     round.cost = round.cost.zip(cost).map(|(sum, cost)| sum + cost);
     round.served += &std::mem::take(&mut gpu.served);
