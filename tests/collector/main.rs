@@ -46,6 +46,7 @@ mod forwarding;
 mod gateway;
 mod identity;
 mod labels;
+mod pages;
 mod pipelines;
 mod recording;
 mod replicas;

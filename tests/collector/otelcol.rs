@@ -49,6 +49,11 @@ impl Otelcol {
         executable("OTELCOL").map(|program| Self { program })
     }
 
+    /// Its path.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// A command with these files of `otel-config/collector` that writes its output to `dir`.
     pub(crate) fn command(&self, subcommand: Option<&str>, files: &[&str], dir: &Path) -> Command {
         let mut command = Command::new(&self.program);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -37,6 +37,11 @@ impl Prometheus {
     /// The Prometheus at `PROMETHEUS`.
     pub(crate) fn find() -> Option<Self> {
         executable("PROMETHEUS").map(|program| Self { program })
+    }
+
+    /// Its path.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The promtool beside it, which a Prometheus from elsewhere may lack.
