@@ -147,11 +147,23 @@ mod tests {
     #[test]
     fn task_prolog_adds_the_job_to_the_resource() {
         let export = |variables: &[(&str, &str)]| run("task-prolog", Path::new("/"), variables);
+        let of = |attributes: &str| format!("export OTEL_RESOURCE_ATTRIBUTES={attributes}\n");
         let job = ("SLURM_JOB_ID", "4711");
-        let expected = "export OTEL_RESOURCE_ATTRIBUTES=slurm.job.id=4711\n";
-        assert_eq!(export(&[job]), expected);
-        let expected = "export OTEL_RESOURCE_ATTRIBUTES=team=nlp,slurm.job.id=4711\n";
-        assert_eq!(export(&[job, ("OTEL_RESOURCE_ATTRIBUTES", "team=nlp")]), expected);
-        assert_eq!(export(&[]), "");
+        fn given(attributes: &str) -> (&str, &str) {
+            ("OTEL_RESOURCE_ATTRIBUTES", attributes)
+        }
+        assert_eq!(export(&[job]), of("slurm.job.id=4711"));
+        assert_eq!(export(&[job, given("team=nlp")]), of("team=nlp,slurm.job.id=4711"));
+        assert_eq!(export(&[given("team=nlp")]), "");
+        let whole = [job, ("SLURM_JOB_USER", "ada"), ("SLURM_JOB_ACCOUNT", "a,b=c")];
+        assert_eq!(export(&whole), of("slurm.job.id=4711,slurm.job.user=ada"));
+        // A step of a batch script, and a job that a job submitted.
+        for other in ["4711", "12"] {
+            let other = format!("slurm.job.id={other},slurm.job.user=eve,team=nlp,slurm.job.id=12");
+            assert_eq!(export(&[job, given(&other)]), of("team=nlp,slurm.job.id=4711"));
+        }
+        // A line of output is a variable.
+        let lines = "a=b\nexport PATH=/tmp";
+        assert_eq!(export(&[job, given(lines)]), of("a=bexport PATH=/tmp,slurm.job.id=4711"));
     }
 }
