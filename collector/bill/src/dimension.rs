@@ -97,7 +97,7 @@ impl Dimension {
             ],
             Self::User => &["phasemeter.user", "user.name", "user", "enduser.id", "slurm.job.user"],
             Self::Namespace => &["k8s.namespace.name"],
-            Self::Job => &["slurm.job.id", "k8s.job.name"],
+            Self::Job => &["slurm.job.id", "k8s.job.name", "torchelastic.run.id", "ray.job.id"],
             Self::Queue => &[
                 "slurm.job.partition",
                 "k8s.pod.label.kueue.x-k8s.io/queue-name",

@@ -1,18 +1,24 @@
-//! The Slurm job that a run belongs to, by the variables that Slurm sets for its processes.
+//! The job that a run belongs to, by the variables that schedulers and launchers set for their processes.
 
 use phasemeter_otlp::experiment::Attributes;
+use phasemeter_process::Launched;
 
-/// Slurm's output environment variables, and the attributes that they become.
-const VARIABLES: [(&str, &str); 5] = [
+/// Slurm's output environment variables, and that which torchrun reads in place of `--rdzv-id`. The attributes that they
+/// become.
+const VARIABLES: [(&str, &str); 6] = [
     ("SLURM_JOB_ID", "slurm.job.id"),
     ("SLURM_JOB_NAME", "slurm.job.name"),
     ("SLURM_JOB_ACCOUNT", "slurm.job.account"),
     ("SLURM_JOB_PARTITION", "slurm.job.partition"),
     ("SLURM_JOB_USER", "slurm.job.user"),
+    ("PET_RDZV_ID", "torchelastic.run.id"),
 ];
 
 /// Adds the attributes of the job, unless they are set. `lookup` returns the value of a variable.
 pub fn add_job(attributes: &mut Attributes, lookup: impl Fn(&str) -> Option<String>) {
+    if let Some(Launched { launcher, job: Some(id), .. }) = Launched::of(&lookup) {
+        attributes.entry(launcher.attribute.to_owned()).or_insert(id);
+    }
     for (variable, key) in VARIABLES {
         if let Some(value) = lookup(variable).filter(|value| !value.is_empty()) {
             attributes.entry(key.to_owned()).or_insert(value);
@@ -26,15 +32,21 @@ mod tests {
 
     #[test]
     fn job_is_added_and_given_attributes_are_kept() {
-        let variables =
-            [("SLURM_JOB_ID", "4711"), ("SLURM_JOB_NAME", ""), ("SLURM_JOB_USER", "ada")];
+        let variables = [
+            ("SLURM_JOB_ID", "4711"),
+            ("SLURM_JOB_NAME", ""),
+            ("SLURM_JOB_USER", "ada"),
+            ("TORCHELASTIC_RUN_ID", "j"),
+            ("PET_RDZV_ID", "k"),
+        ];
         let lookup = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut attributes = Attributes::from([("slurm.job.user".to_owned(), "bob".to_owned())]);
         add_job(&mut attributes, lookup);
-        let expected = [("slurm.job.id", "4711"), ("slurm.job.user", "bob")];
+        let expected =
+            [("slurm.job.id", "4711"), ("slurm.job.user", "bob"), ("torchelastic.run.id", "j")];
         assert_eq!(
             attributes,
             expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into()

@@ -11,10 +11,10 @@ pub mod host;
 #[cfg(feature = "full")]
 pub mod instance;
 #[cfg(feature = "full")]
+pub mod job;
+#[cfg(feature = "full")]
 pub mod own_gpus;
 pub mod resource;
-#[cfg(feature = "full")]
-pub mod slurm;
 pub mod variables;
 
 /// The name of the service that Phasemeter is.

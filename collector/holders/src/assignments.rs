@@ -78,6 +78,8 @@ pub enum Source {
     Prolog,
     /// Job-mapping files, as for dcgm-exporter.
     JobMapping,
+    /// Environments of processes on the GPU that torchrun or Ray has started.
+    Environment,
 }
 
 impl fmt::Display for Source {
@@ -89,6 +91,7 @@ impl fmt::Display for Source {
             Self::ControlGroup => "control group",
             Self::Prolog => "prolog file",
             Self::JobMapping => "job-mapping file",
+            Self::Environment => "environment",
         })
     }
 }

@@ -7,20 +7,22 @@
 //! | `/system.slice/containerd.service/kubepods-pod<UID>.slice:cri-containerd:<container>` | the same, of an old containerd |
 //! | `/slurm/uid_0/job_4/step_0/task_0`, `/system.slice/slurmstepd.scope/job_4/step_0/user/task_0` | Slurm |
 
-/// What the control groups of a process name.
+/// What the control groups of a process name, and its environment if they name nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Groups {
     /// The UID of its pod. Of nested pods, that of the outermost: the kubelet of this machine runs it.
     pub(crate) pod: Option<String>,
     /// The ID of its Slurm job.
     pub(crate) job: Option<String>,
+    /// The ID of its launcher's job. Whoever starts a process chooses its environment, so all other evidence precedes it.
+    pub(crate) launched: Option<String>,
 }
 
 impl Groups {
     /// Reads the text of `/proc/PID/cgroup`. Lines of other forms are ignored.
     pub(crate) fn parse(text: &str) -> Self {
         let paths = || text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        Self { pod: paths().find_map(pod), job: paths().find_map(job) }
+        Self { pod: paths().find_map(pod), job: paths().find_map(job), launched: None }
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Evidence<'e> {
     pub(crate) candidates: Vec<Candidate>,
     /// Whether a list of the kubelet counts: then a pod that it does not name holds nothing.
     pub(crate) has_kubelet: bool,
-    /// The control groups of processes, by process ID.
+    /// The control groups of processes, or their launchers, by process ID.
     pub(crate) groups: &'e BTreeMap<u32, Groups>,
     /// The names of pods, by UID.
     pub(crate) names: &'e BTreeMap<String, PodName>,
@@ -59,8 +59,8 @@ impl Evidence<'_> {
                 Some(holder) => {
                     decision.processes.insert(id, holder.clone());
                 }
-                // It may be of a holder whose UID is unknown.
-                None if chosen.iter().any(is_anonymous) => {}
+                // It may be of a holder whose UID is unknown; or only its own environment names it.
+                None if chosen.iter().any(is_anonymous) || groups.launched.is_some() => {}
                 None => {
                     decision.disagreements.insert(Disagreement::Process {
                         gpu: device.to_owned(),
@@ -89,14 +89,20 @@ impl Evidence<'_> {
         let (prolog, mapping): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|candidate| candidate.source == Source::Prolog);
         let (files, weaker) = if prolog.is_empty() { (mapping, prolog) } else { (prolog, mapping) };
-        let may_hold = |groups: &&Groups| groups.job.is_some() || !self.has_kubelet;
-        let running = running.iter().map(|(_, groups)| *groups).filter(may_hold);
-        let running = joined(running.map(|groups| Candidate {
+        let candidate = |holder: Holder, source: Source| Candidate {
             device: device.to_owned(),
-            holder: self.name(groups),
+            holder,
             share: None,
-            source: Source::ControlGroup,
-        }));
+            source,
+        };
+        let launched = running.iter().filter_map(|(_, groups)| groups.launched.clone());
+        let launched = launched.map(|job| candidate(Holder::Job(job), Source::Environment));
+        let may_hold = |groups: &&Groups| {
+            groups.launched.is_none() && (groups.job.is_some() || !self.has_kubelet)
+        };
+        let grouped = running.iter().map(|(_, groups)| *groups).filter(may_hold);
+        let running =
+            joined(grouped.map(|groups| candidate(self.name(groups), Source::ControlGroup)));
         let is_file = |it: &Candidate| files.iter().any(|file| file.holder == it.holder);
         let chosen = if files.is_empty() || (!running.is_empty() && !running.iter().any(is_file)) {
             decision.reject(device, &running, &files);
@@ -105,7 +111,7 @@ impl Evidence<'_> {
             joined(files)
         };
         decision.reject(device, &chosen, &weaker);
-        chosen
+        if chosen.is_empty() { joined(launched) } else { chosen }
     }
 
     /// What the control groups of a process name. The job counts if its pod is unknown to the kubelet.
@@ -163,7 +169,7 @@ impl Decision {
 fn holder_of<'c>(groups: &Groups, chosen: &'c [Candidate]) -> Option<&'c Holder> {
     let is_named = |it: &&Candidate| match &it.holder {
         Holder::Container(container) => container.uid.is_some() && container.uid == groups.pod,
-        Holder::Job(id) => groups.job.as_ref() == Some(id),
+        Holder::Job(id) => groups.job.as_ref().or(groups.launched.as_ref()) == Some(id),
         Holder::Named(name) => {
             groups.pod.as_ref().is_some_and(|uid| name.strip_prefix("pod ") == Some(uid))
         }

@@ -1,10 +1,11 @@
-//! The control groups of the processes on the GPUs.
+//! The control groups of the processes on the GPUs, and the launchers of those that have none of a pod or job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use phasemeter_files::read_file;
 use phasemeter_meter::units::Nanos;
+use phasemeter_process::{Launched, ProcessTable};
 
 use crate::cgroup::Groups;
 use crate::gpus::NodeGpu;
@@ -21,7 +22,7 @@ pub(crate) const UNREADABLE_FOR: Nanos = Nanos::from_secs(30);
 /// The control groups of processes.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    /// By process ID. Processes that name neither a pod nor a job are left out.
+    /// By process ID. Those that name neither a pod nor a job are left out.
     pub(crate) groups: BTreeMap<u32, Groups>,
     /// Whether there are processes, and none exists in this PID namespace.
     pub(crate) are_unreadable: bool,
@@ -47,7 +48,11 @@ impl Processes {
             // It may have ended.
             let Ok(bytes) = read_file(&file, MAX_FILE) else { continue };
             processes.are_unreadable = false;
-            let groups = Groups::parse(&String::from_utf8_lossy(&bytes));
+            let mut groups = Groups::parse(&String::from_utf8_lossy(&bytes));
+            if groups == Groups::default() {
+                let launched = ProcessTable::at(proc).launched(id);
+                groups.launched = launched.and_then(|Launched { job, .. }| job);
+            }
             if groups != Groups::default() {
                 processes.groups.insert(id, groups);
             }

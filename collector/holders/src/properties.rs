@@ -120,8 +120,10 @@ impl Node {
             mapping.entry(*gpu).or_default().push(job.to_string());
         }
         candidates.extend(of_mapping(&mapping, &gpus));
-        let named =
-            |it: &Runs| Groups { pod: it.pod.map(uid), job: it.job.map(|job| job.to_string()) };
+        let named = |it: &Runs| {
+            let job = it.job.map(|job| job.to_string());
+            Groups { pod: it.pod.map(uid), job, launched: None }
+        };
         let groups = (0..).zip(self.runs.iter().map(named));
         let groups: BTreeMap<u32, Groups> =
             groups.filter(|(_, groups)| *groups != Groups::default()).collect();

@@ -1,5 +1,5 @@
 //! Signals and child processes, for a program that runs another one as if it were not there, its local
-//! time, its resident pages, and the command lines of other processes.
+//! time, its resident pages, and the command lines and launchers of other processes.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and waits for its own
 //! children only; it has no time zones, and releases no pages. A crate of its own, so that the sidecar forbids unsafe code.
@@ -9,6 +9,7 @@
 
 mod children;
 mod launch;
+mod launcher;
 mod local_time;
 mod program_pages;
 mod signals;
@@ -16,6 +17,7 @@ mod table;
 
 pub use children::reap_others;
 pub use launch::{inherit_launch, is_ignored_at_launch};
+pub use launcher::{Launched, LaunchedProcess, Launcher};
 pub use local_time::utc_offset;
 pub use program_pages::release_program_pages;
 pub use signals::{ReceivedSignal, SignalSet, die_by, end_now, send};

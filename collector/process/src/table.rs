@@ -1,13 +1,15 @@
 //! Processes, in a mounted `/proc`: their command lines, and which are in the pod of this process.
 //!
 //! Reads names and command lines, a bounded part of each, and control groups. Of an environment it returns one named
-//! variable, and keeps nothing.
+//! variable, or what launchers set, and keeps nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use crate::launcher::{Launched, LaunchedProcess};
 
 /// The first PID namespace of every Linux kernel (`PROC_PID_INIT_INO`).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -81,17 +83,60 @@ impl ProcessTable {
     /// read. That needs the same user and group, or privileges. May block if a process hangs in the kernel.
     #[must_use]
     pub fn variable(&self, pid: u32, name: &str) -> Option<String> {
+        value(&self.environment(pid)?, name)
+    }
+
+    /// What the environment of a process says about its launcher; `None` if it has none, or cannot be read, as
+    /// [`Self::variable`].
+    #[must_use]
+    pub fn launched(&self, pid: u32) -> Option<Launched> {
+        let environment = self.environment(pid)?;
+        Launched::of(|name| value(&environment, name))
+    }
+
+    /// The processes that launchers have started below a process: of each branch the first one, since its own
+    /// children inherit its variables.
+    #[must_use]
+    pub fn launched_below(&self, pid: u32) -> Vec<LaunchedProcess> {
+        let mut found = Vec::new();
+        let mut parents = vec![pid];
+        let mut seen = 0;
+        while let Some(parent) = parents.pop() {
+            for child in self.children(parent) {
+                seen += 1;
+                if seen > MAX_PROCESSES {
+                    return found;
+                }
+                match self.launched(child) {
+                    Some(launched) => found.push(LaunchedProcess { pid: child, parent, launched }),
+                    None => parents.push(child),
+                }
+            }
+        }
+        found
+    }
+
+    /// The children of a process, by all its threads.
+    fn children(&self, pid: u32) -> Vec<u32> {
+        let threads = fs::read_dir(self.root.join(format!("{pid}/task"))).into_iter().flatten();
+        let children = |thread: fs::DirEntry| {
+            let mut text = String::new();
+            let file = File::open(thread.path().join("children")).ok()?;
+            file.take(MAX_ENVIRONMENT).read_to_string(&mut text).ok()?;
+            Some(text)
+        };
+        let texts = threads.take(MAX_PROCESSES).filter_map(|thread| children(thread.ok()?));
+        let ids = |text: String| -> Vec<u32> {
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+        };
+        texts.flat_map(ids).collect()
+    }
+
+    fn environment(&self, pid: u32) -> Option<Vec<u8>> {
         let environment = File::open(self.root.join(pid.to_string()).join("environ")).ok()?;
         let mut bytes = Vec::new();
         environment.take(MAX_ENVIRONMENT + 1).read_to_end(&mut bytes).ok()?;
-        if u64::try_from(bytes.len()).ok()? > MAX_ENVIRONMENT {
-            return None;
-        }
-        let value = |entry: &[u8]| {
-            let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-            Some(String::from_utf8_lossy(value).into_owned())
-        };
-        bytes.split(|byte| *byte == 0).find_map(value)
+        (u64::try_from(bytes.len()).ok()? <= MAX_ENVIRONMENT).then_some(bytes)
     }
 
     /// The directory that is the root of a process.
@@ -132,6 +177,15 @@ impl ProcessTable {
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
+}
+
+/// The value of a variable in an environment.
+fn value(environment: &[u8], name: &str) -> Option<String> {
+    let value = |entry: &[u8]| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    environment.split(|byte| *byte == 0).find_map(value)
 }
 
 /// Whether the process with the control groups `other` is in another container of the pod of that with `own`:
@@ -258,5 +312,33 @@ mod tests {
             [table.variable(12, "B"), table.variable(13, "A"), table.variable(14, "A")],
             [const { None }; 3]
         );
+    }
+
+    /// A tree of a shell, torchrun with two workers, one of them with a child, and another program.
+    #[test]
+    fn processes_of_launchers_are_found_by_their_variables() {
+        let dir = tempfile::tempdir().unwrap();
+        let process = |pid: u32, threads: &[(u32, &str)], environment: &str| {
+            let process = dir.path().join(pid.to_string());
+            for (thread, children) in threads {
+                let thread = process.join(format!("task/{thread}"));
+                fs::create_dir_all(&thread).unwrap();
+                fs::write(thread.join("children"), children).unwrap();
+            }
+            fs::write(process.join("environ"), environment).unwrap();
+        };
+        let worker = "A=1\0TORCHELASTIC_RUN_ID=j\0TORCHELASTIC_RESTART_COUNT=1\0";
+        process(1, &[(1, "2 7 ")], "");
+        process(2, &[(2, ""), (3, "4 "), (5, "6 ")], "A=1\0");
+        process(4, &[(4, "8 ")], worker);
+        process(6, &[(6, "")], worker);
+        process(7, &[(7, "99 ")], "RAY_JOB_ID=ffffffff\0");
+        process(8, &[(8, "")], worker);
+        let mut found = ProcessTable::at(dir.path()).launched_below(1);
+        found.sort_by_key(|process| process.pid);
+        let found: Vec<_> =
+            found.iter().map(|it| (it.pid, it.parent, it.launched.restarts)).collect();
+        assert_eq!(found, [(4, 2, Some(1)), (6, 2, Some(1))]);
+        assert!(ProcessTable::at(Path::new("/nowhere")).launched_below(1).is_empty());
     }
 }

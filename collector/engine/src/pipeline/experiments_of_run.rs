@@ -29,6 +29,24 @@ impl Pipeline<'_> {
         experiments.begin(writer, RunExperiment { id, placement, tags, from: at, to: at });
     }
 
+    /// Adds an attribute of the workload that was found during the run, to the report and to windows: what is exported
+    /// keeps its resource. Returns whether it was added; it is not if the workload has it.
+    pub fn identify(&mut self, key: &str, value: &str) -> bool {
+        let ExperimentState::Open(run) = &mut self.experiment else { return false };
+        let is_new = !run.attributes.contains_key(key);
+        if is_new {
+            run.attributes.insert(key.to_owned(), value.to_owned());
+        }
+        is_new
+    }
+
+    /// Removes an attribute that was added.
+    pub fn forget(&mut self, key: &str) {
+        if let ExperimentState::Open(run) = &mut self.experiment {
+            run.attributes.remove(key);
+        }
+    }
+
     /// Adds a tag to the experiment of this writer.
     pub fn tag_experiment(&mut self, writer: u64, key: String, value: String) {
         if let Some(experiments) = &mut self.experiments {

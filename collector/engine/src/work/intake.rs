@@ -23,6 +23,7 @@ pub struct WorkIntake {
     socket: Option<WorkSocket>,
     ledger: WorkLedger,
     rejected: u64,
+    has_experiments: bool,
 }
 
 impl WorkIntake {
@@ -49,6 +50,7 @@ impl WorkIntake {
                 }
                 Message::Checkpoint => self.ledger.checkpoint(at),
                 Message::Begin { id, traceparent } => {
+                    self.has_experiments = true;
                     let given = traceparent.and_then(|text| match text.parse() {
                         Ok(context) => Some(context),
                         Err(error) => {
@@ -90,6 +92,16 @@ impl WorkIntake {
             has_checkpoint: checkpoint.is_some(),
             work: work.collect(),
         })
+    }
+
+    /// When the workload reported its last checkpoint, if it has.
+    pub fn last_checkpoint(&self) -> Option<Timestamp> {
+        self.ledger.last_checkpoint()
+    }
+
+    /// Whether the workload has begun an experiment.
+    pub const fn has_experiments(&self) -> bool {
+        self.has_experiments
     }
 
     /// Work by UTC hour.

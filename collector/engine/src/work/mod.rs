@@ -1,6 +1,8 @@
 //! Work: what the workload of a run reports, and what of it is lost.
 
 #[cfg(feature = "full")]
+mod attempts;
+#[cfg(feature = "full")]
 mod intake;
 mod interruptions;
 #[cfg(feature = "full")]
@@ -12,6 +14,8 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::units::Timestamp;
 
+#[cfg(feature = "full")]
+pub use self::attempts::{Attempts, Restart};
 #[cfg(feature = "full")]
 pub use self::intake::{WorkIntake, by_hour};
 pub use self::interruptions::{InterruptionLog, ReceivedNotice, UnsavedWork};

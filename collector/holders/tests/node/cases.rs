@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `case.toml` | GPUs of the node and the polls, each with the files that count then |
 //! | `*.json` | `PodResources` with the names of the protocol; lists of `ResourceSlice` and of pods, `ResourceClaim` objects |
-//! | `proc/PID/cgroup` | control groups of processes |
+//! | `proc/PID/cgroup`, `environ` | control groups and environments of processes |
 //! | `pods.txt` | names of log directories of pods, oldest first |
 //! | `jobs`, `job-mapping` | files of Slurm's prolog, and as for dcgm-exporter |
 //! | `expected.snap` | who holds each GPU after each poll |

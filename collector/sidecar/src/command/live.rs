@@ -15,7 +15,7 @@ use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
-use phasemeter_engine::work::{UnsavedWork, WorkIntake, WorkKinds};
+use phasemeter_engine::work::{Attempts, UnsavedWork, WorkIntake, WorkKinds};
 use phasemeter_meter::holder::{Grant, Share};
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::reorder::LateReading;
@@ -24,7 +24,7 @@ use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWor
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{ComputeProcess, Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::gpus::{ArrivedGpu, BilledFrom};
 use super::hand_over::HandOver;
@@ -33,6 +33,7 @@ use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
 use super::node_price::NodePrice;
 use super::outputs::Outputs;
+use super::restarts::Restarts;
 use super::window_scheduler::WindowScheduler;
 use phasemeter_cli::MeteringArgs;
 
@@ -47,6 +48,9 @@ pub(super) struct Live {
     clock_notes: ClockNotes,
     scheduler: WindowScheduler,
     work: WorkIntake,
+    /// The jobs of launchers below the command.
+    pub(super) attempts: Attempts,
+    restarts: Restarts,
     /// What the command sends, if it is received.
     telemetry: Option<CommandTelemetry>,
     /// What tells kinds of work apart.
@@ -95,6 +99,8 @@ impl Live {
             clock_notes: ClockNotes::default(),
             scheduler,
             work,
+            attempts: Attempts::default(),
+            restarts: Restarts::default(),
             telemetry: None,
             kinds: WorkKinds::default(),
             hardware: HardwareExport::default(),
@@ -194,6 +200,9 @@ impl Live {
     /// being loaded, which may price them, they wait in the sampler.
     pub(super) fn drain(&mut self) -> Result<(), PipelineError> {
         self.work.take(&mut self.pipeline);
+        for restart in self.attempts.step(&mut self.pipeline, &self.work, self.clock.now()) {
+            info!("{}", self.restarts.add(&restart, &self.pipeline));
+        }
         self.hardware.step(&self.gpus, self.clock.now(), &mut self.pipeline);
         // Also before there are prices: what is received waits in a short queue.
         if let Some(telemetry) = &mut self.telemetry {

@@ -112,6 +112,8 @@ mod relay;
 mod report_files;
 mod report_outputs;
 #[cfg(feature = "full")]
+mod restarts;
+#[cfg(feature = "full")]
 mod run;
 #[cfg(feature = "full")]
 mod run_report;

@@ -14,16 +14,17 @@ use phasemeter_engine::live::{HardwareExport, LongTrace};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
 use phasemeter_engine::pricing::{GpuOfModel, Pricing};
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
-use phasemeter_engine::work::{self, WorkIntake, WorkKinds, WorkSocket};
+use phasemeter_engine::work::{self, Attempts, WorkIntake, WorkKinds, WorkSocket};
 use phasemeter_environment::detectors::{self, Container};
+use phasemeter_environment::job;
 use phasemeter_environment::resource::Role;
-use phasemeter_environment::slurm;
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::CommandExit;
 use phasemeter_otlp::experiment::{
     ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
 };
+use phasemeter_process::Launched;
 use phasemeter_sources::clock::Clock;
 use tracing::{error, warn};
 
@@ -183,7 +184,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     // The environment.
     let mut environment = metering::environment(options);
     environment.export.by_holder = node.is_some();
-    slurm::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
+    job::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
 
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
@@ -287,6 +288,12 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let kinds =
         optional.result(kinds.map_err(CommandError::system("kinds of work are unknown")))?;
     live.kinds = kinds.unwrap_or_default();
+    if command.is_some() {
+        let is_launched = Launched::of(|name| std::env::var(name).ok()).is_some();
+        let attempts = Attempts::start(is_launched)
+            .map_err(CommandError::system("jobs of launchers are not followed"));
+        live.attempts = optional.result(attempts)?.unwrap_or_default();
+    }
     live.long_trace = long_trace;
     live.hardware = HardwareExport::new(own.slot);
     let agent = node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock));
