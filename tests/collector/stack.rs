@@ -183,7 +183,7 @@ fn stack_has_the_dollars_of_its_reports_and_a_trace_per_experiment() {
         !get_json(stack.jaeger, "/api/traces?service=vision")["data"].as_array().unwrap().is_empty()
     });
 
-    // All but a run of two hours. If its output is no terminal, `top` prints once.
+    // All but a run of two hours. If its output is not a terminal, `top` prints once.
     for command in stack.commands.iter().filter(|it| !it.contains(" demo ")) {
         let output =
             Command::new("bash").args(["-c", command]).current_dir(stack.dir.path()).output();
