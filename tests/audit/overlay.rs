@@ -1,4 +1,5 @@
-//! A report as tracks in a file of PyTorch's profiler: a real one, of torch 2.15 on a CPU, cut to some of its events.
+//! A report as tracks in files of PyTorch's profiler: real ones, of torch 2.15 on a CPU, cut to some of its events, and of
+//! torch 2.11 on an H200.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,6 +14,8 @@ use crate::phasemeter::{Outcome, Phasemeter};
 
 const PROFILE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/profiles/torch-2.15-cpu.json");
+const PROFILE_OF_A_GPU: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/profiles/torch-2.11-h200.json");
 
 /// Nano-dollars a microsecond at $3.60 an hour.
 const PRICE: &str = "3.6";
@@ -28,8 +31,8 @@ struct Profile {
 
 impl Profile {
     /// The numbers are read as they are written, with three decimals.
-    fn open() -> Self {
-        let text = fs::read_to_string(PROFILE).unwrap();
+    fn open(path: &str) -> Self {
+        let text = fs::read_to_string(path).unwrap();
         let base = digits(&text, "\"baseTimeNanoseconds\": ").next().unwrap();
         let mut span = (u64::MAX, 0);
         for event in text.split("\n  {").skip(1).filter(|event| !event.contains("\"ph\": \"M\"")) {
@@ -119,13 +122,20 @@ fn slices<'a>(profile: &Profile, added: &'a str) -> Vec<Vec<Slice<'a>>> {
 
 #[test]
 fn tracks_in_a_real_profile_have_its_clock_and_the_dollars_of_the_common_time() {
+    for path in [PROFILE, PROFILE_OF_A_GPU] {
+        overlay_a_log_around(path);
+    }
+}
+
+/// Overlays a log of the time of a profile and ten seconds around it.
+fn overlay_a_log_around(path: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let profile = Profile::open();
+    let profile = Profile::open(path);
     let (first, last) = profile.span;
     // From before the profile until after it.
     let from = first / SECOND * SECOND - 10 * SECOND;
     report(dir.path(), profile.log(from, last + 10 * SECOND));
-    let outcome = overlay(dir.path(), Path::new(PROFILE), "out.json");
+    let outcome = overlay(dir.path(), Path::new(path), "out.json");
     assert_eq!((outcome.status, outcome.out.as_str()), (0, ""), "{}", outcome.err);
     let told = outcome.err.lines().next().unwrap();
     assert!(told.contains("2 GPUs, metered for ") && told.contains(" of the profile's "), "{told}");
@@ -168,7 +178,7 @@ fn tracks_in_a_real_profile_have_its_clock_and_the_dollars_of_the_common_time() 
 #[test]
 fn tracks_of_a_profile_that_covers_a_report_sum_to_its_bill() {
     let dir = tempfile::tempdir().unwrap();
-    let profile = Profile::open();
+    let profile = Profile::open(PROFILE);
     // From its first whole millisecond on.
     let from = profile.span.0.next_multiple_of(1_000_000);
     let report = report(dir.path(), profile.log(from, profile.span.1));
@@ -200,7 +210,7 @@ fn tracks_of_a_profile_that_covers_a_report_sum_to_its_bill() {
 #[test]
 fn profile_without_common_time_and_other_files_are_refused_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let profile = Profile::open();
+    let profile = Profile::open(PROFILE);
     let later = profile.span.1.next_multiple_of(SECOND) + SECOND;
     report(dir.path(), profile.log(later, later + 9 * SECOND));
     let apart = overlay(dir.path(), Path::new(PROFILE), "out.json");
