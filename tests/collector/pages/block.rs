@@ -75,7 +75,7 @@ pub(super) fn blocks(page: &str, text: &str) -> Result<Vec<Block>, String> {
             "sh" => body.join("\n"),
             "console" => typed(&body),
             "bash" | "shell" => return Err(format!("{place}: the language of commands is sh")),
-            _ if language.is_empty() && body.iter().any(|it| looks_like_commands(it)) => {
+            _ if language.is_empty() && body.iter().any(looks_like_commands) => {
                 return Err(format!("{place}: commands without a language"));
             }
             _ => continue,
