@@ -15,6 +15,11 @@ SOAK_SECONDS ?=
 RELEASE_FLAGS ?= --release
 # After how many minutes all that `make up` starts ends by itself.
 UP_MINUTES ?= 120
+# What a release, a wheel and the root of an image are for: amd64 or arm64. What this machine is not is cross-compiled.
+MACHINE := $(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
+ARCHITECTURE ?= $(MACHINE)
+# The platforms of the image.
+ARCHITECTURES ?= amd64 arm64
 # Parts of the benchmark or the soak test; if empty, all.
 PARTS ?=
 # How the demo is built; how many crates that compiles at most, which tests/conventions checks; and
@@ -41,6 +46,8 @@ FUZZ_DIR := --fuzz-dir tests/fuzz
 FUZZ_RECEIVER := -max_len=65536 -timeout=2 -malloc_limit_mb=64 -rss_limit_mb=512
 MUTANTS_BIN := $(CACHE)/cargo-mutants-$(CARGO_MUTANTS_VERSION)/bin/cargo-mutants
 VENV := target/bench-venv
+FOREIGN := $(filter-out $(MACHINE),$(ARCHITECTURE))
+RELEASE_FILES := target/release-files$(FOREIGN:%=-%)
 COLLECTOR := otel-config/collector/build.sh
 
 # The default policies. Each is built to a module of its name.
@@ -59,8 +66,8 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test lint test-demo test-backends test-kubernetes stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
-    sbom release image wheel collector toolchain build-policies compare-policies deny check-release peers
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
+    sbom release image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +116,9 @@ test-backends: toolchain ## run the tests with a real Collector and Prometheus, 
 
 test-kubernetes: toolchain ## run the tests on a real Kubernetes node with GPUs of the fake driver; needs root
 	@.ci/kubernetes
+
+test-arm64: toolchain ## build the image for amd64 and arm64 and test it, arm64 emulated by QEMU; needs Debian
+	@.ci/arm64 $(DEMO_FLAGS)
 
 generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
@@ -170,17 +180,29 @@ advisories: $(DENY) ## check the dependencies for known vulnerabilities; needs t
 sbom: toolchain $(CYCLONEDX) ## write the bill of materials of the binary (CycloneDX) to target/release-files
 	@.ci/release '' '' $(CYCLONEDX) --sbom
 
-release: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build binary, bill of materials, provenance and checksums into target/release-files
-	@.ci/release $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
+release: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build binary, bill of materials, provenance and checksums into target/release-files; for another machine if ARCHITECTURE (amd64, arm64) is given
+	@RELEASE_FILES=$(RELEASE_FILES) .ci/cross '$(FOREIGN)' \
+	    .ci/release $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
 
-image: release ## build the container image, as OCI archive in target/image; needs Debian, and no container engine
+image: ## build the container image for amd64 and arm64, as OCI archive in target/image; needs Debian, and no container engine
 	rm -rf target/image
-	otel-config/image/root.sh target/release-files/phasemeter target/image/root
+	@for architecture in $(ARCHITECTURES); do $(MAKE_ALSO) image-root ARCHITECTURE=$$architecture || exit 1; done
+	@$(MAKE_ALSO) image-archive
+
+# Of the files of all ARCHITECTURES.
+image-archive:
 	VERSION=$(VERSION) REVISION=$$(git rev-parse HEAD) otel-config/image/archive.sh target/image/phasemeter.tar \
-	    docker.io/library/phasemeter:$(VERSION) otel-config/image/Containerfile target/image/root
+	    docker.io/library/phasemeter:$(VERSION) otel-config/image/Containerfile \
+	    $(foreach architecture,$(ARCHITECTURES),$(architecture)=target/image/$(architecture))
+
+# The files of the image for ARCHITECTURE.
+image-root: release
+	$(and $(FOREIGN),otel-config/image/libraries.sh $(FOREIGN) target/image/libraries)
+	otel-config/image/root.sh $(RELEASE_FILES)/phasemeter target/image/$(ARCHITECTURE) \
+	    $(and $(FOREIGN),target/image/libraries)
 
 wheel: release ## build the wheel for PyPI, with the binary and the Python module, into target/wheels; needs Python
-	otel-config/python/build.sh target/release-files/phasemeter target/wheels
+	otel-config/python/build.sh $(RELEASE_FILES)/phasemeter target/wheels
 
 collector: ## build an OpenTelemetry Collector and print its path; needs Go
 	@$(COLLECTOR)

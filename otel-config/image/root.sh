@@ -1,10 +1,11 @@
 #!/bin/sh
 # Assembles the root directory of the image: the binary, what it and the driver's library load, and what a program
-# expects of a system. Needs Debian or a derivative, of the architecture of the binary.
-# Usage: root.sh BINARY DIRECTORY
-# Files of a release beside the binary, such as its bill of materials, are added.
+# expects of a system. Needs Debian or a derivative.
+# Usage: root.sh BINARY DIRECTORY [LIBRARIES]
+# LIBRARIES is what libraries.sh has made, if the binary is for another architecture than this machine's. The bill of
+# materials must be beside the binary; other files of a release are added if they are there.
 set -eu
-binary=$1 root=$2
+binary=$1 root=$2 libraries=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
 
 # Arguments: mode, file, path in the image.
@@ -14,18 +15,23 @@ umask 022
 add 755 "$binary" usr/bin/phasemeter
 documents=usr/share/doc/phasemeter
 add 644 "$here/../../LICENSE" $documents/LICENSE
-for document in "$(dirname "$binary")"/phasemeter.*.json; do
-    if [ -e "$document" ]; then add 644 "$document" "$documents/${document##*/}"; fi
+for document in cdx provenance; do
+    file=$(dirname "$binary")/phasemeter.$document.json
+    if [ -e "$file" ] || [ $document = cdx ]; then add 644 "$file" "$documents/${file##*/}"; fi
 done
 
+# The field `e_machine` of ELF.
+case $(od -An -tx1 -j18 -N1 "$binary") in
+    *3e) loader=lib64/ld-linux-x86-64.so.2 directory=lib/x86_64-linux-gnu ;;
+    *b7) loader=lib/ld-linux-aarch64.so.1 directory=lib/aarch64-linux-gnu ;;
+    *) echo "$binary: unknown architecture; expected amd64 or arm64" >&2; exit 65 ;;
+esac
 # The loader is at the path that programs name. The other libraries are in the directory of the architecture, where
 # the loader finds them, and NVIDIA's container runtime puts the driver's if the system is Debian.
-loader=$(ldd "$binary" | sed -n 's/^\t\(\/[^ ]*\) .*/\1/p')
-libraries=$(ldd "$binary" | sed -n 's/.* => \(.*\)\/libc\.so\.6 .*/\1/p')
-add 755 "$loader" "${loader#/}"
+add 755 "$libraries/$loader" $loader
 # The driver's library needs libdl, libpthread and librt by name: since glibc 2.34 they are empty.
 for library in libc.so.6 libm.so.6 libgcc_s.so.1 libdl.so.2 libpthread.so.0 librt.so.1; do
-    add 644 "$libraries/$library" "${libraries#/}/$library"
+    add 644 "$libraries/$directory/$library" $directory/$library
 done
 
 # Roots of trust, for backends with TLS.
@@ -35,12 +41,13 @@ for file in /etc/debian_version /etc/os-release; do
     if [ -e $file ]; then add 644 $file "${file#/}"; fi
 done
 # Scanners for vulnerabilities look here for the packages of an image without a package manager.
-for package in libc6 libgcc-s1 ca-certificates; do
-    if status=$(dpkg-query --status $package 2>/dev/null); then
-        mkdir -p "$root/var/lib/dpkg/status.d"
-        echo "$status" >"$root/var/lib/dpkg/status.d/$package"
-    fi
-done
+packages=$root/var/lib/dpkg/status.d
+mkdir -p "$packages"
+# Arguments: directory of dpkg's database, package. There may be none, as in a test's root.
+list() { dpkg-query --admindir "$1/var/lib/dpkg" --status "$2" >"$packages/$2" 2>/dev/null || rm "$packages/$2"; }
+list "$libraries" libc6
+list "$libraries" libgcc-s1
+list '' ca-certificates
 
 cat >"$root/etc/passwd" <<END
 root:x:0:0:root:/:/sbin/nologin

@@ -20,11 +20,15 @@ impl Images {
         Self { dir: dir.to_owned() }
     }
 
-    /// A root directory with the files of the image of Phasemeter, without symbols of the binary.
+    /// A root directory with the files of the image of Phasemeter, without symbols of the binary. Its bill of materials
+    /// is that of `make sbom`.
     pub(crate) fn phasemeter(&self, binary: &Path) -> PathBuf {
         let (root, stripped) = (self.dir.join("phasemeter"), self.dir.join("bin/phasemeter"));
         fs::create_dir_all(stripped.parent().unwrap()).unwrap();
         output(Command::new("strip").arg("-o").arg(&stripped).arg(binary));
+        let materials = script("../../target/release-files/phasemeter.cdx.json");
+        assert!(materials.is_file(), "no bill of materials: run `make sbom`");
+        fs::copy(&materials, stripped.with_extension("cdx.json")).unwrap();
         output(Command::new(script("root.sh")).arg(&stripped).arg(&root));
         root
     }
@@ -50,12 +54,18 @@ impl Images {
     }
 
     /// Imports an image of these root directories into containerd's namespace of Kubernetes. Entry point, environment
-    /// and user are those of the last stage of a Containerfile.
+    /// and user are those of the last stage of a Containerfile. It has a platform before the node's, which the node must
+    /// not choose: there are no files in it.
     pub(crate) fn import(&self, name: &str, containerfile: &Path, roots: &[&Path]) {
         let archive = self.dir.join("image.tar");
         let mut pack = Command::new(script("archive.sh"));
         pack.env("VERSION", env!("CARGO_PKG_VERSION")).arg(&archive).arg(name).arg(containerfile);
-        output(pack.args(roots));
+        let (own, other) = architectures();
+        let empty = self.dir.join("empty");
+        fs::create_dir_all(&empty).unwrap();
+        pack.arg(format!("{other}={}", empty.display()));
+        let layers = roots.iter().map(|root| format!("{own}={}", root.display()));
+        output(pack.args(layers));
         output(Command::new("ctr").args(["-n", "k8s.io", "images", "import"]).arg(&archive));
         fs::remove_file(archive).unwrap();
     }
@@ -72,6 +82,11 @@ impl Images {
 /// The Containerfile of Phasemeter.
 pub(crate) fn containerfile() -> PathBuf {
     script("Containerfile")
+}
+
+/// This machine's, as images name it, and another.
+fn architectures() -> (&'static str, &'static str) {
+    if cfg!(target_arch = "aarch64") { ("arm64", "amd64") } else { ("amd64", "arm64") }
 }
 
 fn script(name: &str) -> PathBuf {
