@@ -122,7 +122,7 @@ test-arm64: toolchain ## build the image for amd64 and arm64 and test it, arm64 
 
 generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
-	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs
+	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs --test encode
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test audit -- demo:: exercises::
 
 manifests: ## render the plain manifests of Kubernetes from the Helm chart, and the table of its values; needs Go

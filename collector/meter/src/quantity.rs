@@ -258,11 +258,17 @@ impl Quantity {
         self.row().is_mapped
     }
 
+    /// The names of its columns in logs, of those that have one value per quantity.
+    #[must_use]
+    pub const fn columns(self) -> &'static [&'static str] {
+        self.row().columns
+    }
+
     /// The quantity with a column of this name, in any case.
     #[must_use]
     pub fn of_column(name: &[u8]) -> Option<Self> {
         let is_named = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-        Self::all().find(|quantity| quantity.row().columns.iter().any(is_named))
+        Self::all().find(|quantity| quantity.columns().iter().any(is_named))
     }
 
     /// The kept quantities that `phasemeter record` writes, each with the name of its column, in order.

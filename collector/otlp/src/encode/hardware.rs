@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use phasemeter_meter::accounts::Balance;
+use phasemeter_meter::device_metric::Component;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::{Bytes, Celsius, Nanos};
@@ -11,8 +12,8 @@ use super::batch::Batch;
 use super::context::GpuSnapshot;
 use super::gpu_attributes::GpuDescription;
 use super::instruments as metrics;
-use super::values::{Start, double, integer, text, weighted_seconds};
-use crate::names::attribute;
+use super::stream::{self, Measured};
+use super::values::{Start, double, text, weighted_seconds};
 
 /// State between two exports.
 #[derive(Clone, Debug)]
@@ -68,8 +69,8 @@ impl Hardware {
     /// Adds limits and capacities.
     fn add_limits(&self, export: &GpuSnapshot, batch: &mut Batch) {
         if let Some(total) = self.memory_total.filter(|_| self.sends(Quantity::MemoryTotal)) {
-            let point = integer(export.start(), export.attributes.gpu(), total.get());
-            batch.add_hardware(export.host, &metrics::HW_MEMORY_LIMIT, point);
+            let of = (Component::Gpu, Quantity::MemoryTotal);
+            stream::add(of, Measured::Last(total.get().cast_signed()), export, batch);
         }
         for (kind, limit) in self.temperature_limits {
             if let Some(limit) = limit {
@@ -89,14 +90,8 @@ impl Hardware {
         if time > Nanos::ZERO && self.sends(Quantity::Utilization) {
             let weighted = observed.weighted.saturating_sub(before.weighted);
             let mean = weighted_seconds(weighted) / time.as_secs_f64();
-            let since = Start::at(export.since);
-            let mut attributes = export.attributes.gpu();
-            attributes.push(text("hw.gpu.task", "general"));
-            batch.add_hardware(
-                export.host,
-                &metrics::HW_UTILIZATION,
-                double(since, attributes, mean),
-            );
+            let of = (Component::Gpu, Quantity::Utilization);
+            stream::add(of, Measured::Mean(mean), export, batch);
         }
     }
 
@@ -109,44 +104,26 @@ impl Hardware {
         if !self.sends(Quantity::Energy) {
             return;
         }
-        let attributes = export.attributes.hardware("hw.type", "gpu");
-        batch.add_hardware(
-            export.host,
-            &metrics::HW_ENERGY,
-            double(export.start(), attributes, self.energy),
-        );
+        let of = (Component::Gpu, Quantity::Energy);
+        stream::add(of, Measured::Sum(self.energy), export, batch);
     }
 
     fn add_reading(&self, reading: &Reading, export: &GpuSnapshot, batch: &mut Batch) {
-        let attributes = export.attributes;
-        let host = export.host;
-        let gauge = Start::NONE;
-        if let Some(used) = reading.memory_used {
-            if self.sends(Quantity::MemoryUsed) {
-                let point = integer(export.start(), attributes.gpu(), used.get());
-                batch.add_hardware(host, &metrics::HW_MEMORY_USAGE, point);
+        for (quantity, value) in [
+            (Quantity::MemoryUsed, reading.memory_used.map(|used| used.get().cast_signed())),
+            (Quantity::Power, reading.power.map(|power| power.get().into())),
+            (Quantity::Temperature, reading.temperature.map(|celsius| celsius.0.into())),
+            (Quantity::SmClock, reading.sm_clock.map(|clock| clock.0.into())),
+            (Quantity::MemoryClock, reading.memory_clock.map(|clock| clock.0.into())),
+        ] {
+            let Some(value) = value else { continue };
+            if self.sends(quantity) {
+                let of = (Component::Gpu, quantity);
+                stream::add(of, Measured::Last(value), export, batch);
             }
-            if let Some(total) = self.memory_total.filter(|total| total.get() > 0) {
-                let fraction = used.get() as f64 / total.get() as f64;
-                let point = double(gauge, attributes.gpu(), fraction);
-                batch.add_hardware(host, &metrics::HW_MEMORY_UTILIZATION, point);
-            }
-        }
-        if let Some(power) = reading.power.filter(|_| self.sends(Quantity::Power)) {
-            let attributes = attributes.hardware("hw.type", "gpu");
-            batch.add_hardware(host, &metrics::HW_POWER, double(gauge, attributes, power.watts()));
-        }
-        if let Some(temperature) = reading.temperature.filter(|_| self.sends(Quantity::Temperature))
-        {
-            let attributes = attributes.hardware("hw.sensor_location", "gpu");
-            let celsius = f64::from(temperature.0);
-            batch.add_hardware(host, &metrics::HW_TEMPERATURE, double(gauge, attributes, celsius));
-        }
-        for (clock, frequency) in [("sm", reading.sm_clock), ("memory", reading.memory_clock)] {
-            if let Some(frequency) = frequency {
-                let attributes = attributes.own(attribute::GPU_CLOCK_DOMAIN, clock);
-                let hertz = f64::from(frequency.0) * 1e6;
-                batch.add_hardware(host, &metrics::CLOCK, double(gauge, attributes, hertz));
+            if let Some(total) = self.memory_total.filter(|_| quantity == Quantity::MemoryUsed) {
+                let total = total.get().cast_signed();
+                stream::add_memory_utilization(Component::Gpu, value, total, export, batch);
             }
         }
     }

@@ -11,6 +11,7 @@ mod file;
 mod fixtures;
 mod holders;
 mod invariants;
+mod quantities;
 mod sets;
 mod size;
 
