@@ -123,7 +123,18 @@ pub enum CommandError {
     /// A report cannot be used for a plan.
     #[cfg(feature = "full")]
     #[error(transparent)]
-    Report(#[from] crate::plan::ReportError),
+    Report(#[from] phasemeter_bill::error::ReadError),
+    /// A report lacks what a plan needs.
+    #[cfg(feature = "full")]
+    #[error("{}: has no {what}; {fix}", .path.display())]
+    ReportLacks {
+        /// The report.
+        path: PathBuf,
+        /// The value.
+        what: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
     /// The price book has no such price.
     #[cfg(feature = "full")]
     #[error("{0}; or set {1}")]
@@ -224,7 +235,11 @@ impl CommandError {
             #[cfg(feature = "full")]
             Self::Overlay(_) => EX_DATAERR,
             #[cfg(feature = "full")]
-            Self::Bill(_) | Self::Compare(_) | Self::Import(_) | Self::Report(_) => EX_DATAERR,
+            Self::Bill(_)
+            | Self::Compare(_)
+            | Self::Import(_)
+            | Self::Report(_)
+            | Self::ReportLacks { .. } => EX_DATAERR,
             #[cfg(feature = "full")]
             Self::Status(StatusError::Report(..)) => EX_DATAERR,
             #[cfg(feature = "full")]

@@ -3,25 +3,16 @@
 //! A value that a report lacks stays unknown.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
 
-use phasemeter_meter::instant::Instant;
-use phasemeter_meter::money::Rate;
+use phasemeter_bill::report::{self, Cost, Gpu, PriceTag, Report, Usd};
+use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::{PaymentPlan, Price};
-use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_plan::profile::{self, Hour, MeasuredUse, Period};
-use serde_json::Value;
-
-/// The name of the schemas that are read, without the version.
-const SCHEMA: &str = "phasemeter.report/";
 
 /// The accounts of time at work.
 const WORKING: [Account; 3] = [Account::Underutilized, Account::Productive, Account::ComputeBound];
-
-/// The largest report that is read.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// What a report measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,81 +46,22 @@ pub struct MeasuredGpu {
     pub periods: Vec<Period>,
 }
 
-/// Why a report cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// It cannot be read.
-    #[error("{}: cannot be read; check its name and permissions", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
-    /// It is too large.
-    #[error("{}: is larger than 1 GiB; give the JSON report of one run", .path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It is not a report.
-    #[error("{}: is not a report; write one with `audit --format json` or `run --report`", .path.display())]
-    NotAReport {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It lacks a value.
-    #[error("{}: has no {what}; {fix}", .path.display())]
-    Lacks {
-        /// The file.
-        path: PathBuf,
-        /// The value.
-        what: &'static str,
-        /// What to do.
-        fix: &'static str,
-    },
-}
-
-impl ReportError {
-    /// Whether the file could not be opened or read.
-    #[must_use]
-    pub const fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable { .. })
-    }
-}
-
 impl Measured {
-    /// Reads a report.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be read or is not a report.
-    pub fn read(path: &Path) -> Result<Self, ReportError> {
-        let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
-        let file = std::fs::File::open(path).map_err(unreadable)?;
-        let text =
-            phasemeter_files::read(file, MAX_BYTES).map_err(|source| match source.kind() {
-                io::ErrorKind::FileTooLarge => ReportError::TooLarge { path: path.to_owned() },
-                _ => unreadable(source),
-            })?;
-        Self::parse(&text).ok_or_else(|| ReportError::NotAReport { path: path.to_owned() })
-    }
-
-    fn parse(text: &[u8]) -> Option<Self> {
-        let report: Value = serde_json::from_slice(text).ok()?;
-        report.get("schema")?.as_str().filter(|schema| schema.starts_with(SCHEMA))?;
-        let cost = report.get("cost")?;
-        let work = report.get("work")?.as_object()?.iter();
-        let work = work.filter_map(|(unit, work)| {
-            Some((unit.clone(), work.get("count")?.as_u64().filter(|&count| count > 0)?))
+    /// The values of a report.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let work = report.work.iter().filter(|(_, work)| work.count > 0);
+        let by_hour = report.work_by_hour.iter().map(|hour| {
+            let work = hour.work.iter().map(|(unit, count)| (unit.clone(), *count));
+            (hour.start.whole_second() / 3_600, work.collect())
         });
-        Some(Self {
-            gpus: report.get("gpus")?.as_array()?.iter().map(gpu).collect(),
-            price: price(cost),
-            gpu_hours: cost.get("gpu_hours").and_then(Value::as_f64).filter(|&hours| hours > 0.0),
-            work: work.collect(),
-            work_by_hour: work_by_hour(&report),
-        })
+        Self {
+            gpus: report.gpus.iter().map(gpu).collect(),
+            price: price(&report.cost),
+            gpu_hours: report.cost.gpu_hours.filter(|&hours| hours > 0.0),
+            work: work.map(|(unit, work)| (unit.clone(), work.count)).collect(),
+            work_by_hour: by_hour.collect(),
+        }
     }
 
     /// The model, if all GPUs have the same.
@@ -202,73 +134,44 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-fn gpu(gpu: &Value) -> MeasuredGpu {
-    let text = |value: &Value, key: &str| Some(value.get(key)?.as_str()?.to_owned());
-    let energy = gpu.get("energy_joules").and_then(Value::as_f64);
-    let measured: Option<f64> = gpu
-        .get("energy_by_basis")
-        .and_then(Value::as_array)
-        .map(|all| all.iter().filter_map(|basis| basis.get("seconds")?.as_f64()).sum());
-    let watts = energy.zip(measured).map(|(joules, seconds)| joules / seconds);
+fn gpu(gpu: &Gpu) -> MeasuredGpu {
+    let measured: Nanos = gpu.energy_by_basis.iter().map(|basis| basis.seconds.0).sum();
+    let watts = gpu.energy_joules.map(|joules| joules / measured.as_secs_f64());
+    let utilization = gpu.utilization.and_then(|utilization| utilization.mean);
     MeasuredGpu {
-        id: text(gpu, "id").unwrap_or_default(),
-        model: text(gpu, "model"),
-        peak_bytes: gpu.get("memory").and_then(|memory| memory.get("used_peak_bytes")?.as_u64()),
-        utilization: gpu
-            .get("utilization")
-            .and_then(|utilization| utilization.get("mean")?.as_f64())
-            .map(|percent| percent / 100.0),
+        id: gpu.id.clone(),
+        model: gpu.model.clone(),
+        peak_bytes: gpu.memory.and_then(|memory| memory.used_peak_bytes),
+        utilization: utilization.map(|percent| percent / 100.0),
         watts: watts.filter(|watts| watts.is_finite() && *watts > 0.0),
-        periods: gpu
-            .get("periods")
-            .and_then(Value::as_array)
-            .map(|all| all.iter().filter_map(period).collect())
-            .unwrap_or_default(),
+        periods: gpu.periods.iter().filter_map(period).collect(),
     }
 }
 
-fn period(period: &Value) -> Option<Period> {
-    let instant = |key: &str| Some(period.get(key)?.as_str()?.parse::<Instant>().ok()?.0);
-    let (start, end) = (instant("start")?, instant("end")?);
-    let seconds = end.since(start).as_secs_f64();
-    let accounts = period.get("accounts")?.as_object()?;
-    let time_in = |names: &[Account]| {
-        let time = |it: &Account| accounts.get(it.name())?.get("seconds")?.as_f64();
-        names.iter().filter_map(time).sum::<f64>()
-    };
+fn period(period: &report::Period) -> Option<Period> {
+    let seconds = period.length().as_secs_f64();
+    let time_in = |accounts: &[Account]| period.accounts.time_in(accounts).as_secs_f64();
     (seconds > 0.0).then(|| Period {
-        start: start.since(Timestamp::EPOCH).as_secs_f64(),
+        start: period.start.since(Timestamp::EPOCH).as_secs_f64(),
         seconds,
-        effective_seconds: period.get("effective_seconds").and_then(Value::as_f64).unwrap_or(0.0),
+        effective_seconds: period.effective_seconds.0.as_secs_f64(),
         working_seconds: time_in(&WORKING),
         held_seconds: time_in(&[Account::IdleHeld]),
         unobserved_seconds: time_in(&[Account::Unobserved]),
     })
 }
 
-fn work_by_hour(report: &Value) -> Vec<(u64, Vec<(String, u64)>)> {
-    let hours = report.get("work_by_hour").and_then(Value::as_array);
-    let hours = hours.into_iter().flatten().filter_map(|hour| {
-        let start: Instant = hour.get("start")?.as_str()?.parse().ok()?;
-        let work = hour.get("work")?.as_object()?.iter();
-        let work = work.filter_map(|(unit, count)| Some((unit.clone(), count.as_u64()?)));
-        Some((start.0.whole_second() / 3_600, work.collect()))
-    });
-    hours.collect()
-}
-
 /// The price that all GPUs have.
-fn price(cost: &Value) -> Option<Price> {
-    let rate = Rate::parse(cost.get("rate_usd_per_gpu_hour")?.as_str()?).ok()?;
-    let tag = cost.get("price")?;
-    let text = |key: &str| Some(tag.get(key)?.as_str()?.to_owned());
-    let plan: Option<PaymentPlan> = text("plan").and_then(|plan| plan.parse().ok());
-    let source = text("source").map_or("a report".to_owned(), |it| format!("a report: {it}"));
+fn price(cost: &Cost) -> Option<Price> {
+    let Usd(NanoUsd(rate)) = cost.rate_usd_per_gpu_hour?;
+    let rate = Rate::new(u64::try_from(rate).ok()?)?;
+    let PriceTag { price: tag, as_of } = cost.price.clone()?;
+    let plan: Option<PaymentPlan> = tag.plan.and_then(|plan| plan.parse().ok());
     Some(Price {
-        provider: text("provider"),
-        region: text("region"),
-        instance_type: text("instance_type"),
-        as_of: text("as_of").and_then(|date| date.parse().ok()),
-        ..Price::given(rate, plan, source)
+        provider: tag.provider,
+        region: tag.region,
+        instance_type: tag.instance_type,
+        as_of,
+        ..Price::given(rate, plan, format!("a report: {}", tag.source))
     })
 }

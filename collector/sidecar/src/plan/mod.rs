@@ -6,7 +6,7 @@ mod priced;
 mod table;
 pub mod text;
 
-pub use measured::{Measured, MeasuredGpu, ReportError};
+pub use measured::{Measured, MeasuredGpu};
 pub use priced::PlanPrice;
 
 use phasemeter_plan::worksheet::Worksheet;

@@ -17,8 +17,9 @@ use phasemeter_plan::worksheet::Worksheet;
 use phasemeter_report::text::use_color;
 
 use self::price_lookup::PriceLookup;
+use super::bill;
 use super::error::CommandError;
-use crate::plan::{Measured, PlanPrice, PlanReport, ReportError, json, text};
+use crate::plan::{Measured, PlanPrice, PlanReport, json, text};
 use phasemeter_cli::{Format, PlanCommand};
 
 /// Solves a question and writes the result.
@@ -87,11 +88,12 @@ fn write(report: &PlanReport, format: Format, mut out: impl Write + IsTerminal) 
 
 /// The report of `--from`, if given.
 fn measured(from: Option<&Path>) -> Result<Option<Measured>, CommandError> {
-    from.map(Measured::read).transpose().map_err(CommandError::from)
+    let Some(path) = from else { return Ok(None) };
+    let (report, _) = bill::open(path, &path.display().to_string())?;
+    Ok(Some(Measured::of(&report)))
 }
 
 /// The error of a report that lacks a value that a question needs.
 fn lacks(from: Option<&Path>, what: &'static str, fix: &'static str) -> CommandError {
-    let path = from.map(Path::to_owned).unwrap_or_default();
-    ReportError::Lacks { path, what, fix }.into()
+    CommandError::ReportLacks { path: from.map(Path::to_owned).unwrap_or_default(), what, fix }
 }
