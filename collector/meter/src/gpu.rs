@@ -6,7 +6,9 @@
 mod alerts;
 mod boundaries;
 mod by_parts;
+mod end;
 mod holders;
+mod observer;
 mod part;
 mod parts;
 mod posting;
@@ -17,10 +19,12 @@ mod settings;
 mod silence;
 mod stated;
 mod stated_part;
+mod warm_up;
 
 use std::collections::VecDeque;
 
 use self::by_parts::ByParts;
+pub use self::observer::Observer;
 pub use self::part::GpuPart;
 use self::part::Parts;
 pub use self::queries::EffectivePart;
@@ -28,8 +32,7 @@ use self::rolling::RollingWindow;
 pub use self::rolling::WindowTotals;
 pub use self::stated::{StatedAccounts, StatedState};
 pub use self::stated_part::StatedPart;
-use crate::accounts::{Charge, ChargeShare};
-use crate::alert::{AlertChange, AlertEvaluator};
+use crate::alert::AlertEvaluator;
 pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
 use crate::device_meter::DeviceMeter;
@@ -42,39 +45,11 @@ use crate::reading::{Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::sensors::Sensors;
 use crate::series::Series;
-use crate::span::PhaseSpan;
-use crate::staleness;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
 use crate::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use crate::utilization_feed::UtilizationFeed;
 use crate::wall_time::{WallOffset, WallSteps};
-
-/// Receives finalized results. `()` is the no-op observer.
-pub trait Observer {
-    /// The span of the GPU begins. Nothing is emitted before.
-    fn begin(&mut self, _at: Timestamp) {}
-    /// A reading has been ingested. Readings arrive in time order.
-    fn reading(&mut self, _reading: &Reading) {}
-    /// A time slice has been charged. Slices tile the span of the GPU, in time order.
-    fn charge(&mut self, _charge: &Charge) {}
-    /// How the last charge is divided among those that hold the GPU and nobody. Not called if no holder was ever named.
-    fn shares(&mut self, _shares: &[ChargeShare]) {}
-    /// A span has ended.
-    fn span(&mut self, _span: &PhaseSpan) {}
-    /// The state of `gpu` at the instant `at`: everything before it and nothing after it.
-    fn boundary(&mut self, _at: Timestamp, _gpu: &GpuMeter) {}
-    /// The last state of `gpu`, at the end of its span; unless implemented, a boundary.
-    fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
-        self.boundary(at, gpu);
-    }
-    /// A session ended at `at` and the next begins. Its spans and its boundary have been emitted.
-    fn session(&mut self, _at: Timestamp) {}
-    /// An alert opened or closed.
-    fn alert(&mut self, _change: &AlertChange<'_>) {}
-}
-
-impl Observer for () {}
 
 /// Meters one GPU.
 #[derive(Clone, Debug)]
@@ -217,102 +192,11 @@ impl GpuMeter {
         next.map(|at| self.config.boundary_after(at, self.wall))
     }
 
-    /// At the end of the input, ingests the readings before `until` that wait.
-    pub fn drain(&mut self, until: Timestamp, observer: &mut impl Observer) {
-        self.drain_while(|at| at < until, observer);
-    }
-
-    /// Ends the input of a log. The last reading covers no time; its time is the end of the run.
-    pub fn finish(&mut self, observer: &mut impl Observer) {
-        self.drain_all(observer);
-        if let Some(last) = self.last {
-            self.end_at(last.at, observer);
-        }
-    }
-
-    /// Ends the run at `end`. The last reading covers the time until then, up to `stale_after`.
-    pub fn finish_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
-        self.drain_all(observer);
-        match (self.last, self.start) {
-            (Some(last), _) => {
-                self.post_after(&last, end, observer);
-                self.end_at(end.max(last.at), observer);
-            }
-            (None, Some(start)) => {
-                self.post_unobserved(start, end, observer);
-                self.end_at(end, observer);
-            }
-            (None, None) => {}
-        }
-    }
-
-    fn drain_all(&mut self, observer: &mut impl Observer) {
-        self.drain_while(|_| true, observer);
-    }
-
-    fn drain_while(&mut self, is_due: impl Fn(Timestamp) -> bool, observer: &mut impl Observer) {
-        if self.stale_after.is_none() {
-            let first = self.warmup.iter().map(|reading| reading.at);
-            self.stale_after = Some(staleness::estimate(first.chain(self.reorder.times())));
-        }
-        while let Some(next) = self.warmup.pop_front_if(|reading| is_due(reading.at)) {
-            self.advance(&next, self.stale_after.unwrap_or_default(), observer);
-        }
-        while self.warmup.is_empty()
-            && self.reorder.next_at().is_some_and(&is_due)
-            && let Some(next) = self.reorder.drain()
-        {
-            self.advance(&next, self.stale_after.unwrap_or_default(), observer);
-        }
-    }
-
-    fn end_at(&mut self, end: Timestamp, observer: &mut impl Observer) {
-        self.energy.finish();
-        self.record_energy_of_holders(end);
-        self.timeline.finalize(end, &mut post_to(&mut self.ledger, observer));
-        self.ledger.holders.finish();
-        self.ledger.spans.finish(&mut |span| observer.span(span));
-        self.watermark = end;
-        if self.config.boundary_every > Nanos::ZERO {
-            observer.end(end, self);
-        }
-    }
-
     /// The wall clock stepped at `at`, a whole second after all time metered so far: a session ends, and
     /// another begins with this wall time.
     pub fn step_wall_clock(&mut self, at: Timestamp, wall: WallOffset) {
         self.steps.push(at, wall);
         self.plan_boundary(self.watermark);
-    }
-
-    /// Ingests a reading. The first readings of a log wait until `stale_after` is estimated.
-    fn ingest(&mut self, reading: &Reading, observer: &mut impl Observer) {
-        match self.stale_after {
-            Some(stale_after) if self.warmup.is_empty() => {
-                self.advance(reading, stale_after, observer);
-            }
-            _ => self.warm_up(*reading, observer),
-        }
-    }
-
-    /// Once `stale_after` is estimated, ingests two readings for each that arrives, until none waits: GPUs
-    /// whose first readings ended the wait at once would reach many boundaries one GPU after another.
-    #[inline(never)]
-    fn warm_up(&mut self, reading: Reading, observer: &mut impl Observer) {
-        self.warmup.push_back(reading);
-        if self.warmup.len() == staleness::READINGS_NEEDED {
-            let times = self.warmup.iter().map(|reading| reading.at);
-            self.stale_after.get_or_insert_with(|| staleness::estimate(times));
-        }
-        let Some(stale_after) = self.stale_after else { return };
-        for _ in 0..2 {
-            if let Some(next) = self.warmup.pop_front() {
-                self.advance(&next, stale_after, observer);
-            }
-        }
-        if self.warmup.is_empty() {
-            self.warmup.shrink_to_fit();
-        }
     }
 
     /// Posts the time up to `reading`, then records its values.

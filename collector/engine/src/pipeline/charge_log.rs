@@ -39,24 +39,44 @@ impl ChargeLog {
     }
 }
 
-/// Those that a GPU passes its results to: the export and the log of its charges, if there are any.
-pub(super) struct Observers<'a> {
+/// Those that a GPU passes its results to.
+pub(super) type Observers<'a> = (ServedExport<'a>, Charges<'a>);
+
+/// The export, if there is one, which also has what time costs by group of work.
+pub(super) struct ServedExport<'a> {
     pub(super) export: Option<GpuObserver<'a>>,
-    pub(super) charges: Option<&'a mut ChargeLog>,
     pub(super) serving: &'a mut Serving,
-    pub(super) load: &'a mut LoadFeed,
 }
 
-impl Observers<'_> {
-    /// Passes what time costs by group to the export, which is about to have a boundary.
-    fn pass_served(&mut self) {
-        if let Some(export) = &mut self.export {
-            export.add_served(&self.serving.take());
+/// What takes the charges of a GPU: the load of its group, and the log, if there is one.
+pub(super) struct Charges<'a> {
+    pub(super) load: &'a mut LoadFeed,
+    pub(super) log: Option<&'a mut ChargeLog>,
+}
+
+impl Observer for Charges<'_> {
+    fn reading(&mut self, reading: &Reading) {
+        if let Some(log) = &mut self.log {
+            log.power = reading.power;
+        }
+    }
+
+    fn charge(&mut self, charge: &Charge) {
+        self.load.post(&charge.slice);
+        if let Some(ChargeLog { charges, power }) = self.log.as_deref_mut() {
+            charges.push(LoggedCharge { charge: *charge, power: *power, shares: Vec::new() });
+        }
+    }
+
+    fn shares(&mut self, shares: &[ChargeShare]) {
+        let log = self.log.as_deref_mut();
+        if let Some(last) = log.and_then(|log| log.charges.last_mut()) {
+            last.shares = shares.to_vec();
         }
     }
 }
 
-impl Observer for Observers<'_> {
+impl Observer for ServedExport<'_> {
     fn begin(&mut self, at: Timestamp) {
         if let Some(export) = &mut self.export {
             export.begin(at);
@@ -66,9 +86,6 @@ impl Observer for Observers<'_> {
     fn reading(&mut self, reading: &Reading) {
         if let Some(export) = &mut self.export {
             export.reading(reading);
-        }
-        if let Some(charges) = &mut self.charges {
-            charges.power = reading.power;
         }
     }
 
@@ -80,29 +97,18 @@ impl Observer for Observers<'_> {
 
     fn charge(&mut self, charge: &Charge) {
         self.serving.charge(charge);
-        self.load.post(&charge.slice);
-        if let Some(ChargeLog { charges, power }) = self.charges.as_deref_mut() {
-            charges.push(LoggedCharge { charge: *charge, power: *power, shares: Vec::new() });
-        }
-    }
-
-    fn shares(&mut self, shares: &[ChargeShare]) {
-        let log = self.charges.as_deref_mut();
-        if let Some(last) = log.and_then(|log| log.charges.last_mut()) {
-            last.shares = shares.to_vec();
-        }
     }
 
     fn boundary(&mut self, at: Timestamp, gpu: &GpuMeter) {
-        self.pass_served();
         if let Some(export) = &mut self.export {
+            export.add_served(&self.serving.take());
             export.boundary(at, gpu);
         }
     }
 
     fn end(&mut self, at: Timestamp, gpu: &GpuMeter) {
-        self.pass_served();
         if let Some(export) = &mut self.export {
+            export.add_served(&self.serving.take());
             export.end(at, gpu);
         }
     }

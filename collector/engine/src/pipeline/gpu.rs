@@ -10,7 +10,7 @@ use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 use phasemeter_rules::workload::Workload;
 
-use super::charge_log::{ChargeLog, Observers};
+use super::charge_log::{ChargeLog, Charges, Observers, ServedExport};
 use super::serving::Serving;
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
 
@@ -253,12 +253,11 @@ impl MeteredGpu {
         meter: impl FnOnce(&mut GpuMeter, &mut Observers<'_>) -> T,
     ) -> T {
         let export = exporter.zip(self.export.as_mut());
-        let mut observers = Observers {
-            export: export.map(|(exporter, export)| exporter.observe(export)),
-            charges: self.charges.as_mut(),
-            serving: &mut self.serving,
-            load: &mut self.load,
-        };
+        let export = export.map(|(exporter, export)| exporter.observe(export));
+        let mut observers = (
+            ServedExport { export, serving: &mut self.serving },
+            Charges { load: &mut self.load, log: self.charges.as_mut() },
+        );
         meter(&mut self.meter, &mut observers)
     }
 
