@@ -10,7 +10,7 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use crate::error::PlanError;
 use crate::format::{gpus, grouped, number, percent, rate, seconds, usd};
 use crate::units::{Count, PerSecond, Ratio, Span};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// The most GPUs that a plan returns.
 const MAX_GPUS: f64 = 1e9;
@@ -163,17 +163,17 @@ impl Capacity {
         let Some((demand, peak)) = self.peak() else { return sheet };
         let Request { target, headroom, throughput, .. } = self.request;
         sheet.headline = vec![gpus(peak.gpus), format!("for {} per second", number(demand))];
-        sheet.value("gpus", "", Quantity::Count(peak.gpus));
-        sheet.value("exact_gpus", "", Quantity::Number(peak.exact));
-        sheet.value("demand_per_second", "", Quantity::Number(demand));
-        sheet.value("rounded_twice_gpus", "", Quantity::Count(peak.rounded_twice));
+        sheet.value("gpus", "", Amount::Count(peak.gpus));
+        sheet.value("exact_gpus", "", Amount::Number(peak.exact));
+        sheet.value("demand_per_second", "", Amount::Number(demand));
+        sheet.value("rounded_twice_gpus", "", Amount::Count(peak.rounded_twice));
         let used = demand / (peak.gpus as f64 * throughput.get());
-        sheet.value("used_at_demand_fraction", "Used at the demand", Quantity::Fraction(used));
+        sheet.value("used_at_demand_fraction", "Used at the demand", Amount::Fraction(used));
         if let (Some((count, each)), Demand::Offline { per_day, window, .. }) =
             (self.windows, &self.request.demand)
         {
-            sheet.value("windows_per_day", "Windows per day", Quantity::Count(count));
-            sheet.value("work_per_window", "Work per window", Quantity::Count(each));
+            sheet.value("windows_per_day", "Windows per day", Amount::Count(count));
+            sheet.value("work_per_window", "Work per window", Amount::Count(each));
             sheet.formula(
                 "work per window",
                 "work per day ÷ windows",
@@ -245,20 +245,20 @@ impl Capacity {
             let begin = Nanos(24 * NANOS_PER_HOUR / parts as u64 * part as u64);
             let minutes = begin.0 / (60 * 1_000_000_000);
             vec![
-                Quantity::text(format!("from {:02}:{:02}", minutes / 60, minutes % 60)),
-                Quantity::Number(*demand),
-                Quantity::Count(gpus.gpus),
+                Amount::text(format!("from {:02}:{:02}", minutes / 60, minutes % 60)),
+                Amount::Number(*demand),
+                Amount::Count(gpus.gpus),
             ]
         });
         sheet.table("by_part_of_day", "By part of the day", &columns, rows.collect());
         let used: u64 = self.gpus.iter().map(|it| it.gpus).sum();
         let hours = used as f64 * 24.0 / parts as f64;
         let all = peak.gpus as f64 * 24.0;
-        sheet.value("gpu_hours_per_day", "GPU-hours per day", Quantity::Number(hours));
+        sheet.value("gpu_hours_per_day", "GPU-hours per day", Amount::Number(hours));
         sheet.value(
             "saved_by_scaling_fraction",
             "saved by scaling",
-            Quantity::Fraction(1.0 - hours / all),
+            Amount::Fraction(1.0 - hours / all),
         );
         sheet.note("scaling by the hour is the lower bound: starting a replica takes time");
     }
@@ -267,13 +267,13 @@ impl Capacity {
         let Request { price, today, .. } = self.request;
         let monthly = |price: Rate, n: u64| price.hourly().times(HOURS_PER_MONTH).times(n);
         let cost = price.map(|price| monthly(price, peak.gpus));
-        let missing = Quantity::Missing("no price is known; set --price");
-        sheet.value("monthly_usd", "Month", cost.map_or(missing.clone(), Quantity::Usd));
+        let missing = Amount::Missing("no price is known; set --price");
+        sheet.value("monthly_usd", "Month", cost.map_or(missing.clone(), Amount::Usd));
         let before = price.zip(today).map(|(price, n)| monthly(price, n));
-        let no_today = Quantity::Missing("the GPUs in use today are unknown; set --today");
-        sheet.value("today_monthly_usd", "", before.map_or(no_today.clone(), Quantity::Usd));
+        let no_today = Amount::Missing("the GPUs in use today are unknown; set --today");
+        sheet.value("today_monthly_usd", "", before.map_or(no_today.clone(), Amount::Usd));
         let saved = before.zip(cost).map(|(before, cost)| before - cost);
-        sheet.value("saved_monthly_usd", "", saved.map_or(no_today, Quantity::Usd));
+        sheet.value("saved_monthly_usd", "", saved.map_or(no_today, Amount::Usd));
         let Some((price, cost)) = price.zip(cost) else { return };
         sheet.formula(
             "month",

@@ -8,7 +8,7 @@ use phasemeter_meter::projection::HOURS_PER_YEAR;
 use crate::error::PlanError;
 use crate::format::{fine, number, percent, rate, usd};
 use crate::units::Ratio;
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// Hours of a twelfth of a year.
 const HOURS_PER_MONTH: i128 = 730;
@@ -145,13 +145,13 @@ impl Ownership {
             [("part", "part"), ("usd_per_gpu_hour", "per hour"), ("usd_per_life", "life")];
         let life = years * HOURS_PER_YEAR;
         let parts = [self.capital, self.energy, self.rack, self.staff];
-        let per_hour = Quantity::sum(&parts, self.rate, true);
+        let per_hour = Amount::sum(&parts, self.rate, true);
         let per_life = parts.map(|cost| cost.times(life));
-        let per_life = Quantity::sum(&per_life, self.rate.times(life), false);
-        let names = ["capital", "energy", "rack", "staff", "total"].map(Quantity::text);
+        let per_life = Amount::sum(&per_life, self.rate.times(life), false);
+        let names = ["capital", "energy", "rack", "staff", "total"].map(Amount::text);
         let rows = names.into_iter().zip(per_hour).zip(per_life);
         let rows = rows.map(|((name, hour), life)| vec![name, hour, life]);
-        sheet.value("usd_per_gpu_hour", "", Quantity::UsdFine(self.rate));
+        sheet.value("usd_per_gpu_hour", "", Amount::UsdFine(self.rate));
         sheet.table("parts", "Rate", &columns, rows.collect());
         sheet.formula(
             "capital",
@@ -194,16 +194,16 @@ impl Ownership {
 
     fn write_break_even(&self, sheet: &mut Worksheet) {
         let Some(rent) = self.request.rent else {
-            let missing = Quantity::Missing("no price of renting is known; set --price");
+            let missing = Amount::Missing("no price of renting is known; set --price");
             sheet.value("break_even_fraction", "", missing);
             return;
         };
         let Some(used) = self.break_even else {
-            let missing = Quantity::Missing("owning never costs less, even if always used");
+            let missing = Amount::Missing("owning never costs less, even if always used");
             sheet.value("break_even_fraction", "Break-even", missing);
             return;
         };
-        sheet.value("break_even_fraction", "Break-even", Quantity::Fraction(used));
+        sheet.value("break_even_fraction", "Break-even", Amount::Fraction(used));
         let fixed = self.rate - self.energy + self.idle_energy;
         sheet.formula(
             "break-even",
@@ -225,8 +225,8 @@ impl Ownership {
         let columns = [("used_fraction", "used"), ("usd_per_used_gpu_hour", "per used hour")];
         let row = |used: Ratio| {
             let cost = self.per_used_hour(used);
-            let cost = cost.map_or(Quantity::Missing("it is never used"), Quantity::UsdFine);
-            vec![Quantity::Fraction(used.get()), cost]
+            let cost = cost.map_or(Amount::Missing("it is never used"), Amount::UsdFine);
+            vec![Amount::Fraction(used.get()), cost]
         };
         let rows = given.into_iter().chain(steps).map(row).collect();
         sheet.table("by_use", "By use", &columns, rows);

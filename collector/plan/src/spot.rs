@@ -6,7 +6,7 @@ use phasemeter_meter::units::{NANOS_PER_HOUR, Nanos};
 use crate::error::PlanError;
 use crate::format::{number, percent, rate, seconds, usd};
 use crate::units::{Ratio, Span};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// The question.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,11 +139,11 @@ impl SpotPlan {
             format!("saves {}, not {}", percent(saving), percent(discount)),
             format!("takes {} longer", percent(longer)),
         ];
-        sheet.value("discount_fraction", "", Quantity::Fraction(discount));
-        sheet.value("redone_fraction", "Repeated work", Quantity::Fraction(redone));
-        sheet.value("writing_fraction", "", Quantity::Fraction(writing));
-        sheet.value("saving_fraction", "", Quantity::Fraction(saving));
-        sheet.value("wall_time_ratio", "", Quantity::Number(1.0 + longer));
+        sheet.value("discount_fraction", "", Amount::Fraction(discount));
+        sheet.value("redone_fraction", "Repeated work", Amount::Fraction(redone));
+        sheet.value("writing_fraction", "", Amount::Fraction(writing));
+        sheet.value("saving_fraction", "", Amount::Fraction(saving));
+        sheet.value("wall_time_ratio", "", Amount::Number(1.0 + longer));
         if let Interruptions::Checkpoints { interval, restart, between, .. } =
             self.request.interruptions
         {
@@ -193,18 +193,18 @@ impl SpotPlan {
             self.request.interruptions
         else {
             let missing = "the mean time between interruptions was not given";
-            sheet.value("young_interval_seconds", "", Quantity::Missing(missing));
-            sheet.value("daly_interval_seconds", "", Quantity::Missing(missing));
+            sheet.value("young_interval_seconds", "", Amount::Missing(missing));
+            sheet.value("daly_interval_seconds", "", Amount::Missing(missing));
             return;
         };
         let Some(((young, daly), write)) = self.optimal.zip(write) else {
-            sheet.value("young_interval_seconds", "", Quantity::Missing(missing));
-            sheet.value("daly_interval_seconds", "", Quantity::Missing(missing));
+            sheet.value("young_interval_seconds", "", Amount::Missing(missing));
+            sheet.value("daly_interval_seconds", "", Amount::Missing(missing));
             sheet.note(missing);
             return;
         };
-        sheet.value("young_interval_seconds", "Best interval", Quantity::Seconds(young));
-        sheet.value("daly_interval_seconds", "by Daly", Quantity::Seconds(daly));
+        sheet.value("young_interval_seconds", "Best interval", Amount::Seconds(young));
+        sheet.value("daly_interval_seconds", "by Daly", Amount::Seconds(daly));
         sheet.formula(
             "best interval",
             "√(2 × time to write × mean time between interruptions), after Young",
@@ -221,7 +221,7 @@ impl SpotPlan {
 
     fn write_cost(&self, sheet: &mut Worksheet) {
         let Request { on_demand, gpu_hours, .. } = self.request;
-        let unknown = Quantity::Missing("needs --price and --gpu-hours");
+        let unknown = Amount::Missing("needs --price and --gpu-hours");
         let costs = on_demand.zip(gpu_hours).and_then(|(price, hours)| {
             let nanos = i128::from(hours.0);
             let whole = price.hourly().ratio(nanos, i128::from(NANOS_PER_HOUR))?;
@@ -239,9 +239,9 @@ impl SpotPlan {
         };
         let saved: NanoUsd = whole - expected;
         let hours = hours.0 as f64 / NANOS_PER_HOUR as f64;
-        sheet.value("on_demand_usd", "", Quantity::Usd(whole));
-        sheet.value("expected_usd", "Expected cost", Quantity::Usd(expected));
-        sheet.value("saved_usd", "saved", Quantity::Usd(saved));
+        sheet.value("on_demand_usd", "", Amount::Usd(whole));
+        sheet.value("expected_usd", "Expected cost", Amount::Usd(expected));
+        sheet.value("saved_usd", "saved", Amount::Usd(saved));
         sheet.formula(
             "expected cost",
             "GPU-hours × price × (1 − saving)",

@@ -31,9 +31,9 @@ pub struct Worksheet {
     pub notes: Vec<String>,
 }
 
-/// A quantity with its unit; a missing one has a reason, and is neither zero nor omitted.
+/// An amount with its unit; a missing one has a reason, and is neither zero nor omitted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Quantity {
+pub enum Amount {
     /// An amount of money.
     Usd(NanoUsd),
     /// A small amount of money, displayed to a hundredth of a cent.
@@ -72,7 +72,7 @@ pub enum Quantity {
 /// A hundredth of a cent.
 const FINE: i128 = CENT / 100;
 
-impl Quantity {
+impl Amount {
     /// The parts of a whole: displayed, they sum to it. Followed by the whole.
     pub(crate) fn sum(parts: &[NanoUsd], whole: NanoUsd, is_fine: bool) -> Vec<Self> {
         let unit = if is_fine { FINE } else { CENT };
@@ -101,7 +101,7 @@ impl Quantity {
 }
 
 /// For text; missing quantities are a dash.
-impl std::fmt::Display for Quantity {
+impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = match self {
             Self::Usd(amount) => format::usd(*amount),
@@ -126,18 +126,18 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// A named quantity.
+/// A named amount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// The name in JSON; ends with the unit.
     pub key: &'static str,
     /// The name in text; empty if only JSON has the value.
     pub label: &'static str,
-    /// The quantity.
-    pub quantity: Quantity,
+    /// The amount.
+    pub amount: Amount,
 }
 
-/// A table; each row has one quantity per column.
+/// A table; each row has one amount per column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// The name in JSON.
@@ -145,14 +145,14 @@ pub struct Table {
     /// The label in text; empty if only JSON has the table.
     pub title: Cow<'static, str>,
     /// The columns.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// The rows.
-    pub rows: Vec<Vec<Quantity>>,
+    pub rows: Vec<Vec<Amount>>,
 }
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// The name in JSON; ends with the unit.
     pub key: &'static str,
     /// The heading in text; empty if only JSON has the column.
@@ -187,8 +187,8 @@ impl Worksheet {
         Self { headline, ..Self::default() }
     }
 
-    pub(crate) fn value(&mut self, key: &'static str, label: &'static str, quantity: Quantity) {
-        self.values.push(Value { key, label, quantity });
+    pub(crate) fn value(&mut self, key: &'static str, label: &'static str, amount: Amount) {
+        self.values.push(Value { key, label, amount });
     }
 
     pub(crate) fn formula(
@@ -207,9 +207,9 @@ impl Worksheet {
         key: &'static str,
         title: impl Into<Cow<'static, str>>,
         columns: &[(&'static str, &'static str)],
-        rows: Vec<Vec<Quantity>>,
+        rows: Vec<Vec<Amount>>,
     ) {
-        let columns = columns.iter().map(|&(key, heading)| Column { key, heading }).collect();
+        let columns = columns.iter().map(|&(key, heading)| TableColumn { key, heading }).collect();
         self.tables.push(Table { key, title: title.into(), columns, rows });
     }
 

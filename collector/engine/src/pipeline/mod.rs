@@ -14,15 +14,15 @@ mod export;
 mod finish;
 mod found_gpus;
 mod gpu;
+mod gpu_prices;
 #[cfg(feature = "full")]
 mod hand_over;
 mod holders;
-#[cfg(feature = "full")]
-mod interruptions;
 mod loads;
+#[cfg(feature = "full")]
+mod notices;
 mod opening;
 mod presence;
-mod prices;
 mod resumption;
 #[cfg(feature = "full")]
 mod run_part;

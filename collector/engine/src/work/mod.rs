@@ -4,9 +4,9 @@
 mod attempts;
 #[cfg(feature = "full")]
 mod intake;
-mod interruptions;
 #[cfg(feature = "full")]
 mod kinds;
+mod notices;
 #[cfg(feature = "full")]
 mod socket;
 
@@ -18,9 +18,9 @@ use phasemeter_meter::units::Timestamp;
 pub use self::attempts::{Attempts, Restart};
 #[cfg(feature = "full")]
 pub use self::intake::{WorkIntake, by_hour};
-pub use self::interruptions::{InterruptionLog, ReceivedNotice, UnsavedWork};
 #[cfg(feature = "full")]
 pub use self::kinds::WorkKinds;
+pub use self::notices::{InterruptionLog, ReceivedNotice, UnsavedWork};
 #[cfg(feature = "full")]
 pub use self::socket::{VARIABLE, WorkSocket};
 

@@ -7,7 +7,7 @@ pub use self::simulation::{Batcher, Served};
 use crate::error::PlanError;
 use crate::format::{number, percent, seconds};
 use crate::units::{PerSecond, Span};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// Requests that the simulation serves.
 const REQUESTS: usize = 200_000;
@@ -100,11 +100,11 @@ impl Batching {
             format!("batches of {}", number(expected_batch)),
             format!("p99 {} of {budget}", seconds(served.p99)),
         ];
-        let missing = Quantity::Missing("a batch alone exceeds the latency budget");
-        let allowed = self.allowed_wait.map_or(missing, Quantity::Seconds);
+        let missing = Amount::Missing("a batch alone exceeds the latency budget");
+        let allowed = self.allowed_wait.map_or(missing, Amount::Seconds);
         sheet.value("allowed_wait_seconds", "Allowed wait", allowed);
-        sheet.value("wait_seconds", "used", Quantity::Seconds(batcher.wait));
-        sheet.value("expected_batch", "", Quantity::Number(expected_batch));
+        sheet.value("wait_seconds", "used", Amount::Seconds(batcher.wait));
+        sheet.value("expected_batch", "", Amount::Number(expected_batch));
         let per_item = batcher.item_time * expected_batch;
         let numbers = if per_item > 0.0 {
             format!("{budget} − {batch_time} − {}", seconds(per_item))
@@ -121,7 +121,7 @@ impl Batching {
         );
         if let Some(wanted) = self.request.wanted_batch {
             let wait = wanted as f64 / batcher.arrivals;
-            sheet.value("wait_for_wanted_batch_seconds", "", Quantity::Seconds(wait));
+            sheet.value("wait_for_wanted_batch_seconds", "", Amount::Seconds(wait));
             sheet.formula(
                 format!("wait for {wanted}"),
                 "batch ÷ arrivals",
@@ -138,35 +138,35 @@ impl Batching {
             ("simulated", "simulated"),
         ];
         let row = |key: &str, name: &str, formula, simulated| {
-            vec![Quantity::text(key), Quantity::text(name), formula, simulated]
+            vec![Amount::text(key), Amount::text(name), formula, simulated]
         };
         let latency =
             batcher.wait + batcher.service(1) + batcher.item_time * (expected_batch - 1.0).max(0.0);
-        let none = Quantity::Missing("a formula without queues has no percentiles");
+        let none = Amount::Missing("a formula without queues has no percentiles");
         let rows = vec![
             row(
                 "batch",
                 "requests per batch",
-                Quantity::Number(expected_batch),
-                Quantity::Number(served.mean_batch),
+                Amount::Number(expected_batch),
+                Amount::Number(served.mean_batch),
             ),
             row(
                 "utilization",
                 "utilization",
-                Quantity::Fraction(formula_use.min(1.0)),
-                Quantity::Fraction(served.utilization),
+                Amount::Fraction(formula_use.min(1.0)),
+                Amount::Fraction(served.utilization),
             ),
-            row("p50_seconds", "latency p50", none.clone(), Quantity::Seconds(served.p50)),
-            row("p99_seconds", "latency p99", none, Quantity::Seconds(served.p99)),
+            row("p50_seconds", "latency p50", none.clone(), Amount::Seconds(served.p50)),
+            row("p99_seconds", "latency p99", none, Amount::Seconds(served.p99)),
             row(
                 "longest_seconds",
                 "latency without a queue",
-                Quantity::Seconds(latency),
-                Quantity::Missing("depends on the queue"),
+                Amount::Seconds(latency),
+                Amount::Missing("depends on the queue"),
             ),
         ];
         sheet.table("results", "Formula and simulation", &columns, rows);
-        sheet.value("late_fraction", "Above the budget", Quantity::Fraction(served.late));
+        sheet.value("late_fraction", "Above the budget", Amount::Fraction(served.late));
         sheet.assume(format!(
             "requests arrive independently of one another (Poisson); {REQUESTS} of them, seed {}",
             self.request.seed

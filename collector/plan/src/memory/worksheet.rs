@@ -1,7 +1,7 @@
 //! The memory of a model as a worksheet.
 
 use crate::format::{count, gb, gib};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 use super::fit::{Fit, Needed};
 use super::model::{Architecture, Job, Part, PartKind};
@@ -32,7 +32,7 @@ impl Memory {
     pub fn worksheet(&self) -> Worksheet {
         let mut sheet = Worksheet::default();
         let (low, high) = self.total;
-        let size = |bytes| Quantity::Bytes(bytes).to_string();
+        let size = |bytes| Amount::Bytes(bytes).to_string();
         let range = if low == high {
             size(high)
         } else {
@@ -47,8 +47,8 @@ impl Memory {
                 format!("fits {} GiB", gib(fit.candidate.memory.0))
             }),
         ];
-        sheet.value("low_bytes", "", Quantity::Bytes(low));
-        sheet.value("high_bytes", "", Quantity::Bytes(high));
+        sheet.value("low_bytes", "", Amount::Bytes(low));
+        sheet.value("high_bytes", "", Amount::Bytes(high));
         self.write_measured(&mut sheet);
         self.write_parts(&mut sheet);
         self.write_fits(&mut sheet);
@@ -58,7 +58,7 @@ impl Memory {
     }
 
     fn write_measured(&self, sheet: &mut Worksheet) {
-        let missing = Quantity::Missing("no report with the memory of a run was given");
+        let missing = Amount::Missing("no report with the memory of a run was given");
         let Some(peak) = self.request.measured_peak else {
             sheet.value("measured_peak_bytes", "", missing.clone());
             sheet.value("measured_over_high_fraction", "", missing);
@@ -66,8 +66,8 @@ impl Memory {
         };
         let (low, high) = self.total;
         let over = peak.0 as f64 / high as f64 - 1.0;
-        sheet.value("measured_peak_bytes", "Measured peak", Quantity::Bytes(peak.0));
-        sheet.value("measured_over_high_fraction", "against highest", Quantity::Fraction(over));
+        sheet.value("measured_peak_bytes", "Measured peak", Amount::Bytes(peak.0));
+        sheet.value("measured_over_high_fraction", "against highest", Amount::Fraction(over));
         sheet.note(if peak.0 > high {
             "the measured peak is above the highest estimate: frameworks cache freed memory, and \
              fragments cannot be used"
@@ -81,8 +81,8 @@ impl Memory {
     fn write_parts(&self, sheet: &mut Worksheet) {
         let columns = [("part", "part"), ("low_bytes", "lowest"), ("high_bytes", "highest")];
         let rows = self.parts.iter().map(|part| {
-            let [low, high] = [part.low, part.high].map(Quantity::Bytes);
-            vec![Quantity::text(part.name), low, high]
+            let [low, high] = [part.low, part.high].map(Amount::Bytes);
+            vec![Amount::text(part.name), low, high]
         });
         sheet.table("parts", "Parts", &columns, rows.collect());
         for part in &self.parts {
@@ -124,18 +124,18 @@ impl Memory {
             let too_small = "the highest estimate does not fit";
             let batch = fit
                 .largest_batch
-                .map_or(Quantity::Missing("not even one sample fits"), Quantity::Count);
+                .map_or(Amount::Missing("not even one sample fits"), Amount::Count);
             let first = [
-                Quantity::Bytes(fit.candidate.memory.0),
-                Quantity::text(format!("{} GiB", gib(fit.candidate.memory.0))),
-                Quantity::text(fit.fits.as_str()),
-                left.map_or(Quantity::Missing(too_small), Quantity::Bytes),
-                left.map_or(Quantity::Missing(too_small), |left| {
-                    Quantity::text(format!("{} GB", gb(left)))
+                Amount::Bytes(fit.candidate.memory.0),
+                Amount::text(format!("{} GiB", gib(fit.candidate.memory.0))),
+                Amount::text(fit.fits.as_str()),
+                left.map_or(Amount::Missing(too_small), Amount::Bytes),
+                left.map_or(Amount::Missing(too_small), |left| {
+                    Amount::text(format!("{} GB", gb(left)))
                 }),
                 batch,
             ];
-            let name = Quantity::text(fit.candidate.name.clone());
+            let name = Amount::text(fit.candidate.name.clone());
             first.into_iter().chain(needed(fit)).chain([name]).collect()
         });
         sheet.table("fits", "Fits", &columns, rows.collect());
@@ -206,15 +206,14 @@ impl Memory {
             let smallest = self.smallest(lever.high).map(|fit| fit.candidate.memory.0);
             let none = "it fits none of these GPUs";
             vec![
-                Quantity::text(lever.name),
-                Quantity::Bytes(lever.high),
-                Quantity::text(format!("{} GB", gb(lever.high))),
-                Quantity::Fraction(saved),
-                smallest.map_or(Quantity::Missing(none), Quantity::Bytes),
-                smallest.map_or(Quantity::Missing(none), |it| {
-                    Quantity::text(format!("{} GiB", gib(it)))
-                }),
-                Quantity::text(lever.cost),
+                Amount::text(lever.name),
+                Amount::Bytes(lever.high),
+                Amount::text(format!("{} GB", gb(lever.high))),
+                Amount::Fraction(saved),
+                smallest.map_or(Amount::Missing(none), Amount::Bytes),
+                smallest
+                    .map_or(Amount::Missing(none), |it| Amount::text(format!("{} GiB", gib(it)))),
+                Amount::text(lever.cost),
             ]
         });
         sheet.table("levers", "To need less", &columns, rows.collect());
@@ -290,14 +289,14 @@ impl Memory {
 }
 
 /// The columns of the GPUs needed: name, heading, value.
-fn columns_of(needed: Needed) -> Vec<(&'static str, &'static str, Quantity)> {
+fn columns_of(needed: Needed) -> Vec<(&'static str, &'static str, Amount)> {
     let count = |count: Option<u64>| {
         let reason = "what each GPU must have does not fit";
-        count.map_or(Quantity::Missing(reason), Quantity::Count)
+        count.map_or(Amount::Missing(reason), Amount::Count)
     };
     let sizes = |split: Option<Split>| {
-        split.map_or(Quantity::Missing("not even one layer fits"), |Split { tensor, pipeline }| {
-            Quantity::text(format!("{tensor} × {pipeline}"))
+        split.map_or(Amount::Missing("not even one layer fits"), |Split { tensor, pipeline }| {
+            Amount::text(format!("{tensor} × {pipeline}"))
         })
     };
     match needed {

@@ -6,7 +6,7 @@ use phasemeter_meter::date::Date;
 use phasemeter_meter::price::{LISTED_PLANS, PriceBook, STALE_AFTER_DAYS};
 
 use crate::format::grouped;
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// Ages by source.
 #[must_use]
@@ -24,8 +24,8 @@ pub fn age(book: &PriceBook, today: Date) -> Worksheet {
         format!("{} prices", grouped(all as u128)),
         format!("{} older than {STALE_AFTER_DAYS} days", grouped(stale as u128)),
     ]);
-    sheet.value("prices", "", Quantity::Count(all as u64));
-    sheet.value("stale_prices", "", Quantity::Count(stale as u64));
+    sheet.value("prices", "", Amount::Count(all as u64));
+    sheet.value("stale_prices", "", Amount::Count(stale as u64));
     let columns = [
         ("provider", "provider"),
         ("prices", "prices"),
@@ -36,24 +36,23 @@ pub fn age(book: &PriceBook, today: Date) -> Worksheet {
         ("stale", "stale"),
         ("source", "source"),
     ];
-    let none = Quantity::Missing("no prices");
+    let none = Amount::Missing("no prices");
     let rows = sources.iter().map(|((provider, source), dates)| {
         let [oldest, newest] = [dates.iter().min(), dates.iter().max()];
-        let date = |date: Option<&Date>| {
-            date.map_or(none.clone(), |date| Quantity::text(date.to_string()))
-        };
+        let date =
+            |date: Option<&Date>| date.map_or(none.clone(), |date| Amount::text(date.to_string()));
         let days = |date: Option<&Date>| {
-            date.map_or(none.clone(), |date| Quantity::Count(date.days_between(today)))
+            date.map_or(none.clone(), |date| Amount::Count(date.days_between(today)))
         };
         vec![
-            Quantity::text(*provider),
-            Quantity::Count(dates.len() as u64),
+            Amount::text(*provider),
+            Amount::Count(dates.len() as u64),
             date(oldest),
             days(oldest),
             date(newest),
             days(newest),
-            Quantity::Count(dates.iter().filter(is_stale).count() as u64),
-            Quantity::text(*source),
+            Amount::Count(dates.iter().filter(is_stale).count() as u64),
+            Amount::text(*source),
         ]
     });
     sheet.table("sources", "Ages in days", &columns, rows.collect());

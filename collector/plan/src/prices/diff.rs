@@ -6,7 +6,7 @@ use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, PriceBook};
 
 use crate::format::grouped;
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 type Prices<'a> = BTreeMap<([String; 3], PaymentPlan), (&'a BookRow, &'a ListedPrice)>;
 
@@ -36,10 +36,10 @@ pub fn diff(names: [&str; 2], books: [&PriceBook; 2]) -> Worksheet {
     let headline = counts.map(|(count, name)| format!("{} {name}", grouped(u128::from(count))));
     let headline = headline.to_vec();
     let mut sheet = Worksheet::new(headline);
-    sheet.value("changed_prices", "", Quantity::Count(changed.len() as u64));
-    sheet.value("not_in_before_prices", "", Quantity::Count(added));
-    sheet.value("not_in_after_prices", "", Quantity::Count(missing));
-    sheet.value("equal_prices", "", Quantity::Count(same));
+    sheet.value("changed_prices", "", Amount::Count(changed.len() as u64));
+    sheet.value("not_in_before_prices", "", Amount::Count(added));
+    sheet.value("not_in_after_prices", "", Amount::Count(missing));
+    sheet.value("equal_prices", "", Amount::Count(same));
     let columns = [
         ("provider", ""),
         ("region", "region"),
@@ -51,13 +51,13 @@ pub fn diff(names: [&str; 2], books: [&PriceBook; 2]) -> Worksheet {
     ];
     let rows = changed.into_iter().map(|(change, row, plan, old, new)| {
         vec![
-            Quantity::text(row.provider.clone()),
-            Quantity::text(row.region.clone()),
-            Quantity::text(row.instance_type.clone()),
-            Quantity::text(plan.as_str()),
-            Quantity::UsdFine(old.rate.hourly()),
-            Quantity::UsdFine(new.rate.hourly()),
-            change.map_or(Quantity::Missing("it was free"), Quantity::Fraction),
+            Amount::text(row.provider.clone()),
+            Amount::text(row.region.clone()),
+            Amount::text(row.instance_type.clone()),
+            Amount::text(plan.as_str()),
+            Amount::UsdFine(old.rate.hourly()),
+            Amount::UsdFine(new.rate.hourly()),
+            change.map_or(Amount::Missing("it was free"), Amount::Fraction),
         ]
     });
     sheet.table("changes", "Changes per GPU-hour", &columns, rows.collect());

@@ -8,7 +8,7 @@ use phasemeter_meter::price::{BookRow, LISTED_PLANS, ListedPrice, PaymentPlan, P
 
 use crate::error::PlanError;
 use crate::format::grouped;
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// Which rows of a book; all if empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn list(book: &PriceBook, filter: &Filter, today: Date) -> Result<Worksheet,
     let rows = filter.rows(book)?;
     let mut sheet =
         Worksheet::new(vec![format!("{} instance types and regions", grouped(rows.len() as u128))]);
-    sheet.value("rows", "", Quantity::Count(rows.len() as u64));
+    sheet.value("rows", "", Amount::Count(rows.len() as u64));
     let mut groups: BTreeMap<(&str, &str), Vec<&ListedPrice>> = BTreeMap::new();
     for row in rows {
         let group = groups.entry((&row.model, &row.provider)).or_default();
@@ -75,19 +75,19 @@ pub fn list(book: &PriceBook, filter: &Filter, today: Date) -> Result<Worksheet,
     ];
     let rows = groups.into_iter().map(|((model, provider), mut prices)| {
         prices.sort_by_key(|price| price.rate);
-        let none = Quantity::Missing("no price on demand");
+        let none = Amount::Missing("no price on demand");
         let rate = |price: Option<&&ListedPrice>| {
-            price.map_or(none.clone(), |price| Quantity::UsdFine(price.rate.hourly()))
+            price.map_or(none.clone(), |price| Amount::UsdFine(price.rate.hourly()))
         };
         let oldest = prices.iter().map(|price| price.as_of).min();
         vec![
-            Quantity::text(model),
-            Quantity::text(provider),
-            Quantity::Count(prices.len() as u64),
+            Amount::text(model),
+            Amount::text(provider),
+            Amount::Count(prices.len() as u64),
             rate(prices.first()),
             rate(prices.get(prices.len().saturating_sub(1) / 2)),
             rate(prices.last()),
-            oldest.map_or(none.clone(), |date| Quantity::Count(date.days_between(today))),
+            oldest.map_or(none.clone(), |date| Amount::Count(date.days_between(today))),
         ]
     });
     sheet.table("gpus", "On demand per GPU-hour", &columns, rows.collect());
@@ -112,17 +112,17 @@ pub fn show(book: &PriceBook, filter: &Filter, today: Date) -> Result<Worksheet,
             let source = sources.entry(&price.source).or_insert((price.as_of, 0));
             *source = (source.0.min(price.as_of), source.1 + 1);
             cells.push(vec![
-                Quantity::text(row.provider.clone()),
-                Quantity::text(row.region.clone()),
-                Quantity::text(row.instance_type.clone()),
-                Quantity::text(row.model.clone()),
-                Quantity::Count(u64::from(row.gpus)),
-                Quantity::text(plan.as_str()),
-                Quantity::Usd(price.instance.hourly()),
-                Quantity::UsdFine(price.rate.hourly()),
-                Quantity::text(price.as_of.to_string()),
-                Quantity::Count(price.as_of.days_between(today)),
-                Quantity::text(price.source.clone()),
+                Amount::text(row.provider.clone()),
+                Amount::text(row.region.clone()),
+                Amount::text(row.instance_type.clone()),
+                Amount::text(row.model.clone()),
+                Amount::Count(u64::from(row.gpus)),
+                Amount::text(plan.as_str()),
+                Amount::Usd(price.instance.hourly()),
+                Amount::UsdFine(price.rate.hourly()),
+                Amount::text(price.as_of.to_string()),
+                Amount::Count(price.as_of.days_between(today)),
+                Amount::text(price.source.clone()),
             ]);
         }
     }

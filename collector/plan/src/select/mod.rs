@@ -15,7 +15,7 @@ pub use self::roofline::{Roofline, Side};
 use crate::error::PlanError;
 use crate::format::{grouped, number, percent, rate, seconds, usd};
 use crate::units::{Count, PerSecond, Span};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 /// The question.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ impl Selection {
         let mut sheet = Worksheet::default();
         let Some(best) = self.ranked.first() else { return sheet };
         sheet.headline.push(format!("{} is cheapest per unit", best.offer.name));
-        sheet.value("best", "", Quantity::text(best.offer.name.clone()));
+        sheet.value("best", "", Amount::text(best.offer.name.clone()));
         if let Some((time, cost)) = best.time.zip(best.cost) {
             sheet.headline.push(format!("{} in {}", usd(cost), seconds(time.as_secs_f64())));
         }
@@ -189,16 +189,16 @@ impl Selection {
             let days = it.time.map(|time| time.as_secs_f64() / 86_400.0);
             let units = it.offer.throughput.map_or(0.0, PerSecond::get);
             vec![
-                Quantity::text(it.offer.name.clone()),
-                Quantity::Count(it.offer.gpus),
-                Quantity::Rate(it.offer.price),
-                Quantity::Number(units),
-                days.map_or(Quantity::Missing(no_work), Quantity::Number),
-                it.cost.map_or(Quantity::Missing(no_work), Quantity::Usd),
-                Quantity::UsdFine(it.per_million),
-                Quantity::Usd(it.monthly),
-                Quantity::Usd(it.yearly),
-                it.in_time.map_or(Quantity::Missing("no deadline was given"), Quantity::Flag),
+                Amount::text(it.offer.name.clone()),
+                Amount::Count(it.offer.gpus),
+                Amount::Rate(it.offer.price),
+                Amount::Number(units),
+                days.map_or(Amount::Missing(no_work), Amount::Number),
+                it.cost.map_or(Amount::Missing(no_work), Amount::Usd),
+                Amount::UsdFine(it.per_million),
+                Amount::Usd(it.monthly),
+                Amount::Usd(it.yearly),
+                it.in_time.map_or(Amount::Missing("no deadline was given"), Amount::Flag),
             ]
         });
         sheet.table("offers", "Offers", &columns, rows.collect());
@@ -233,7 +233,7 @@ impl Selection {
             return;
         };
         let saved = high.monthly - low.monthly;
-        sheet.value("month_difference_usd", "", Quantity::Usd(saved));
+        sheet.value("month_difference_usd", "", Amount::Usd(saved));
         sheet.formula(
             "month",
             "dearest − cheapest",
@@ -262,17 +262,16 @@ impl Selection {
             let no_intensity = "the job's FLOP per byte are unknown; set --intensity";
             let no_model = "the parameters are unknown; set --params";
             let of_model = |time: fn(&Roofline, u64) -> f64| {
-                parameters.map_or(Quantity::Missing(no_model), |it| {
-                    Quantity::Seconds(time(&roofline, it.0))
-                })
+                parameters
+                    .map_or(Amount::Missing(no_model), |it| Amount::Seconds(time(&roofline, it.0)))
             };
             rows.push(vec![
-                Quantity::text(specs.model),
-                Quantity::Number(roofline.peak / 1e12),
-                Quantity::Number(roofline.bandwidth / 1e12),
-                Quantity::Number(ridge),
-                intensity.map_or(Quantity::Missing(no_intensity), |it| {
-                    Quantity::text(roofline.side(it).as_str())
+                Amount::text(specs.model),
+                Amount::Number(roofline.peak / 1e12),
+                Amount::Number(roofline.bandwidth / 1e12),
+                Amount::Number(ridge),
+                intensity.map_or(Amount::Missing(no_intensity), |it| {
+                    Amount::text(roofline.side(it).as_str())
                 }),
                 of_model(Roofline::weights_read),
                 of_model(Roofline::token_compute),

@@ -6,7 +6,7 @@ use phasemeter_meter::projection::HOURS_PER_MONTH;
 
 use crate::format::{gib, gpus, percent, rate, usd};
 use crate::units::Ratio;
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 use super::commands;
 use super::{Mode, Packing, Request, Sharing};
@@ -40,8 +40,8 @@ impl Sharing {
             ],
             None => vec![format!("no way to share {model} holds these workloads")],
         };
-        sheet.value("workloads", "", Quantity::Count(alone));
-        sheet.value("today_gpus", "", Quantity::Count(before));
+        sheet.value("workloads", "", Amount::Count(alone));
+        sheet.value("today_gpus", "", Amount::Count(before));
         let monthly = |count: u64| price.map(|it| it.hourly().times(HOURS_PER_MONTH).times(count));
         let columns = [
             ("mode", "mode"),
@@ -52,24 +52,24 @@ impl Sharing {
             ("isolates", "isolates"),
             ("does_not_isolate", ""),
         ];
-        let no_price = Quantity::Missing("no price is known; set --price");
+        let no_price = Amount::Missing("no price is known; set --price");
         let rows = self.packings.iter().map(|packing| {
             let (isolates, but) = packing.mode.isolation();
             let count = packing.gpus.as_ref().ok().map(|gpus| gpus.len() as u64);
-            let never = Quantity::Missing("the workloads cannot be shared so");
+            let never = Amount::Missing("the workloads cannot be shared so");
             let saved = |count: u64| 1.0 - count as f64 / before as f64;
             let money = |of: &dyn Fn(u64) -> Option<NanoUsd>| match count {
-                Some(count) => of(count).map_or(no_price.clone(), Quantity::Usd),
+                Some(count) => of(count).map_or(no_price.clone(), Amount::Usd),
                 None => never.clone(),
             };
             vec![
-                Quantity::text(packing.mode.as_str()),
-                count.map_or(never.clone(), Quantity::Count),
+                Amount::text(packing.mode.as_str()),
+                count.map_or(never.clone(), Amount::Count),
                 money(&monthly),
                 money(&|count| Some(monthly(before)? - monthly(count)?)),
-                count.map_or(never.clone(), |count| Quantity::Fraction(saved(count))),
-                Quantity::text(isolates),
-                Quantity::text(but),
+                count.map_or(never.clone(), |count| Amount::Fraction(saved(count))),
+                Amount::text(isolates),
+                Amount::text(but),
             ]
         });
         sheet.table("modes", "Ways to share", &columns, rows.collect());
@@ -122,7 +122,7 @@ impl Sharing {
         };
         let columns = [("gpu", "GPU"), ("workloads", "workloads")];
         let rows = packed.iter().enumerate().map(|(gpu, items)| {
-            vec![Quantity::Count(gpu as u64), Quantity::text(names(items).join(", "))]
+            vec![Amount::Count(gpu as u64), Amount::text(names(items).join(", "))]
         });
         // MPS and time-slicing pack alike.
         let title = if packing.mode == Mode::TimeSlicing { "" } else { title };
@@ -145,9 +145,9 @@ impl Sharing {
         let parts = hourly.map(|bill| {
             let (mut parts, rest) = layout.divide(bill, &profiles);
             parts.push(rest);
-            Quantity::sum(&parts, bill, true)
+            Amount::sum(&parts, bill, true)
         });
-        let no_price = Quantity::Missing("no price is known; set --price");
+        let no_price = Amount::Missing("no price is known; set --price");
         // The last but one is what is left over.
         let cost = |index: usize| {
             let part = parts.as_ref().and_then(|parts| parts.get(index));
@@ -159,13 +159,13 @@ impl Sharing {
             .enumerate()
             .map(|(index, (profile, weight))| {
                 let share = *weight as f64 / all as f64;
-                let name = Quantity::text(profile.name.clone());
-                vec![name, Quantity::Fraction(share), cost(index)]
+                let name = Amount::text(profile.name.clone());
+                vec![name, Amount::Fraction(share), cost(index)]
             })
             .collect();
         let left = all - weights.iter().sum::<u64>().min(all);
-        let left = Quantity::Fraction(left as f64 / all as f64);
-        rows.push(vec![Quantity::text("left over"), left, cost(profiles.len())]);
+        let left = Amount::Fraction(left as f64 / all as f64);
+        rows.push(vec![Amount::text("left over"), left, cost(profiles.len())]);
         let columns =
             [("instance", "instance"), ("share_fraction", "share"), ("hourly_usd", "per hour")];
         sheet.table("partition", "Shares of the bill", &columns, rows);
@@ -196,12 +196,12 @@ impl Sharing {
         let rows = layout.profiles.iter().map(|it| {
             let bytes = self.request.memory.0 / layout.memory * it.memory;
             vec![
-                Quantity::text(it.name.clone()),
-                Quantity::Count(it.instances() as u64),
-                Quantity::Count(it.compute),
-                Quantity::Count(it.memory),
-                Quantity::Bytes(bytes),
-                Quantity::text(format!("{} GiB", gib(bytes))),
+                Amount::text(it.name.clone()),
+                Amount::Count(it.instances() as u64),
+                Amount::Count(it.compute),
+                Amount::Count(it.memory),
+                Amount::Bytes(bytes),
+                Amount::text(format!("{} GiB", gib(bytes))),
             ]
         });
         sheet.table("profiles", "MIG profiles", &columns, rows.collect());

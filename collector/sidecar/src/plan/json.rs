@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use phasemeter_plan::worksheet::{Quantity, Table, Worksheet};
+use phasemeter_plan::worksheet::{Amount, Table, Worksheet};
 use phasemeter_report::Usd;
 use phasemeter_terminal::json_escape::Escaped;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -49,7 +49,7 @@ impl Serialize for Results<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for value in &self.0.values {
-            map.serialize_entry(value.key, &Json(&value.quantity))?;
+            map.serialize_entry(value.key, &Json(&value.amount))?;
         }
         for table in &self.0.tables {
             map.serialize_entry(table.key, &Rows(table))?;
@@ -66,7 +66,7 @@ impl Serialize for Rows<'_> {
     }
 }
 
-struct Row<'a>(&'a Table, &'a [Quantity]);
+struct Row<'a>(&'a Table, &'a [Amount]);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -76,37 +76,37 @@ impl Serialize for Row<'_> {
 }
 
 /// Money is a string with nine decimals, all else a number in the unit of its name.
-struct Json<'a>(&'a Quantity);
+struct Json<'a>(&'a Amount);
 
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Quantity::Usd(amount)
-            | Quantity::UsdFine(amount)
-            | Quantity::Part { exact: amount, .. } => Usd(*amount).serialize(serializer),
-            Quantity::Rate(rate) => Usd(rate.hourly()).serialize(serializer),
-            Quantity::Count(count) | Quantity::Bytes(count) => serializer.serialize_u64(*count),
-            Quantity::Number(number)
-            | Quantity::Fraction(number)
-            | Quantity::Hours(number)
-            | Quantity::Seconds(number) => serializer.serialize_f64(*number),
-            Quantity::Text(text) => serializer.serialize_str(text),
-            Quantity::Flag(flag) => serializer.serialize_bool(*flag),
-            Quantity::Missing(_) => serializer.serialize_none(),
+            Amount::Usd(amount) | Amount::UsdFine(amount) | Amount::Part { exact: amount, .. } => {
+                Usd(*amount).serialize(serializer)
+            }
+            Amount::Rate(rate) => Usd(rate.hourly()).serialize(serializer),
+            Amount::Count(count) | Amount::Bytes(count) => serializer.serialize_u64(*count),
+            Amount::Number(number)
+            | Amount::Fraction(number)
+            | Amount::Hours(number)
+            | Amount::Seconds(number) => serializer.serialize_f64(*number),
+            Amount::Text(text) => serializer.serialize_str(text),
+            Amount::Flag(flag) => serializer.serialize_bool(*flag),
+            Amount::Missing(_) => serializer.serialize_none(),
         }
     }
 }
 
 /// Why values are null, by the name of the value, or of the table and its column.
 fn missing(sheet: &Worksheet) -> BTreeMap<String, &'static str> {
-    let values = sheet.values.iter().filter_map(|value| match value.quantity {
-        Quantity::Missing(reason) => Some((value.key.to_owned(), reason)),
+    let values = sheet.values.iter().filter_map(|value| match value.amount {
+        Amount::Missing(reason) => Some((value.key.to_owned(), reason)),
         _ => None,
     });
     let cells = sheet.tables.iter().flat_map(|table| {
         let rows = table.rows.iter().flat_map(|row| table.columns.iter().zip(row));
-        rows.filter_map(|(column, quantity)| match quantity {
-            Quantity::Missing(reason) => Some((format!("{}.{}", table.key, column.key), *reason)),
+        rows.filter_map(|(column, amount)| match amount {
+            Amount::Missing(reason) => Some((format!("{}.{}", table.key, column.key), *reason)),
             _ => None,
         })
     });

@@ -1,6 +1,6 @@
 //! Tables of a plan: the columns that have a heading.
 
-use phasemeter_plan::worksheet::{Quantity, Table};
+use phasemeter_plan::worksheet::{Amount, Table};
 use phasemeter_terminal::page::Page;
 use phasemeter_terminal::table::{self, Align};
 
@@ -18,17 +18,17 @@ pub(super) fn table(page: &mut Page, table: &Table) {
     let mut text = table::Table::new(columns.map(|(index, it)| (it.heading, align(index))));
     for row in &table.rows {
         let shown = row.iter().enumerate().filter(|(index, _)| is_shown(*index));
-        text.row(shown.map(|(_, quantity)| quantity.to_string()));
+        text.row(shown.map(|(_, amount)| amount.to_string()));
     }
     text.write(page, INDENT);
 }
 
-fn is_number(quantity: Option<&Quantity>) -> bool {
-    match quantity {
-        Some(Quantity::Text(text)) => {
+fn is_number(amount: Option<&Amount>) -> bool {
+    match amount {
+        Some(Amount::Text(text)) => {
             text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains("g.")
         }
-        Some(Quantity::Flag(_)) | None => false,
+        Some(Amount::Flag(_)) | None => false,
         Some(_) => true,
     }
 }

@@ -3,7 +3,7 @@
 //! The result first, then tables, the formulas with their numbers, commands, prices, assumptions and
 //! notes.
 
-use phasemeter_plan::worksheet::{Quantity, Worksheet};
+use phasemeter_plan::worksheet::{Amount, Worksheet};
 use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 use super::PlanReport;
@@ -56,9 +56,9 @@ pub fn render(report: &PlanReport, color: bool) -> String {
 fn values(page: &mut Page, sheet: &Worksheet) {
     let shown = sheet.values.iter().filter(|value| !value.label.is_empty());
     let items: Vec<String> = shown
-        .map(|value| match &value.quantity {
-            Quantity::Missing(reason) => format!("{}: unknown, {reason}", value.label),
-            quantity => format!("{} {quantity}", value.label),
+        .map(|value| match &value.amount {
+            Amount::Missing(reason) => format!("{}: unknown, {reason}", value.label),
+            amount => format!("{} {amount}", value.label),
         })
         .collect();
     page.items(Style::Plain, &items, SEPARATOR);
