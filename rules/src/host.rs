@@ -210,8 +210,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whether what approves a file now also approves the version of it that was loaded, with what
-    /// approved that.
+    /// Whether the current approval covers the loaded version too, and has the signature that approved it.
     pub(crate) fn still_approves(&self, now: &Approval, loaded: &Origin) -> bool {
         let locked = now.locked.is_none_or(|locked| {
             (locked.policy, locked.settings) == (Some(loaded.digest), loaded.settings_digest)

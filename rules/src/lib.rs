@@ -22,6 +22,7 @@ pub mod settings;
 pub mod window;
 mod window_holder;
 mod window_load;
+mod window_sensors;
 pub mod workload;
 
 // Inputs and results in files.

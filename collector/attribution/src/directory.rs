@@ -1,7 +1,10 @@
 //! Which GPUs a span is charged for, or which holder's parts of them, by the attributes of its resource: looked up by
 //! key, however many GPUs, holders and processes are known.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod members;
+mod resource;
+
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +12,8 @@ use std::sync::Arc;
 use phasemeter_meter::holder::{Container, Holder};
 use phasemeter_meter::units::Timestamp;
 
+use self::members::Members;
+pub use self::resource::{Pod, ResourceIdentity};
 use crate::assignments::Assignments;
 use crate::holder_keys::HolderKeys;
 use crate::span::GpuSet;
@@ -18,42 +23,6 @@ use crate::span::GpuSet;
 const MAX_OWNERS: usize = 65_536;
 const MAX_OWNERS_OF_GPU: usize = 256;
 const MIN_OWNERS: usize = 4;
-
-/// A pod of Kubernetes, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pod {
-    /// `k8s.pod.uid`.
-    pub uid: Option<String>,
-    /// `k8s.namespace.name`.
-    pub namespace: Option<String>,
-    /// `k8s.pod.name`.
-    pub name: Option<String>,
-}
-
-impl Pod {
-    const fn is_named(&self) -> bool {
-        self.uid.is_some() || self.name.is_some()
-    }
-
-    fn full_name(&self) -> Option<(&str, &str)> {
-        self.namespace.as_deref().zip(self.name.as_deref())
-    }
-}
-
-/// Attributes of a resource that identify GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResourceIdentity<'a> {
-    /// `hw.id`.
-    pub hw_id: Option<&'a str>,
-    /// `process.pid`.
-    pub pid: Option<u32>,
-    /// Its pod.
-    pub pod: Option<&'a Pod>,
-    /// `slurm.job.id`.
-    pub job: Option<&'a str>,
-    /// `host.name`.
-    pub host: Option<&'a str>,
-}
 
 /// What names the holder of a GPU. Each has points at instants of its own, so what the other one does not name ends
 /// nothing.
@@ -129,14 +98,6 @@ enum Key<'a> {
 struct Owners {
     order: VecDeque<HolderKeys>,
     known: HashSet<HolderKeys>,
-}
-
-/// The GPUs with one key.
-#[derive(Clone, Debug, Default)]
-struct Members {
-    /// How often each has it.
-    counts: BTreeMap<usize, u32>,
-    listed: Arc<[usize]>,
 }
 
 impl Directory {
@@ -327,32 +288,6 @@ impl Directory {
                 }
             }
         }
-    }
-}
-
-impl Members {
-    fn add(&mut self, gpu: usize) {
-        let count = self.counts.entry(gpu).or_default();
-        *count += 1;
-        if *count == 1 {
-            self.list();
-        }
-    }
-
-    /// Returns whether none is left.
-    fn remove(&mut self, gpu: usize) -> bool {
-        if let Some(count) = self.counts.get_mut(&gpu) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&gpu);
-                self.list();
-            }
-        }
-        self.counts.is_empty()
-    }
-
-    fn list(&mut self) {
-        self.listed = self.counts.keys().copied().collect();
     }
 }
 

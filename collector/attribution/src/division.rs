@@ -2,8 +2,9 @@
 
 use phasemeter_meter::units::Timestamp;
 
+use crate::candidate::{Candidate, Event};
 use crate::cost::{CostSlice, SpanCost};
-use crate::sweep::{Candidate, Event, Sweep};
+use crate::sweep::Sweep;
 
 /// What was divided.
 #[derive(Debug)]

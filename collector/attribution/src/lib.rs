@@ -17,8 +17,12 @@
 #![forbid(unsafe_code)]
 
 // Values.
+mod active_spans;
 mod adjusted_count;
+mod candidate;
 pub mod cost;
+mod cost_slice;
+mod gpu_set;
 mod holder_keys;
 pub mod span;
 

@@ -7,9 +7,10 @@
 
 use phasemeter_meter::apportion::apportion;
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Nanos;
 
 use crate::adjusted_count::AdjustedCount;
+use crate::candidate::{Candidate, Event};
 use crate::cost::{CostSlice, SpanCost};
 
 /// The most bits after the point of an amount that is being divided.
@@ -20,37 +21,6 @@ const PART_BITS: u32 = 62;
 
 /// The largest weight; others are relative to it.
 const FULL_WEIGHT: f64 = 4_294_967_296.0;
-
-/// A span that may be active.
-#[derive(Clone, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) from: Timestamp,
-    pub(crate) to: Timestamp,
-    /// Weight ÷ duration; `None` if it takes the mean.
-    pub(crate) rate: Option<f64>,
-    /// The number of spans that it represents, which share the time with it.
-    pub(crate) count: AdjustedCount,
-    /// Indices of the candidates that it is nested in.
-    pub(crate) ancestors: Vec<usize>,
-}
-
-impl Candidate {
-    /// Units of a single span.
-    const UNITS: u128 = 1 << AdjustedCount::UNIT_BITS;
-
-    /// The spans that it represents, in units of an [`AdjustedCount`].
-    fn units(&self) -> u128 {
-        self.count.units().into()
-    }
-}
-
-/// The start or end of a candidate. Ends precede starts of the same instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Event {
-    pub(crate) at: Timestamp,
-    pub(crate) is_start: bool,
-    pub(crate) index: usize,
-}
 
 /// Amounts of observed time, other time, cost, utilized time and energy.
 pub(crate) type Amounts = [u128; 5];

@@ -19,6 +19,7 @@ mod division;
 pub mod error;
 pub mod holder;
 pub mod read;
+mod read_error;
 pub mod report;
 mod validate;
 

@@ -13,18 +13,23 @@
 
 // Values and units.
 pub mod apportion;
+mod basis;
 pub mod date;
+mod device_means;
 pub mod device_meter;
 pub mod device_metric;
 pub mod device_state;
 pub mod device_totals;
 mod device_tracker;
+mod energy_basis;
 pub mod energy_source;
+mod gpu_identity;
 pub mod holder;
 pub mod holder_details;
 pub mod instant;
 pub mod instrument;
 pub mod label_filter;
+mod missing_reason;
 pub mod money;
 pub mod quantity;
 pub mod reading;
@@ -83,3 +88,4 @@ pub mod percent;
 pub mod printed;
 pub mod projection;
 pub mod summary;
+mod wall_offset;

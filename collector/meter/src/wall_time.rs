@@ -5,52 +5,11 @@
 
 use std::collections::VecDeque;
 
-use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+pub use super::wall_offset::WallOffset;
+use crate::units::Timestamp;
 
 /// The maximum number of steps kept. Instants before the oldest one are labeled as just before it.
 const MAX_STEPS: usize = 64;
-
-/// Wall time minus the time of the run: whole seconds, so that a second of the run is a UTC second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WallOffset(i64);
-
-impl WallOffset {
-    /// The offset if the wall clock shows `wall` at `at`, rounded down: no label is in the future.
-    #[must_use]
-    pub fn between(at: Timestamp, wall: Timestamp) -> Self {
-        let nanos = i128::from(wall.as_nanos()) - i128::from(at.as_nanos());
-        // Both are before 2262, so the difference in seconds fits.
-        Self(i64::try_from(nanos.div_euclid(i128::from(NANOS_PER_SECOND))).unwrap_or_default())
-    }
-
-    /// The wall time of an instant of the run. [`Timestamp::LAST`], which means never, stays as it is.
-    #[must_use]
-    pub fn wall(self, at: Timestamp) -> Timestamp {
-        shift(at, self.0)
-    }
-
-    /// The instant of the run with this wall time.
-    #[must_use]
-    pub fn instant(self, wall: Timestamp) -> Timestamp {
-        shift(wall, self.0.saturating_neg())
-    }
-
-    /// The last multiple of `every` in wall time at or before `at`.
-    #[must_use]
-    pub fn floor(self, at: Timestamp, every: Nanos) -> Timestamp {
-        let wall = self.wall(at);
-        at.saturating_sub(wall.since(wall.floor(every)))
-    }
-}
-
-fn shift(at: Timestamp, seconds: i64) -> Timestamp {
-    let by = Nanos::from_secs(seconds.unsigned_abs());
-    match seconds {
-        _ if at == Timestamp::LAST => at,
-        1.. => at + by,
-        _ => at.saturating_sub(by),
-    }
-}
 
 /// Steps of the wall clock that a meter has not reached yet, in time order.
 #[derive(Clone, Debug, Default)]
@@ -148,6 +107,7 @@ impl WallTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Nanos;
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_millis(millis).unwrap()

@@ -3,12 +3,17 @@
 //! The contract is `report.schema.json` beside this file. Money is in nano-dollars, time in
 //! nanoseconds. Unmeasured values are `None`, never zero and never estimated.
 
+mod cost;
+mod fleet;
+
 use std::collections::BTreeMap;
 
 use phasemeter_meter::money::Rate;
-use phasemeter_meter::percent::Percent;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use self::cost::optional_rate;
+pub use self::cost::{Cost, UsdRange, WasteUsd};
+pub use self::fleet::{Fleet, PhaseTotals, Phases, UnobservedReason, UnobservedTime};
 use super::alerts::Alerts;
 use super::attribution::Attribution;
 use super::experiment::Experiment;
@@ -184,79 +189,6 @@ pub struct EnergyOnBasis {
     pub joules: f64,
 }
 
-/// All GPUs together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fleet {
-    /// GPU time, observed or not.
-    pub span_seconds: Seconds,
-    /// GPU time without usable utilization.
-    pub unobserved_seconds: Seconds,
-    /// Unobserved time by reason.
-    pub unobserved_reasons: Vec<UnobservedTime>,
-    /// Observed time, by phase. Costs cover the GPUs that have a price.
-    pub phases: Phases,
-}
-
-/// Unobserved time for one reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct UnobservedTime {
-    /// Why.
-    pub reason: UnobservedReason,
-    /// Total duration.
-    pub seconds: Seconds,
-}
-
-/// Why time was unobserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnobservedReason {
-    /// No reading covers it.
-    NoReading,
-    /// The source has no utilization column, or did not collect it.
-    NoUtilizationColumn,
-    /// The driver or GPU does not support utilization.
-    NotSupported,
-    /// The GPU fell off the bus.
-    GpuLost,
-    /// The value could not be parsed or was out of range.
-    Unreadable,
-    /// The source no longer lists the GPU; or, if it does not identify its GPUs, one that is unknown.
-    GpuVanished,
-}
-
-/// Time and cost of the observed time, by phase. The four phases sum to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Phases {
-    /// Idle: held, free and unknown sum to it.
-    pub idle: PhaseTotals,
-    /// Idle and held; `None` if holding was never known.
-    pub idle_held: Option<PhaseTotals>,
-    /// The part of it that schedulers granted to holders before these first touched the GPU; `None` if none is known.
-    pub idle_never_touched: Option<PhaseTotals>,
-    /// Idle and free; `None` if holding was never known.
-    pub idle_free: Option<PhaseTotals>,
-    /// Idle while holding was unknown.
-    pub idle_unknown: PhaseTotals,
-    /// Underutilized.
-    pub underutilized: PhaseTotals,
-    /// Productive.
-    pub productive: PhaseTotals,
-    /// Compute-bound.
-    pub compute_bound: PhaseTotals,
-}
-
-/// Time and cost of one phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PhaseTotals {
-    /// Time.
-    pub seconds: Seconds,
-    /// Share of the observed time; `None` if nothing was observed.
-    #[serde(serialize_with = "percent")]
-    pub percent: Option<Percent>,
-    /// Cost.
-    pub cost_usd: Option<Usd>,
-}
-
 /// Utilization of a GPU in percent, weighted by time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Utilization {
@@ -296,62 +228,6 @@ pub struct Memory {
     pub used_p95_resolution_bytes: Option<u64>,
 }
 
-/// Cost of all GPUs. Sums in dollars cover the GPUs that have a price; `None` if none has.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cost {
-    /// Rate at the last reading; `None` unless it is the same for all GPUs.
-    #[serde(serialize_with = "optional_rate")]
-    pub rate_usd_per_gpu_hour: Option<Rate>,
-    /// GPU time in hours, observed or not.
-    pub gpu_hours: f64,
-    /// Σ utilization × time, in hours.
-    pub effective_gpu_hours: f64,
-    /// Bill: utilized + waste + unobserved.
-    pub total_usd: Option<Usd>,
-    /// Bill at the lowest and the highest price, if any price is an estimate over all locations.
-    pub total_range_usd: Option<UsdRange>,
-    /// Σ utilization × cost.
-    pub utilized_usd: Option<Usd>,
-    /// Observed cost minus utilized cost.
-    pub waste_usd: Option<Usd>,
-    /// Waste by category.
-    pub waste_by_category_usd: WasteUsd,
-    /// Cost of unobserved time.
-    pub unobserved_usd: Option<Usd>,
-    /// (bill − unobserved) ÷ effective hours, both of the priced GPUs.
-    pub cost_per_effective_gpu_hour_usd: Option<Usd>,
-    /// Hourly cost of the priced GPUs, idle or not.
-    pub hourly_usd: Option<Usd>,
-    /// Hourly × 24 × 30.
-    pub monthly_usd: Option<Usd>,
-    /// Hourly × 24 × 365.
-    pub yearly_usd: Option<Usd>,
-    /// Provenance of the rate; `None` unless it is the same for all GPUs.
-    pub price: Option<PriceTag>,
-    /// Which GPUs have no price, and why.
-    pub unpriced_reason: Option<String>,
-}
-
-/// The lowest and the highest possible amount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct UsdRange {
-    /// Lowest.
-    pub low: Usd,
-    /// Highest.
-    pub high: Usd,
-}
-
-/// Waste by category; sums to the waste.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct WasteUsd {
-    /// In bouncing stretches: the GPU waited for input.
-    pub starvation: Option<Usd>,
-    /// Idle elsewhere.
-    pub idle: Option<Usd>,
-    /// All other waste: the GPU worked below capacity.
-    pub underload: Option<Usd>,
-}
-
 /// Work done in one UTC hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkHour {
@@ -359,12 +235,4 @@ pub struct WorkHour {
     pub start: Utc,
     /// Number of units, by unit.
     pub work: BTreeMap<String, u64>,
-}
-
-fn optional_rate<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
-    rate.map(|rate| Usd(rate.hourly())).serialize(serializer)
-}
-
-fn percent<S: Serializer>(percent: &Option<Percent>, serializer: S) -> Result<S::Ok, S::Error> {
-    percent.map(Percent::as_f64).serialize(serializer)
 }

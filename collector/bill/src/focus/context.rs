@@ -7,7 +7,8 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::{NANOS_PER_HOUR, Timestamp};
 
-use super::charge::{Allocation, Charge};
+use super::allocation::Allocation;
+use super::charge::Charge;
 use super::version::FocusOptions;
 use crate::calendar::month;
 use crate::holder::Holder;

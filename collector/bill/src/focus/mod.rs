@@ -5,6 +5,7 @@
 //! in advance: its periods are billed 0, and their amortized cost is the effective one. In 1.4, a GPU that was divided has a row per
 //! holder and one for what nobody had, in place of its periods.
 
+mod allocation;
 mod charge;
 mod context;
 mod csv;

@@ -134,12 +134,6 @@ impl Screen {
         self.problem = Some(problem);
     }
 
-    /// Whether there is a report.
-    #[must_use]
-    pub const fn has_report(&self) -> bool {
-        self.now.is_some()
-    }
-
     /// Follows a key. Returns whether the view goes on.
     pub fn press(&mut self, key: Key) -> bool {
         let step = |screen: &mut Self, to: &dyn Fn(usize, usize) -> usize| {

@@ -24,9 +24,6 @@ use super::span_filter::{CandidateSpan, FilteredSpans, OwnedIdentity};
 use super::span_releases::{Releases, WaitingSpan};
 use super::span_summary::SpanSummary;
 
-/// The attribute of a GPU with its host.
-pub(super) const HOST: &str = "host.name";
-
 /// Prices spans.
 #[derive(Debug)]
 pub struct SpanCosts {
@@ -88,8 +85,7 @@ impl SpanCosts {
     pub fn add_gpus(&mut self, gpus: &[GpuIdentity]) {
         for gpu in gpus.iter().skip(self.gpus.gpus()) {
             self.attribution.add_gpu();
-            let host = gpu.attributes.iter().find(|(key, _)| *key == HOST);
-            self.gpus.add_gpu(gpu.key(), host.map(|(_, host)| host.as_str()));
+            self.gpus.add_gpu(gpu.key(), gpu.host());
         }
     }
 

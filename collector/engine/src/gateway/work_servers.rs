@@ -10,7 +10,6 @@ use phasemeter_meter::work_group::WorkGroup;
 use phasemeter_receiver::CounterView;
 
 use super::intake::SeenHolder;
-use super::span_costs::HOST;
 use super::span_filter::OwnedIdentity;
 
 /// Maximum number of counters whose last points are known, and of stretches whose GPUs are not looked up yet.
@@ -60,8 +59,7 @@ impl WorkServers {
     /// Adds the GPUs that are new among these.
     pub fn add_gpus(&mut self, gpus: &[GpuIdentity]) {
         for gpu in gpus.iter().skip(self.gpus.gpus()) {
-            let host = gpu.attributes.iter().find(|(key, _)| *key == HOST);
-            self.gpus.add_gpu(gpu.key(), host.map(|(_, host)| host.as_str()));
+            self.gpus.add_gpu(gpu.key(), gpu.host());
         }
     }
 

@@ -12,6 +12,7 @@ mod config;
 mod history;
 mod lease;
 mod manager;
+mod open_error;
 mod quotes;
 mod result;
 mod sources;

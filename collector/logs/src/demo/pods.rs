@@ -78,9 +78,8 @@ impl DemoPods {
         let (sum, readings) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.readings));
         let from = self.second.replace(to);
         let mean = sum.checked_div(readings).filter(|_| self.holders.len() > 1);
-        let (Some(mut rest), Some(from)) = (mean, from) else { return Vec::new() };
-        let mean = rest;
-        let mut used = Vec::new();
+        let (Some(mean), Some(from)) = (mean, from) else { return Vec::new() };
+        let (mut rest, mut used) = (mean, Vec::new());
         for (holder, pod) in self.holders.iter().zip(self.workload.pods) {
             let ppm = match pod.uses {
                 DemoUse::Percent(range) => mean / 100 * self.prng.within(range),

@@ -5,7 +5,7 @@ use phasemeter_meter::price::PaymentPlan;
 
 use crate::error::PlanError;
 use crate::format::{gpus, usd};
-use crate::worksheet::{Quantity, Worksheet};
+use crate::worksheet::{Amount, Worksheet};
 
 use super::term::Commitment;
 
@@ -101,7 +101,7 @@ impl Coverage {
         let Self { plan, base, most, monthly, on_demand, all_committed } = *self;
         let columns = [("mix", "mix"), ("committed_gpus", "committed"), ("monthly_usd", "month")];
         let row = |name: &str, committed, cost| {
-            vec![Quantity::text(name), Quantity::Count(committed), Quantity::Usd(cost)]
+            vec![Amount::text(name), Amount::Count(committed), Amount::Usd(cost)]
         };
         let rows = vec![
             row("all on demand", 0, on_demand),

@@ -4,22 +4,19 @@
 //! Values of one instant may arrive in several requests. What is held longer than the export interval
 //! of other meters is known to be billed by them or not.
 
-use std::ops::Range;
+mod release;
 
 use phasemeter_meter::holder::HolderChange;
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::reading::{Basis, GpuIdentity, INSTANCE};
-use phasemeter_meter::staleness;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
 use super::agreed::Origin;
 use super::arrival::ArrivedAt;
-use super::coverage::Coverage;
 use super::coverage_table::CoverageTable;
-use super::held_gpu::{HeldGpu, HeldReading};
+use super::held_gpu::HeldGpu;
 use super::holder::LabeledHolder;
 use super::identity::GpuLabels;
-use super::instant::Instant;
 use super::known_gpus::{GpusOverLimit, KnownGpus, MANY_OF_SENDER, Number};
 use super::own_pods::OwnPods;
 use super::rejected_point::{RejectedPoint, RejectedPoints};
@@ -138,22 +135,23 @@ impl ReadingBuffer {
 
     /// The GPUs of which only the shares of pods are known, which were added up.
     pub fn added_up(&self) -> impl Iterator<Item = &GpuIdentity> {
-        let gpus = self.gpus.iter().zip(self.identities());
-        gpus.filter(|(gpu, _)| gpu.shares.are_added).map(|(_, identity)| identity)
+        self.each_gpu().filter(|(_, gpu)| gpu.shares.are_added).map(|(identity, _)| identity)
     }
 
     /// The GPUs that more holders had at once than have accounts, with the number of the others.
     pub fn holders_without_account(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
-        let gpus = self.gpus.iter().zip(self.identities());
-        let gpus = gpus.map(|(gpu, identity)| (identity, gpu.holders_without_account()));
-        gpus.filter(|(_, count)| *count > 0)
+        let count = |(identity, gpu): (_, &HeldGpu)| (identity, gpu.holders_without_account());
+        self.each_gpu().map(count).filter(|(_, count)| *count > 0)
     }
 
     /// The GPUs of which the use of a holder could not be read beside that of others, and how often.
     pub fn unreadable_shares(&self) -> impl Iterator<Item = (&GpuIdentity, usize)> {
-        let gpus = self.gpus.iter().zip(self.identities());
-        let gpus = gpus.map(|(gpu, identity)| (identity, gpu.shares.unreadable));
-        gpus.filter(|(_, count)| *count > 0)
+        let count = |(identity, gpu): (_, &HeldGpu)| (identity, gpu.shares.unreadable);
+        self.each_gpu().map(count).filter(|(_, count)| *count > 0)
+    }
+
+    fn each_gpu(&self) -> impl Iterator<Item = (&GpuIdentity, &HeldGpu)> {
+        self.identities().iter().zip(&self.gpus)
     }
 
     /// The points that were refused so far, since others of their instant contradict them: their number and the
@@ -297,86 +295,4 @@ impl ReadingBuffer {
             (labels.pod, labels.holder) = (None, None);
         }
     }
-
-    /// Releases the readings that have been held long enough, in time order: no GPU is metered ahead of another.
-    pub fn release(&mut self, now: Nanos) -> Vec<HeldReading> {
-        in_time_order(self.release_until(0..self.gpus.len(), Some(now)))
-    }
-
-    /// Releases the readings of a GPU that have been held long enough, by the arrival of its last value: no
-    /// other GPU decides how long it is waited for.
-    pub fn release_of(&mut self, gpu: usize) -> Vec<HeldReading> {
-        let now = self.gpus.get(gpu).map(|gpu| gpu.arrived);
-        self.release_until(gpu..gpu.saturating_add(1), now)
-    }
-
-    /// Releases all readings, at the end.
-    pub fn release_all(&mut self) -> Vec<HeldReading> {
-        in_time_order(self.release_until(0..self.gpus.len(), None))
-    }
-
-    /// GPUs whose time up to an instant is final, until another reading arrives: that of GPUs without a reading for
-    /// long up to `at`, which is now, and that of GPUs that another meter bills.
-    pub fn final_until(
-        &self,
-        now: Nanos,
-        at: Timestamp,
-    ) -> impl Iterator<Item = (usize, Timestamp)> {
-        let final_until = move |gpu: &HeldGpu| {
-            let stale_after = gpu.stale_after.unwrap_or_default();
-            let is_silent = gpu.instants.is_empty() && gpu.arrived + self.hold + stale_after < now;
-            if is_silent { Some(at) } else { gpu.elsewhere }
-        };
-        self.gpus
-            .iter()
-            .enumerate()
-            .filter_map(move |(index, gpu)| Some((index, final_until(gpu)?)))
-    }
-
-    /// Releases the readings of these GPUs that are due at this time; all of them without one.
-    fn release_until(&mut self, gpus: Range<usize>, now: Option<Nanos>) -> Vec<HeldReading> {
-        let mut released = Vec::new();
-        let nothing = Coverage::default();
-        let hold = self.hold;
-        let is_due = |instant: &Instant| {
-            now.is_none_or(|now| instant.arrived.0.saturating_add(hold.0) <= now.0)
-        };
-        let of = self.gpus.iter_mut().enumerate().skip(gpus.start).take(gpus.len());
-        for (index, gpu) in of {
-            let Some(identity) = self.known.identity_mut(index) else { continue };
-            let coverage = self.coverage.of(index).unwrap_or(&nothing);
-            while let Some(first) = gpu.instants.first_entry()
-                && is_due(first.get())
-            {
-                if !self.own_pods.is_empty() {
-                    // Its first values may have come before it was known whose pod it is.
-                    first.into_mut().remove_holders(|holder| self.own_pods.is(holder));
-                }
-                if gpu.stale_after.is_none() {
-                    let readings = gpu.instants.iter().filter(|(_, it)| !it.is_of_holders());
-                    let times: Vec<_> = readings.map(|(at, _)| *at).collect();
-                    let estimated = match times.len() {
-                        0 | 1 => self.hold.saturating_mul(3),
-                        _ => staleness::estimate(times.into_iter()),
-                    };
-                    gpu.stale_after = Some(self.stale_after.unwrap_or(estimated));
-                }
-                let own_pods = &self.own_pods;
-                released.extend(gpu.take_first(
-                    index,
-                    identity,
-                    self.preferred,
-                    (coverage, own_pods),
-                ));
-            }
-        }
-        released.sort_by_key(|held| held.reading.at);
-        released
-    }
-}
-
-/// Sorts readings of several GPUs; those of each are in order.
-fn in_time_order(mut released: Vec<HeldReading>) -> Vec<HeldReading> {
-    released.sort_by_key(|held| held.reading.at);
-    released
 }

@@ -18,7 +18,7 @@ const SURE_BY_POWER: f64 = 0.5;
 /// Compute-bound share of the time from which a GPU of a job keeps pace with the slowest.
 const FULL: f64 = 0.5;
 
-/// Clock, relative to a higher one, up to which the difference is worth a word. An assumption.
+/// Clock, relative to a higher one, up to which the difference is mentioned. An assumption.
 const LOWER: f64 = 0.95;
 
 /// GPUs with the same cause.

@@ -42,9 +42,6 @@ use crate::experiment::{Attributes, Experiment, GpuKey, SpanPlacement, gpu_id};
 use crate::names::attribute;
 use crate::request::Request;
 
-/// The attribute with the host of a GPU.
-const HOST: &str = "host.name";
-
 /// Maximum size of an encoded request: a quarter of what gRPC servers accept by default, and of the
 /// queue.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
@@ -130,7 +127,7 @@ impl Exporter {
         let key = GpuKey { id, ordinal: *count };
         *count += 1;
         // An index is unique on its host only.
-        let index = identity.index.filter(|_| !identity.attributes.contains_key(HOST));
+        let index = identity.index.filter(|_| identity.host().is_none());
         let wire_id = identity
             .uuid
             .clone()
