@@ -50,6 +50,8 @@ pub enum Quantity {
     LinkReplays,
     /// Errors of the PCIe link that its hardware has corrected, replays among them.
     PcieCorrectable,
+    /// Errors of the PCIe link that its hardware could not correct, after which it went on.
+    PcieNonFatal,
     /// Recoveries of a link from an error.
     LinkRecoveries,
     /// Packets with an invalid checksum that a link received.
@@ -136,6 +138,7 @@ const TABLE: [(Quantity, Row); Quantity::COUNT] = [
     (Quantity::CorrectedErrors,   row("corrected_errors",   Unit::Number,         ERRORS, ERRORS.1)),
     (Quantity::LinkReplays,       row("link_replays",       Unit::Number,         ERRORS, ERRORS.1)),
     (Quantity::PcieCorrectable,   row("pcie_correctable",   Unit::Number,         ERRORS, ERRORS.1)),
+    (Quantity::PcieNonFatal,      row("pcie_non_fatal",     Unit::Number,         ERRORS, ERRORS.1)),
     (Quantity::LinkRecoveries,    row("link_recoveries",    Unit::Number,         ERRORS, ERRORS.1)),
     (Quantity::LinkCrcErrors,     row("link_crc_errors",    Unit::Number,         ERRORS, ERRORS.1)),
     (Quantity::RowsPending,       row("rows_pending",       Unit::Number,         (0, 1), 1)),

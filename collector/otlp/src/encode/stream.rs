@@ -118,6 +118,7 @@ impl Stream {
             Q::MemoryErrors => errors(&metrics::HW_ERRORS, "gpu", "uncorrected"),
             Q::LinkReplays => errors(&metrics::HW_ERRORS_OF_LINKS, "network", "replay"),
             Q::PcieCorrectable => errors(&metrics::HW_ERRORS_OF_LINKS, "network", "correctable"),
+            Q::PcieNonFatal => errors(&metrics::HW_ERRORS_OF_LINKS, "network", "non_fatal"),
             Q::LinkRecoveries => errors(&metrics::HW_ERRORS_OF_LINKS, "network", "recovery"),
             Q::LinkCrcErrors => errors(&metrics::HW_ERRORS_OF_LINKS, "network", "crc"),
             Q::PowerCap

@@ -47,6 +47,7 @@ fn device_metrics(at: Timestamp) -> Vec<DeviceMetric> {
         Quantity::PcieTransmitted,
         Quantity::LinkReplays,
         Quantity::PcieCorrectable,
+        Quantity::PcieNonFatal,
     ]
     .map(|it| count(Component::Pcie, it));
     let of_link = [

@@ -61,6 +61,7 @@ fn components_match_driver() {
         for (component, counter, total) in [
             (Component::Pcie, Quantity::LinkReplays, 6),
             (Component::Pcie, Quantity::PcieCorrectable, 6),
+            (Component::Pcie, Quantity::PcieNonFatal, 2),
             (first, Quantity::LinkReplays, 0),
             (last, Quantity::LinkReplays, 3),
             (last, Quantity::LinkRecoveries, 1),
@@ -286,7 +287,8 @@ fn components_are_exported_with_their_parent() {
         .into_iter()
         .flat_map(|link| ["replay", "recovery", "crc"].map(|kind| error(link, kind)))
         .collect();
-    expected.extend(["replay", "correctable"].map(|kind| error(&component("pcie", "PCIe"), kind)));
+    let of_pcie = ["replay", "correctable", "non_fatal"];
+    expected.extend(of_pcie.map(|kind| error(&component("pcie", "PCIe"), kind)));
     let mut errors = streams(&file, "hw.errors");
     errors.retain(|stream, _| stream.contains("hw.type=network"));
     // The increase since the first poll.

@@ -68,6 +68,8 @@ fn field(call: &Call<'_>, id: u32, scope: u32) -> Result<(u32, u64), ErrorCode> 
         94 => large(device.state(now).pcie_replays),
         // A replay follows an error that was corrected.
         173 => large(device.state(now).pcie_replays),
+        // Of every three errors, one was not.
+        179 => large(device.state(now).pcie_replays / 3),
         144 => small(u32::from(device.state(now).row_remap[0])),
         145 => small(u32::from(device.state(now).row_remap[1])),
         185 => small(device.power(now)),

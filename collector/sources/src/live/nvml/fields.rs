@@ -10,13 +10,14 @@ use super::value::supported;
 use crate::live::QueryError;
 
 /// Field IDs, `NVML_FI_…`, of counters. The wrapper may translate IDs for newer drivers.
-const COUNTERS: [(u32, Component, Quantity); 11] = [
+const COUNTERS: [(u32, Component, Quantity); 12] = [
     (3, Component::Gpu, Quantity::CorrectedErrors),
     (4, Component::Gpu, Quantity::MemoryErrors),
     (74, Component::Gpu, Quantity::PowerCap),
     (76, Component::Gpu, Quantity::SyncBoost),
     (94, Component::Pcie, Quantity::LinkReplays),
     (173, Component::Pcie, Quantity::PcieCorrectable),
+    (179, Component::Pcie, Quantity::PcieNonFatal),
     (197, Component::Pcie, Quantity::PcieTransmitted),
     (198, Component::Pcie, Quantity::PcieReceived),
     (251, Component::Gpu, Quantity::SoftwareThermal),
