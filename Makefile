@@ -66,7 +66,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
     sbom release image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -119,6 +119,8 @@ test-kubernetes: toolchain ## run the tests on a real Kubernetes node with GPUs 
 
 test-arm64: toolchain ## build the image for amd64 and arm64 and test it, arm64 emulated by QEMU; needs Debian
 	@.ci/arm64 $(DEMO_FLAGS)
+
+test-all: lint test test-demo test-backends test-kubernetes test-arm64 ## run all of the above, as root on Debian
 
 generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
