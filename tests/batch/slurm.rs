@@ -197,6 +197,29 @@ fn job_that_is_cancelled_leaves_its_report() {
     wait("node is idle", || Node::is_idle().then_some(()));
 }
 
+/// Scenario: as by `nsenter`, the leader of the process group is outside of the PID namespace, so that the group has no
+/// ID in it.
+/// Guarantee: a signal reaches the command, once.
+#[test]
+fn signal_is_forwarded_if_its_group_has_no_id() {
+    let Some(node) = Node::get() else { return };
+    let group = fs::read_to_string("/proc/self/stat").unwrap();
+    let group = group.rsplit_once(')').unwrap().1.split_whitespace().nth(2).unwrap();
+    assert_eq!(group, "0");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    run.args("run --price=3.6 --no-default-policies -- sh -c".split(' '));
+    run.arg("trap 'echo term' TERM; echo ready; while :; do sleep 0.1; done & wait; kill $!");
+    run.envs(node.fake.environment()).stdin(Stdio::null());
+    let output = node.job_file("signal.out");
+    let mut run = run.stdout(File::create(&output).unwrap()).spawn().unwrap();
+    let seen = || fs::read_to_string(&output).unwrap();
+    wait("command", || seen().contains("ready").then_some(()));
+    let pid = Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    wait("end", || run.try_wait().unwrap());
+    assert_eq!(seen(), "ready\nterm\n");
+}
+
 /// Guarantee: a job runs to completion with its own status, and its node takes others, also if no driver
 /// can be reached and the prolog cannot write its file.
 #[test]

@@ -12,6 +12,16 @@ pub fn reap_others(is_own: impl Fn(u32) -> bool) {
     }
 }
 
+/// Whether a process is in the process group of this one. A group whose leader is outside of the PID namespace has the
+/// ID 0, which `rustix` does not expect: a group that the process has made itself has another one.
+#[must_use]
+pub fn is_in_own_group(pid: u32) -> bool {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
+    // SAFETY: these calls have no preconditions.
+    let (group, own) = unsafe { (libc::getpgid(pid), libc::getpgrp()) };
+    group == own
+}
+
 /// A child that has ended.
 fn ended(flags: libc::c_int, kind: libc::idtype_t, id: libc::id_t) -> Option<u32> {
     // SAFETY: all-zero bytes are a valid `siginfo_t`.

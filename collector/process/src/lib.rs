@@ -15,7 +15,7 @@ mod program_pages;
 mod signals;
 mod table;
 
-pub use children::reap_others;
+pub use children::{is_in_own_group, reap_others};
 pub use launch::{inherit_launch, is_ignored_at_launch};
 pub use launcher::{Launched, LaunchedProcess, Launcher};
 pub use local_time::utc_offset;

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 
 use phasemeter_otlp::encode::CommandExit;
-use phasemeter_process::{ReceivedSignal, inherit_launch, send};
-use rustix::process::{Pid, Signal, getpgid, getpgrp};
+use phasemeter_process::{ReceivedSignal, inherit_launch, is_in_own_group, send};
+use rustix::process::Signal;
 use tracing::warn;
 
 use super::error::CommandError;
@@ -115,7 +115,7 @@ impl Child {
 
     /// Whether the command is in the process group of this process.
     fn is_in_group(&self) -> bool {
-        getpgid(Some(Pid::from_child(&self.process))) == Ok(getpgrp())
+        is_in_own_group(self.process.id())
     }
 }
 
