@@ -116,6 +116,13 @@ impl ProcessTable {
         found
     }
 
+    /// The children of a process that a launcher has started.
+    #[must_use]
+    pub fn launched_by(&self, parent: u32) -> Vec<LaunchedProcess> {
+        let process = |pid| Some(LaunchedProcess { pid, parent, launched: self.launched(pid)? });
+        self.children(parent).into_iter().filter_map(process).collect()
+    }
+
     /// The children of a process, by all its threads.
     fn children(&self, pid: u32) -> Vec<u32> {
         let threads = fs::read_dir(self.root.join(format!("{pid}/task"))).into_iter().flatten();
@@ -339,6 +346,9 @@ mod tests {
         let found: Vec<_> =
             found.iter().map(|it| (it.pid, it.parent, it.launched.restarts)).collect();
         assert_eq!(found, [(4, 2, Some(1)), (6, 2, Some(1))]);
+        let table = ProcessTable::at(dir.path());
+        assert_eq!(table.launched_by(2).iter().map(|it| it.pid).collect::<Vec<_>>(), [4, 6]);
+        assert!(table.launched_by(1).is_empty() && table.launched_by(99).is_empty());
         assert!(ProcessTable::at(Path::new("/nowhere")).launched_below(1).is_empty());
     }
 }

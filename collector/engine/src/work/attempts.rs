@@ -20,6 +20,13 @@ use crate::pipeline::Pipeline;
 /// How often processes are looked for: what happens is known as exactly as that.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// How often they are looked for below all processes of the command in the beginning; later, every [`THOROUGH`]th time.
+/// Otherwise only the launchers that were found are looked at.
+const BEGINNING: u64 = 60;
+
+/// See [`BEGINNING`].
+const THOROUGH: u64 = 10;
+
 /// Jobs of a run that are followed.
 const MAX_JOBS: usize = 64;
 
@@ -213,10 +220,21 @@ impl Job {
     }
 }
 
-/// Looks for processes until the run ends.
+/// Looks for processes until the run ends. Programs can have many threads, all of which are read to find a launcher.
 fn look(found: &SyncSender<Vec<LaunchedProcess>>) {
     let table = ProcessTable::at(Path::new(ProcessTable::OWN));
-    while found.send(table.launched_below(process::id())).is_ok() {
+    let mut launchers = BTreeSet::new();
+    for round in 0_u64.. {
+        let is_thorough = round < BEGINNING || round % THOROUGH == 0;
+        let processes: Vec<_> = if is_thorough {
+            table.launched_below(process::id())
+        } else {
+            launchers.iter().flat_map(|launcher| table.launched_by(*launcher)).collect()
+        };
+        launchers.extend(processes.iter().map(|process| process.parent).take(MAX_JOBS));
+        if found.send(processes).is_err() {
+            return;
+        }
         thread::sleep(EVERY);
     }
 }
