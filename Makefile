@@ -66,7 +66,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-fleet generate manifests policies bench fuzz mutants advisories \
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
     sbom release image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -151,17 +151,19 @@ bench: toolchain peers ## measure cost and memory beside other programs, and com
 stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
 	tests/stress.sh
 
-soak: toolchain $(addprefix soak-,$(or $(PARTS),live fleet)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages
+soak: toolchain $(addprefix soak-,$(or $(PARTS),live fleet routed)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages; routed (3600), 1,000 GPUs through three gateways, of which one is killed
 
 SOAK := $(and $(SOAK_SECONDS),PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS)) cargo test --workspace --locked
-SOAK_TESTS := -- --ignored --nocapture soak::
+SOAK_TESTS := -- --ignored --nocapture
 
 soak-live:
-	$(SOAK) --test live $(SOAK_TESTS)
+	$(SOAK) --test live $(SOAK_TESTS) soak::
 
-soak-fleet:
+soak-fleet: SOAK_PART := soak::
+soak-routed: SOAK_PART := routed::
+soak-fleet soak-routed:
 	OTELCOL=$$($(COLLECTOR)) PROMETHEUS=$$(tests/collector/prometheus/build.sh) \
-	    $(SOAK) --test collector $(SOAK_TESTS)
+	    $(SOAK) --test collector $(SOAK_TESTS) $(SOAK_PART)
 
 fuzz: toolchain $(FUZZ_BIN) ## run each fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain
 	@targets=$$($(FUZZ) list $(FUZZ_DIR)) && for target in $$targets; do \

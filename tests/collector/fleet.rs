@@ -73,12 +73,9 @@ pub(crate) fn end(minutes: u64) -> u64 {
 /// phase.
 type Points = BTreeMap<(String, String), (u64, f64)>;
 
-/// The metrics of this name in a compressed file.
-pub(crate) fn metrics<'a>(
-    mut archive: &'a [u8],
-    name: &'a str,
-) -> impl Iterator<Item = Metric> + 'a {
-    let requests = std::iter::from_fn(move || {
+/// The requests in a compressed file.
+pub(crate) fn requests<M: Message + Default>(mut archive: &[u8]) -> impl Iterator<Item = M> {
+    std::iter::from_fn(move || {
         if archive.is_empty() {
             return None;
         }
@@ -87,8 +84,13 @@ pub(crate) fn metrics<'a>(
         archive = rest;
         let mut bytes = Vec::new();
         StreamingDecoder::new(message).unwrap().read_to_end(&mut bytes).unwrap();
-        Some(ExportMetricsServiceRequest::decode(bytes.as_slice()).unwrap())
-    });
+        Some(M::decode(bytes.as_slice()).unwrap())
+    })
+}
+
+/// The metrics of this name in a compressed file.
+pub(crate) fn metrics<'a>(archive: &'a [u8], name: &'a str) -> impl Iterator<Item = Metric> + 'a {
+    let requests = requests::<ExportMetricsServiceRequest>(archive);
     let scopes = requests.flat_map(|it| it.resource_metrics).flat_map(|it| it.scope_metrics);
     scopes.flat_map(|scope| scope.metrics).filter(move |it| it.name == name)
 }

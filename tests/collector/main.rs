@@ -50,6 +50,7 @@ mod pages;
 mod pipelines;
 mod recording;
 mod replicas;
+mod routed;
 mod scraped;
 mod soak;
 mod stack;

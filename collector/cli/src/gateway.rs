@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use phasemeter_meter::gpu::MeterConfig;
+use phasemeter_meter::presence::MissingTime;
 use phasemeter_meter::reading::Basis;
 use phasemeter_meter::units::Nanos;
 use phasemeter_receiver::ListenAddress;
@@ -95,6 +96,11 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "NAME", requires = "replicas")]
     pub replica: Option<String>,
 
+    /// A balancer in front sends each node to one of several gateways, and may send it to another one: time in which a
+    /// host is silent as a whole is not billed here, and its sums end at its last reading.
+    #[arg(long, conflicts_with_all = ["replicas", "missing"])]
+    pub routed: bool,
+
     /// Stop after this many seconds [default: until SIGINT or SIGTERM].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Nanos>,
@@ -144,7 +150,7 @@ impl GatewayArgs {
             // Readings are held, and released in order.
             allowed_lateness: Nanos::ZERO,
             session_every: MeterConfig::SESSION,
-            missing: self.missing.kind(),
+            missing: if self.routed { MissingTime::Elsewhere } else { self.missing.kind() },
             // Of many GPUs: 30 KiB each.
             ended_holders: 16,
             ..MeterConfig::default()

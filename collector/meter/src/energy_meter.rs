@@ -156,6 +156,13 @@ impl EnergyMeter {
         }
     }
 
+    /// Time follows that another meter covers: no counter value after it covers any time before.
+    pub fn interrupt(&mut self) {
+        self.finish();
+        self.until_counter += &std::mem::take(&mut self.since_counter);
+        (self.counter, self.misread) = (None, None);
+    }
+
     /// Ends the input. A counter that fell and did not return was reset.
     pub fn finish(&mut self) {
         self.before_fall = None;

@@ -64,7 +64,7 @@ pub struct GpuMeter {
     /// The end of the time after the last reading that is posted already, if any is.
     silent_until: Option<Timestamp>,
     /// Time within the span that is not billed, since the GPU was absent.
-    absent: Nanos,
+    absent: silence::Absent,
     /// Watermark: everything earlier is final and has been emitted.
     watermark: Timestamp,
     next_boundary: Timestamp,
@@ -113,7 +113,7 @@ impl GpuMeter {
             start: None,
             last: None,
             silent_until: None,
-            absent: Nanos::ZERO,
+            absent: silence::Absent::default(),
             watermark: start,
             next_boundary: Timestamp::LAST,
             wall: WallOffset::default(),

@@ -21,6 +21,8 @@ pub enum MissingTime {
     Unobserved,
     /// Absent: none of it is billed.
     Absent,
+    /// Unobserved if the host has readings of other GPUs; else another meter may have the host, and none of it is billed.
+    Elsewhere,
 }
 
 /// Where and when a GPU was read.
@@ -196,6 +198,10 @@ impl<'a> Hosts<'a> {
                 let end = gone.map_or(end, |(instance, _)| instance.last);
                 self.replaced_at(gpu).map_or(end, |at| at.min(end))
             }
+            MissingTime::Elsewhere => {
+                let end = self.last_of_host(gpu);
+                self.replaced_at(gpu).map_or(end, |at| at.min(end))
+            }
         }
     }
 
@@ -288,5 +294,6 @@ mod tests {
         let gpus = [gpu("a", "", 0, 100), gpu("b", "", 0, 9_000), gpu("b", "", 0, 8_990)];
         assert_eq!(ends(&gpus, MissingTime::Unobserved), [9_000, 9_000, 9_000]);
         assert_eq!(ends(&gpus, MissingTime::Absent), [100, 9_000, 9_000], "the last is not stale");
+        assert_eq!(ends(&gpus, MissingTime::Elsewhere), [100, 9_000, 9_000], "with their hosts");
     }
 }

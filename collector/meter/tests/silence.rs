@@ -88,6 +88,63 @@ proptest! {
     }
 }
 
+/// Idle time, the other phases, and unobserved time. Whether a GPU is held is carried from one reading to the next.
+fn phases(meter: &GpuMeter) -> [Nanos; 5] {
+    let of = |accounts: &[Account]| accounts.iter().map(|it| meter.accounts()[*it].time).sum();
+    [
+        of(&[Account::IdleHeld, Account::IdleFree, Account::IdleUnknown]),
+        of(&[Account::Underutilized]),
+        of(&[Account::Productive]),
+        of(&[Account::ComputeBound]),
+        of(&[Account::Unobserved]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Scenario: between some readings another meter may have had the GPU.
+    /// Guarantee: but for that time, which costs nothing, the accounts are those of a meter per stretch of readings.
+    #[test]
+    fn time_of_another_meter_is_left_out(
+        rows in any_rows(),
+        rate in any_rate(),
+        is_away in prop::collection::vec(any::<bool>(), 700),
+    ) {
+        let config = config(&rows);
+        let new = || GpuMeter::new(config, Some(rate), total());
+        let (mut meter, mut received) = (new(), Received::default());
+        let (mut stretches, mut left_out) = (vec![new()], Nanos::ZERO);
+        for (index, (row, is_away)) in rows.iter().zip(is_away).enumerate() {
+            let last = index.checked_sub(1).map(|last| rows[last].at);
+            // A second that has readings of both stretches has one phase here.
+            if let Some(last) = last.filter(|last| is_away && row.at >= last + 2_000) {
+                let away = (at(last), at(row.at));
+                prop_assert_eq!(meter.leave_out(away.0, away.1, &mut received), Some(away));
+                prop_assert_eq!(meter.leave_out(at(0), at(last), &mut received), None);
+                left_out += away.1.since(away.0);
+                stretches.last_mut().unwrap().finish(&mut ());
+                stretches.push(new());
+            }
+            meter.push(reading(row), &mut received).unwrap();
+            stretches.last_mut().unwrap().push(reading(row), &mut ()).unwrap();
+        }
+        let end = at(rows[rows.len().min(700) - 1].at);
+        meter.finish_unlisted_at(end, &mut received);
+        stretches.last_mut().unwrap().finish(&mut ());
+
+        prop_assert_eq!((meter.left_out(), meter.absent()), (left_out, left_out));
+        let mut found = phases(&meter);
+        found[4] = found[4] - meter.left_out();
+        let each: Vec<_> = stretches.iter().map(phases).collect();
+        let expected: [Nanos; 5] = std::array::from_fn(|phase| each.iter().map(|it| it[phase]).sum());
+        prop_assert_eq!(found, expected);
+        let billed = meter.summary().length() - left_out;
+        let exact = i128::from(rate.nano_usd_per_hour()) * i128::from(billed.0);
+        prop_assert_eq!(meter.accounts().all().cost, NanoUsd(exact / i128::from(NANOS_PER_HOUR)));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

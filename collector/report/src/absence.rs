@@ -75,7 +75,8 @@ fn absent(input: &Input<'_>, names: &[String]) -> Option<String> {
     let mut sum = GpuTime::default();
     let mut ends: Vec<(String, Timestamp)> = Vec::new();
     for (gpu, name) in input.gpus.iter().zip(names) {
-        sum.add(gpu, gpu.absence.time);
+        // Time that another meter may have billed does not count.
+        sum.add(gpu, gpu.absence.time - gpu.meter.left_out());
         if let Some((from, _)) = gpu.absence.after {
             let end = (gone(gpu, from, input).unwrap_or(name).to_owned(), from);
             if !ends.contains(&end) {

@@ -10,7 +10,7 @@
 //! each GPU must be the same to the nano-dollar, and after a quarter of an hour the memory of the gateway must not
 //! grow.
 
-mod resources;
+pub(crate) mod resources;
 mod truth;
 
 use std::path::Path;

@@ -62,14 +62,14 @@ impl Watch {
 }
 
 /// The resident memory of a process in KiB, without pages of its file, which it releases now and then.
-fn resident(pid: u32) -> u64 {
+pub(crate) fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 /// The CPU time of a process in seconds.
-fn cpu(pid: u32) -> f64 {
+pub(crate) fn cpu(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     // The name of the program is in parentheses, and may contain spaces.
     let (_, fields) = stat.rsplit_once(") ").unwrap();

@@ -11,6 +11,7 @@ use phasemeter_otlp::encode::{EventKind, GpuEvent};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use tracing::{info, warn};
 
+use super::host_silence::HostSilence;
 use super::span_pricing::GpuIndices;
 use crate::pipeline::{Pipeline, PipelineError};
 
@@ -26,6 +27,8 @@ pub struct GatewayBilling {
     /// The newest reading, and that at which unlisted GPUs were advanced.
     newest: Timestamp,
     advanced: Timestamp,
+    /// When hosts were silent, if another gateway may have them then.
+    silence: Option<HostSilence>,
     summary: GatewaySummary,
 }
 
@@ -70,6 +73,18 @@ impl GpuIndices for GatewayBilling {
 }
 
 impl GatewayBilling {
+    /// Meters nothing so far. `is_routed`: a host that is silent may be another gateway's.
+    #[must_use]
+    pub fn new(is_routed: bool) -> Self {
+        Self { silence: is_routed.then(HostSilence::default), ..Self::default() }
+    }
+
+    /// Whether a host that is silent may be another gateway's.
+    #[must_use]
+    pub const fn is_routed(&self) -> bool {
+        self.silence.is_some()
+    }
+
     /// The GPUs that are metered, in the order of the pipeline.
     #[must_use]
     pub fn gpus(&self) -> &[GpuIdentity] {
@@ -119,13 +134,17 @@ impl GatewayBilling {
         for (from, to) in billed_elsewhere {
             self.exempt(pipeline, index, *from, *to);
         }
-        for (from, to) in pauses {
-            let is_billed = pipeline.bills_pause(reading);
-            self.pause(pipeline, index, (*from, *to), is_billed)?;
-        }
         self.newest = self.newest.max(reading.at);
         for change in holder_changes {
             pipeline.change_holders(index, change.clone());
+        }
+        if let Some(left_out) = self.leave_out(pipeline, index, held, identity) {
+            self.pause(pipeline, index, left_out, false)?;
+        } else {
+            for (from, to) in pauses {
+                let is_billed = pipeline.bills_pause(reading);
+                self.pause(pipeline, index, (*from, *to), is_billed)?;
+            }
         }
         let accepted = pipeline.ingest(index, reading, &self.gpus)?;
         self.summary.late += u64::from(accepted.is_err());
@@ -134,6 +153,20 @@ impl GatewayBilling {
             Some(code) => pipeline.emit_xid(index, reading.at, code),
             None => Ok(()),
         }
+    }
+
+    /// Leaves out time before a reading in which its host was silent: another gateway may have billed it. A GPU whose host
+    /// is unknown is one of its own.
+    fn leave_out(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        gpu: usize,
+        HeldReading { reading, stale_after, .. }: &HeldReading,
+        identity: &GpuIdentity,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let host = identity.node().unwrap_or(&identity.name);
+        let (from, to) = self.silence.as_mut()?.note(host, reading.at, *stale_after)?;
+        pipeline.leave_out(gpu, from, to)
     }
 
     /// States where the sums of a GPU begin, unless it is known what was billed before.

@@ -303,6 +303,16 @@ impl MeteredGpu {
         self.meter_with(exporter, |meter, observers| meter.advance_silent(to, observers));
     }
 
+    /// See [`GpuMeter::leave_out`].
+    pub(super) fn leave_out(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        exporter: Option<&mut Exporter>,
+    ) -> Option<(Timestamp, Timestamp)> {
+        self.meter_with(exporter, |meter, observers| meter.leave_out(from, to, observers))
+    }
+
     /// Finalizes the meter and the export.
     pub(super) fn finish(&mut self, end: SpanEnd, exporter: Option<&mut Exporter>) {
         let mut exporter = exporter;

@@ -24,7 +24,7 @@ impl Pipeline<'_> {
     #[must_use]
     pub fn bills_pause(&self, before: &Reading) -> bool {
         match self.meter.missing {
-            MissingTime::ByEvidence => !before.begins_instance,
+            MissingTime::ByEvidence | MissingTime::Elsewhere => !before.begins_instance,
             MissingTime::Unobserved => true,
             MissingTime::Absent => false,
         }
@@ -33,6 +33,22 @@ impl Pipeline<'_> {
     /// Another meter has this GPU from `at` on: its span ends there.
     pub fn end_span_at(&mut self, gpu: usize, at: Option<Timestamp>) {
         self.gpus.iter_mut().skip(gpu).take(1).for_each(|gpu| gpu.elsewhere_from = at);
+    }
+
+    /// Leaves the time `from`..`to` of a GPU out of the bill, which lies before its next reading: another meter may have
+    /// had it, from its last reading on at the earliest. Returns what is left out, if anything is.
+    pub fn leave_out(
+        &mut self,
+        gpu: usize,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Option<(Timestamp, Timestamp)> {
+        self.reprice(gpu, to);
+        let metered = self.gpus.get_mut(gpu)?;
+        self.buffered -= metered.meter.buffered();
+        let left_out = metered.leave_out(from, to, self.exporter.as_mut());
+        self.buffered += metered.meter.buffered();
+        left_out
     }
 
     /// Posts the time of GPUs that their source has not listed for [`ABSENT_AFTER`], while it lists others of
@@ -48,7 +64,7 @@ impl Pipeline<'_> {
     ) -> Result<(), PipelineError> {
         let hosts = Hosts::of(presences(&self.gpus, identities).map(|(_, it)| it));
         let last_of = |it: &Presence<'_>| match self.meter.missing {
-            MissingTime::ByEvidence => Some(hosts.last_of_host(it)),
+            MissingTime::ByEvidence | MissingTime::Elsewhere => Some(hosts.last_of_host(it)),
             MissingTime::Unobserved => hosts.last(),
             MissingTime::Absent => None,
         };
@@ -88,7 +104,8 @@ impl Pipeline<'_> {
             let Some(metered) = self.gpus.get_mut(gpu) else { continue };
             let mut absence = Absence { after: None, time: metered.meter.absent() };
             let end = metered.elsewhere_from.map_or(end, |at| at.min(end));
-            if end < run && metered.elsewhere_from.is_none() {
+            let is_elsewhere = self.meter.missing == MissingTime::Elsewhere;
+            if end < run && metered.elsewhere_from.is_none() && !is_elsewhere {
                 absence = Absence { after: Some((end, run)), time: absence.time + run.since(end) };
             }
             (metered.absence, metered.vanished) = (absence, vanished);

@@ -53,7 +53,7 @@ impl GpuMeter {
         let base = PartBase {
             totals: Snapshot { at, ..self.snapshot() },
             unobserved: self.unobserved,
-            absent: self.absent,
+            absent: self.absent(),
         };
         self.ledger.periods.restart(at, &self.ledger.accounts);
         self.ledger.holders.begin_part();
@@ -93,7 +93,7 @@ impl GpuMeter {
             },
             periods: self.periods(),
             holders: self.ledger.holders.of_part(),
-            absent: self.absent - *absent,
+            absent: self.absent() - *absent,
             alerts: self.alerts().map(|alerts| alerts.part_log().clone()),
             share_of: None,
         }

@@ -6,6 +6,27 @@ use crate::reading::{MissingReason, Reading};
 use crate::staleness;
 use crate::units::{Nanos, Timestamp};
 
+/// Time within the span that is not billed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Absent {
+    /// All of it.
+    pub(super) time: Nanos,
+    /// That of it which was left out, range by range in the order of time, and the end of the last range.
+    left_out: Nanos,
+    until: Timestamp,
+}
+
+impl Absent {
+    fn leave_out(&mut self, from: Timestamp, to: Timestamp) {
+        (self.left_out, self.until) = (self.left_out + to.since(from), to);
+    }
+
+    /// What was left out before an instant, which no range but the last one is after.
+    fn left_out_before(self, at: Timestamp) -> Nanos {
+        self.left_out - self.until.since(at)
+    }
+}
+
 impl GpuMeter {
     /// Time of the newest reading, ingested or not; `None` without readings.
     #[must_use]
@@ -53,10 +74,40 @@ impl GpuMeter {
         self.end_at(end.max(last.at), observer);
     }
 
+    /// Leaves the time `from`..`to` after the last reading out of the bill, since another meter may have had the GPU:
+    /// the last reading covers nothing of it. Readings before `to` are late from now on. Returns what is left out; `None`
+    /// if there is a reading after it.
+    pub fn leave_out(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+        observer: &mut impl Observer,
+    ) -> Option<(Timestamp, Timestamp)> {
+        self.drain_all(observer);
+        let last = self.last.filter(|last| last.at < to)?;
+        let from = from.max(last.at).max(self.silent_until.unwrap_or_default()).min(to);
+        self.post_after(&last, from, observer);
+        self.silent_until = Some(from);
+        self.exempt_absent(from, to);
+        self.absent.leave_out(from, to);
+        self.post_after(&last, to, observer);
+        self.timeline.advance(to, &mut post_to(&mut self.ledger, observer));
+        self.silent_until = Some(to);
+        self.reorder.reject_before(to);
+        self.energy.interrupt();
+        Some((from, to))
+    }
+
+    /// Unobserved time so far that was [left out](Self::leave_out).
+    #[must_use]
+    pub fn left_out(&self) -> Nanos {
+        self.absent.left_out_before(self.watermark)
+    }
+
     /// Time within the span that is not billed, since the GPU was absent.
     #[must_use]
     pub const fn absent(&self) -> Nanos {
-        self.absent
+        self.absent.time
     }
 
     /// Posts the time after the last reading up to `to`, but for what is posted already.
@@ -99,6 +150,6 @@ impl GpuMeter {
     /// Bills nothing for time in which the GPU is absent, as far as it has not been charged.
     fn exempt_absent(&mut self, from: Timestamp, to: Timestamp) {
         let from = self.exempt(from, to);
-        self.absent += to.since(from);
+        self.absent.time += to.since(from);
     }
 }

@@ -93,6 +93,8 @@ impl AccountPoints {
         for (last, exemplar) in self.points.iter_mut().zip(exemplars) {
             let LastPoint { account, is_exported, waste } = last;
             let balance = accounts[*account];
+            let is_unobserved = *account == Account::Unobserved;
+            let left_out = if is_unobserved { export.meter.left_out() } else { Nanos::ZERO };
             *is_exported |= applies(*account) || balance.time > Nanos::ZERO;
             if !*is_exported {
                 continue;
@@ -101,7 +103,7 @@ impl AccountPoints {
                 let attributes = export.attributes.own(attribute::PHASE, account.name());
                 double(export.start(), attributes, value)
             };
-            batch.add_workload(&metrics::TIME, point(balance.time.as_secs_f64()));
+            batch.add_workload(&metrics::TIME, point((balance.time - left_out).as_secs_f64()));
             if !export.is_priced() {
                 continue;
             }

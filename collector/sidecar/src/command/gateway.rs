@@ -106,7 +106,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         export: outputs.sink(costs.as_ref()).map(|sink| (environment.export, sink)),
     };
     let mut pipeline = Pipeline::live(settings, experiment, &hardware);
-    if !replicas.is_single() {
+    if args.routed || !replicas.is_single() {
         pipeline.leave_out_unit_costs();
     }
     outputs.interim.iter_mut().for_each(|interim| interim.begin(&mut pipeline, clock.now()));
@@ -134,7 +134,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         ledger: WorkLedger::default(),
         serving: WorkServing::default(),
         buffer,
-        billing: GatewayBilling::default(),
+        billing: GatewayBilling::new(args.routed),
         pipeline,
         spans,
         scheduler,

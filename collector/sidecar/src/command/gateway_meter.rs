@@ -243,6 +243,7 @@ impl GatewayMeter {
         let mut assumptions = vec![zone.describe()];
         assumptions.extend(mappings::notes(&buffer));
         assumptions.extend(gateway_notes::covered_by(intake.covered_by()));
+        assumptions.extend(billing.is_routed().then(gateway_notes::routed));
         let mut sampling = gateway_notes::sentences(&billing.summary(), &dropped, max_age);
         sampling.extend(spans.iter().flat_map(span_notes::sentences));
         let provenance = Provenance {

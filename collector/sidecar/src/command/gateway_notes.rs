@@ -105,6 +105,12 @@ pub(super) fn covered_by(senders: &SenderCounts) -> Option<String> {
     Some(format!("time billed by other meters is as reported by {named}"))
 }
 
+/// That each node may have another gateway.
+pub(super) fn routed() -> String {
+    "a host that is silent as a whole may have another gateway: such time is not billed here"
+        .to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use phasemeter_terminal::escape::clean;

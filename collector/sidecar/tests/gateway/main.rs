@@ -33,6 +33,7 @@ mod process;
 mod registry;
 mod replicas;
 mod restart;
+mod routed;
 mod sampling;
 mod sdk;
 mod span_holders;
