@@ -1,6 +1,7 @@
 //! A live run: meters the observations of the sampler.
 
 mod finish;
+mod interruption;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +16,12 @@ use phasemeter_engine::pipeline::{Pipeline, PipelineError};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
-use phasemeter_engine::work::{Attempts, UnsavedWork, WorkIntake, WorkKinds};
+use phasemeter_engine::work::{Attempts, WorkIntake, WorkKinds};
 use phasemeter_meter::holder::{Grant, Share};
 use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{EventKind, GpuEvent, InterruptionEvent, UnsavedWorkCost};
+use phasemeter_otlp::encode::{EventKind, GpuEvent};
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{ComputeProcess, Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
@@ -298,18 +299,6 @@ impl Live {
     /// The present, by the clock of the run.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// Exports an interruption, with the work that is not saved.
-    pub(super) fn interrupt(&mut self, event: InterruptionEvent) -> Result<(), PipelineError> {
-        self.work.take(&mut self.pipeline);
-        let unsaved = self.work.unsaved(self.start, event.at);
-        let unsaved = unsaved.map(|UnsavedWork { since, until, work, .. }| {
-            let duration = until.since(since);
-            let cost = self.pipeline.cost_of(duration);
-            UnsavedWorkCost { duration, cost, work: work.into_iter().collect() }
-        });
-        self.pipeline.export_interruption(&InterruptionEvent { unsaved, ..event })
     }
 
     fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {
