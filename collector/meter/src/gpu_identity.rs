@@ -60,6 +60,12 @@ impl GpuIdentity {
         self.host().or_else(|| self.attributes.get(LOG_FILE).map(String::as_str))
     }
 
+    /// Its host, or its own name if that is unknown.
+    #[must_use]
+    pub fn node_or_itself(&self) -> &str {
+        self.node().unwrap_or(&self.name)
+    }
+
     /// The instance of its host, as its cloud names it; `None` if unknown.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {

@@ -104,7 +104,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Scenario: between some readings another meter may have had the GPU.
-    /// Guarantee: but for that time, which costs nothing, the accounts are those of a meter per stretch of readings.
+    /// Guarantee: but for that time, which costs nothing, the accounts are those of a meter per stretch of readings. No
+    /// account falls on the way.
     #[test]
     fn time_of_another_meter_is_left_out(
         rows in any_rows(),
@@ -115,6 +116,7 @@ proptest! {
         let new = || GpuMeter::new(config, Some(rate), total());
         let (mut meter, mut received) = (new(), Received::default());
         let (mut stretches, mut left_out) = (vec![new()], Nanos::ZERO);
+        let mut billed = Nanos::ZERO;
         for (index, (row, is_away)) in rows.iter().zip(is_away).enumerate() {
             let last = index.checked_sub(1).map(|last| rows[last].at);
             // A second that has readings of both stretches has one phase here.
@@ -127,6 +129,8 @@ proptest! {
                 stretches.push(new());
             }
             meter.push(reading(row), &mut received).unwrap();
+            let before = std::mem::replace(&mut billed, phases(&meter)[4] - meter.left_out());
+            prop_assert!(before <= billed && meter.left_out() <= phases(&meter)[4]);
             stretches.last_mut().unwrap().push(reading(row), &mut ()).unwrap();
         }
         let end = at(rows[rows.len().min(700) - 1].at);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::audit::audited;
 use super::balancing::{Fleet, MOST};
 use super::measured::{gaps, reported, sums};
-use super::stays::{Accounts, NANOS_PER_NANO_USD, expected, gap, scrapes, stays};
+use super::stays::{Accounts, NANOS_PER_NANO_USD, away, expected, gap, scrapes, stays};
 use crate::nodes::{GPUS_PER_NODE, uuid};
 use crate::otelcol::Otelcol;
 use crate::output::print;
@@ -76,19 +76,12 @@ fn nodes_move_to_a_fourth_gateway_and_back_and_no_second_is_billed_twice() {
         for ((gpu, _), cost) in costs(&times) {
             *billed.entry(gpu).or_default() += cost;
         }
-        let mut away = BTreeMap::new();
         for (node, scrapes) in &passed {
             let stays = stays(scrapes, EVERY);
             returned += usize::from(stays.len() > 1 && moved.contains(node));
-            for pair in stays.windows(2) {
-                let time = pair[1].keys().next().unwrap() - pair[0].keys().next_back().unwrap();
-                for gpu in 0..GPUS_PER_NODE {
-                    *away.entry(uuid(*node, gpu)).or_default() += time;
-                }
-            }
             at_gateways.entry(*node).or_default().extend(stays);
         }
-        assert_eq!(gaps(logs), away, "gaps are stated");
+        assert_eq!(gaps(logs), away(&passed, EVERY), "gaps are stated");
         if moved.is_empty() {
             moved = passed.into_keys().collect();
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::audit::audited;
 use super::balancing::{Fleet, MOST, Routed};
 use super::measured::{gaps, reported, spans, sums};
-use super::stays::{NANOS_PER_NANO_USD, SECOND, expected, scrapes};
+use super::stays::{NANOS_PER_NANO_USD, SECOND, away, expected, scrapes};
 use crate::fleet;
 use crate::nodes::{GPUS_PER_NODE, uuid};
 use crate::otelcol::Otelcol;
@@ -103,11 +103,14 @@ fn run(plan: &Plan, prometheus: Option<&Running>) {
                 gaps.len(),
                 longest as f64 / SECOND as f64
             ));
-            gap = gaps;
+            assert!(!gaps.is_empty());
+            gap.extend(gaps);
             continue;
         }
-        assert!(gaps.is_empty(), "{gaps:?}");
         let passed = scrapes([metrics.as_slice()]);
+        // Two scrapes of a node in a row can be late on a busy machine.
+        assert_eq!(gaps, away(&passed, plan.every));
+        gap.extend(gaps);
         let mut expected = expected(&passed, plan.every);
         expected.values_mut().for_each(|time| *time /= NANOS_PER_NANO_USD);
         assert_eq!(reported(report), expected);
@@ -116,7 +119,6 @@ fn run(plan: &Plan, prometheus: Option<&Running>) {
             expected
         );
     }
-    assert!(!gap.is_empty());
 
     let (audits, end) = audited(&archives, &[&format!("--stale-after={stale_after}")]);
     let (mut sum, mut of_audits) = (0, 0);

@@ -61,6 +61,20 @@ pub(super) fn stays(scrapes: &Scrapes, every: u64) -> Vec<Scrapes> {
     stays
 }
 
+/// How long each GPU of a gateway that had these scrapes was away between two stays.
+pub(super) fn away(nodes: &Nodes, every: u64) -> BTreeMap<String, u64> {
+    let mut away = BTreeMap::new();
+    for (&node, scrapes) in nodes {
+        for pair in stays(scrapes, every).windows(2) {
+            let time = pair[1].keys().next().unwrap() - pair[0].keys().next_back().unwrap();
+            for gpu in 0..GPUS_PER_NODE {
+                *away.entry(uuid(node, gpu)).or_default() += time;
+            }
+        }
+    }
+    away
+}
+
 /// The time of each account of each GPU of a gateway that had these scrapes: each stay from its first reading to its last.
 pub(super) fn expected(nodes: &Nodes, every: u64) -> Accounts {
     let mut all = Accounts::new();

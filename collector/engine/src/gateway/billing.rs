@@ -29,6 +29,8 @@ pub struct GatewayBilling {
     advanced: Timestamp,
     /// When hosts were silent, if another gateway may have them then.
     silence: Option<HostSilence>,
+    /// Until when time of a GPU is left out, in the order of the pipeline.
+    left_out_until: Vec<Timestamp>,
     summary: GatewaySummary,
 }
 
@@ -126,6 +128,7 @@ impl GatewayBilling {
             pipeline.add_reported(identity, reading.at, *basis, *stale_after);
             self.gpus.push(identity.clone());
             self.buffer_indices.push(*buffer_index);
+            self.left_out_until.push(Timestamp::default());
             self.start(pipeline, index, reading.at)?;
         } else if let Some(known) = self.gpus.get_mut(index) {
             known.update(identity);
@@ -138,12 +141,12 @@ impl GatewayBilling {
         for change in holder_changes {
             pipeline.change_holders(index, change.clone());
         }
-        if let Some(left_out) = self.leave_out(pipeline, index, held, identity) {
-            self.pause(pipeline, index, left_out, false)?;
-        } else {
-            for (from, to) in pauses {
-                let is_billed = pipeline.bills_pause(reading);
-                self.pause(pipeline, index, (*from, *to), is_billed)?;
+        self.leave_out_silence(pipeline, held, identity)?;
+        let left_out_until = self.left_out_until.get(index).copied().unwrap_or_default();
+        for (from, to) in pauses {
+            let from = left_out_until.max(*from);
+            if from < *to {
+                self.pause(pipeline, index, (from, *to), pipeline.bills_pause(reading))?;
             }
         }
         let accepted = pipeline.ingest(index, reading, &self.gpus)?;
@@ -155,18 +158,28 @@ impl GatewayBilling {
         }
     }
 
-    /// Leaves out time before a reading in which its host was silent: another gateway may have billed it. A GPU whose host
-    /// is unknown is one of its own.
-    fn leave_out(
+    /// Leaves out the silence of a host that a reading ends, of all its GPUs, whether they come back or not: another
+    /// gateway may have billed it.
+    fn leave_out_silence(
         &mut self,
         pipeline: &mut Pipeline<'_>,
-        gpu: usize,
-        HeldReading { reading, stale_after, .. }: &HeldReading,
+        HeldReading { buffer_index, reading, stale_after, billed_elsewhere, .. }: &HeldReading,
         identity: &GpuIdentity,
-    ) -> Option<(Timestamp, Timestamp)> {
-        let host = identity.node().unwrap_or(&identity.name);
-        let (from, to) = self.silence.as_mut()?.note(host, reading.at, *stale_after)?;
-        pipeline.leave_out(gpu, from, to)
+    ) -> Result<(), PipelineError> {
+        let Some(silence) = &mut self.silence else { return Ok(()) };
+        let (host, until) =
+            (identity.node_or_itself(), billed_elsewhere.iter().map(|(_, to)| *to).max());
+        let found = silence.note(host, *buffer_index, reading.at, until, *stale_after);
+        let Some((from, to)) = found else { return Ok(()) };
+        for gpu in 0..self.gpus.len() {
+            if self.gpus.get(gpu).is_some_and(|it| it.node_or_itself() == host)
+                && let Some(left_out) = pipeline.leave_out(gpu, from, to)
+            {
+                self.left_out_until.iter_mut().skip(gpu).take(1).for_each(|it| *it = to);
+                self.pause(pipeline, gpu, left_out, false)?;
+            }
+        }
+        Ok(())
     }
 
     /// States where the sums of a GPU begin, unless it is known what was billed before.

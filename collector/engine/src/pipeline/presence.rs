@@ -62,18 +62,20 @@ impl Pipeline<'_> {
         identities: &[GpuIdentity],
         is_listed: impl Fn(usize) -> bool,
     ) -> Result<(), PipelineError> {
-        let hosts = Hosts::of(presences(&self.gpus, identities).map(|(_, it)| it));
+        let hosts =
+            Hosts::of(presences(&self.gpus, identities, self.meter.missing).map(|(_, it)| it));
         let last_of = |it: &Presence<'_>| match self.meter.missing {
             MissingTime::ByEvidence | MissingTime::Elsewhere => Some(hosts.last_of_host(it)),
             MissingTime::Unobserved => hosts.last(),
             MissingTime::Absent => None,
         };
-        let unlisted = presences(&self.gpus, identities).filter_map(|(gpu, presence)| {
-            let end = hosts.end(&presence, self.meter.missing);
-            let to = last_of(&presence)?.saturating_sub(ABSENT_AFTER).min(end);
-            let covered = presence.covered_until();
-            (covered < to).then(|| (gpu, to, hosts.unlisted(&presence)))
-        });
+        let unlisted =
+            presences(&self.gpus, identities, self.meter.missing).filter_map(|(gpu, presence)| {
+                let end = hosts.end(&presence, self.meter.missing);
+                let to = last_of(&presence)?.saturating_sub(ABSENT_AFTER).min(end);
+                let covered = presence.covered_until();
+                (covered < to).then(|| (gpu, to, hosts.unlisted(&presence)))
+            });
         let unlisted: Vec<_> = unlisted.collect();
         for (gpu, to, vanished) in unlisted {
             self.reprice(gpu, to);
@@ -92,10 +94,11 @@ impl Pipeline<'_> {
         if let Some(end) = self.end {
             return vec![SpanEnd::Run(end); self.gpus.len()];
         }
-        let hosts = Hosts::of(presences(&self.gpus, identities).map(|(_, it)| it));
+        let hosts =
+            Hosts::of(presences(&self.gpus, identities, self.meter.missing).map(|(_, it)| it));
         let run = hosts.last().unwrap_or_default();
         let mut ends = vec![SpanEnd::Log(run); self.gpus.len()];
-        let found = presences(&self.gpus, identities).map(|(gpu, presence)| {
+        let found = presences(&self.gpus, identities, self.meter.missing).map(|(gpu, presence)| {
             let covered = presence.covered_until();
             let vanished = hosts.unlisted(&presence);
             (gpu, covered, hosts.end(&presence, self.meter.missing), vanished)
@@ -120,11 +123,16 @@ impl Pipeline<'_> {
 fn presences<'a>(
     gpus: &'a [MeteredGpu],
     identities: &'a [GpuIdentity],
+    missing: MissingTime,
 ) -> impl Iterator<Item = (usize, Presence<'a>)> {
-    let presence = |(gpu, identity): (&MeteredGpu, &'a GpuIdentity)| {
+    let presence = move |(gpu, identity): (&MeteredGpu, &'a GpuIdentity)| {
         let (first, last) = gpu.meter.begins_at().zip(gpu.meter.newest())?;
         Some(Presence {
-            host: identity.node().unwrap_or_default(),
+            host: match missing {
+                // GPUs of unknown hosts may be at different gateways.
+                MissingTime::Elsewhere => identity.node_or_itself(),
+                _ => identity.node().unwrap_or_default(),
+            },
             instance: identity.instance().unwrap_or_default(),
             index: identity.index,
             first,

@@ -11,19 +11,20 @@ use crate::units::{Nanos, Timestamp};
 pub(super) struct Absent {
     /// All of it.
     pub(super) time: Nanos,
-    /// That of it which was left out, range by range in the order of time, and the end of the last range.
+    /// That of it which was left out, range by range in the order of time, and the last range.
     left_out: Nanos,
-    until: Timestamp,
+    last: (Timestamp, Timestamp),
 }
 
 impl Absent {
     fn leave_out(&mut self, from: Timestamp, to: Timestamp) {
-        (self.left_out, self.until) = (self.left_out + to.since(from), to);
+        (self.left_out, self.last) = (self.left_out + to.since(from), (from, to));
     }
 
     /// What was left out before an instant, which no range but the last one is after.
     fn left_out_before(self, at: Timestamp) -> Nanos {
-        self.left_out - self.until.since(at)
+        let (from, to) = self.last;
+        self.left_out - to.since(at.max(from))
     }
 }
 
@@ -86,6 +87,9 @@ impl GpuMeter {
         self.drain_all(observer);
         let last = self.last.filter(|last| last.at < to)?;
         let from = from.max(last.at).max(self.silent_until.unwrap_or_default()).min(to);
+        if from >= to {
+            return None;
+        }
         self.post_after(&last, from, observer);
         self.silent_until = Some(from);
         self.exempt_absent(from, to);
@@ -98,10 +102,10 @@ impl GpuMeter {
         Some((from, to))
     }
 
-    /// Unobserved time so far that was [left out](Self::leave_out).
+    /// Time in the accounts so far, as unobserved, that was [left out](Self::leave_out).
     #[must_use]
     pub fn left_out(&self) -> Nanos {
-        self.absent.left_out_before(self.watermark)
+        self.absent.left_out_before(self.charged_until().unwrap_or_default())
     }
 
     /// Time within the span that is not billed, since the GPU was absent.

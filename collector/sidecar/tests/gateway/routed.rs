@@ -10,8 +10,9 @@ use crate::otlp::{self, Captured};
 use crate::process::{Gateway, client, rejection};
 use crate::{GPU, NANO_USD, NANOS, SOON, metered};
 
-/// A GPU of the same host, and one of another host.
+/// GPUs of the same host, and one of another host.
 const BESIDE: &str = "GPU-00000000-0000-4000-8000-000000000001";
+const LOST: &str = "GPU-00000000-0000-4000-8000-000000000003";
 const OTHER: &str = "GPU-00000000-0000-4000-8000-000000000002";
 
 /// The last sums of a GPU by phase, in billionths.
@@ -25,8 +26,8 @@ fn nano_usd(usd: &Value) -> u64 {
     usd.as_str().unwrap().replace('.', "").parse().unwrap()
 }
 
-/// Scenario: a host with two GPUs is away for five minutes, and for good after another five; one of its GPUs comes back
-/// two minutes later. Another host stays, and one of its scrapes is lost.
+/// Scenario: a host with three GPUs is away for five minutes, and for good after another five; one of its GPUs comes back
+/// two minutes later, and one does not. Another host stays, and one of its scrapes is lost.
 /// Guarantee: time in which the whole host is away is in no sum, at no cost, and a gap; its sums end at its last reading,
 /// and do not fall. All other time without readings is billed as ever.
 #[test]
@@ -43,6 +44,9 @@ fn time_of_a_host_that_is_away_is_in_no_sum() {
         }
         if matches!(at, 0..=300 | 720..=900) {
             read(BESIDE, "node-1", 50.0);
+        }
+        if at <= 300 {
+            read(LOST, "node-1", 50.0);
         }
         if at != 315 {
             read(OTHER, "node-2", 95.0);
@@ -61,6 +65,7 @@ fn time_of_a_host_that_is_away_is_in_no_sum() {
     for (gpu, observed, unobserved, phase) in [
         (GPU, 600, 0, "underutilized"),
         (BESIDE, 480, 120, "underutilized"),
+        (LOST, 300, 300, "underutilized"),
         (OTHER, 1_200, 0, "compute_bound"),
     ] {
         let time = sums(&captured, "phasemeter.gpu.time", gpu);
@@ -90,10 +95,9 @@ fn time_of_a_host_that_is_away_is_in_no_sum() {
     gaps.sort();
     assert_eq!(
         gaps,
-        [GPU, BESIDE]
+        [BESIDE, LOST, GPU]
             .map(|gpu| (gpu.to_owned(), "300".to_owned()))
             .into_iter()
-            .rev()
             .collect::<Vec<_>>()
     );
     let notes = report.to_string();
