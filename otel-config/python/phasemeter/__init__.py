@@ -68,6 +68,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
+        self._process = os.getpid()
         path = os.environ.get("PHASEMETER_SOCKET")
         if path:
             try:
@@ -80,7 +81,7 @@ class _Connection:
 
     def report(self, *lines: str) -> None:
         connected = self._socket
-        if connected is None:
+        if connected is None or self._process != os.getpid():
             return
         try:
             # A line break within a line would begin another one.
@@ -95,6 +96,9 @@ class _Connection:
         if connected is None:
             return
         with connected, contextlib.suppress(OSError):
+            # What a forked process shut down would be its parent's, too: it only closes its copy.
+            if self._process != os.getpid():
+                return
             connected.shutdown(socket.SHUT_WR)
             while _log_answers(connected):
                 pass

@@ -20,7 +20,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_phasemeter");
 
 pub(crate) const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../otel-config/python");
 
-/// Two experiments, one in the given context; work; a report that the meter rejects.
+/// Two experiments, one in the given context; work, also of a forked process and after it; a report that the meter rejects.
 const TRAINING: &str = "
 import phasemeter
 with phasemeter.experiment('first run', traceparent='CONTEXT', lr=0.1, note='two words'):
@@ -33,6 +33,13 @@ try:
         raise KeyError
 except KeyError:
     pass
+import os
+if os.fork() == 0:
+    with phasemeter.experiment('of a child'):
+        phasemeter.work(tokens=5)
+    raise SystemExit
+os.wait()
+phasemeter.work(tokens=2)
 phasemeter.work(samples=0.5)
 print(phasemeter.traceparent())
 ";
@@ -65,7 +72,7 @@ fn assert_reports(program: &Path, python: &Path, module: Option<&str>) {
     assert_eq!(output.status.code(), Some(0), "{log}");
     let report: Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     let counts = ["samples", "steps", "tokens"].map(|unit| &report["work"][unit]["count"]);
-    assert_eq!(counts, [5120, 10, 7], "{}", report["work"]);
+    assert_eq!(counts, [5120, 10, 14], "{}", report["work"]);
     assert!(log.contains("a report was rejected: error: invalid count"), "{log}");
 
     let captured = otlp::read(&fs::read_to_string(&file).unwrap());
@@ -86,7 +93,7 @@ fn assert_reports(program: &Path, python: &Path, module: Option<&str>) {
     assert!(parent.contains(&context), "{parent} without {context}");
     let listed = report["experiments"]["listed"].as_array().unwrap();
     let ids: Vec<_> = listed.iter().map(|experiment| &experiment["id"]).collect();
-    assert_eq!(ids, ["first-run", "second"]);
+    assert_eq!(ids, ["first-run", "second", "of-a-child"]);
 }
 
 #[test]
