@@ -11,6 +11,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 # Arguments: mode, file, path in the image.
 add() { install -D -m "$1" "$2" "$root/$3"; }
 
+# Arguments: path, mode. Packages of releases whose /lib is a link have it below /usr.
+library() {
+    file=$libraries/$1
+    [ -e "$file" ] || file=$libraries/usr/$1
+    add "$2" "$file" "$1"
+}
+
 umask 022
 add 755 "$binary" usr/bin/phasemeter
 documents=usr/share/doc/phasemeter
@@ -28,10 +35,10 @@ case $(od -An -tx1 -j18 -N1 "$binary") in
 esac
 # The loader is at the path that programs name. The other libraries are in the directory of the architecture, where
 # the loader finds them, and NVIDIA's container runtime puts the driver's if the system is Debian.
-add 755 "$libraries/$loader" $loader
+library $loader 755
 # The driver's library needs libdl, libpthread and librt by name: since glibc 2.34 they are empty.
-for library in libc.so.6 libm.so.6 libgcc_s.so.1 libdl.so.2 libpthread.so.0 librt.so.1; do
-    add 644 "$libraries/$directory/$library" $directory/$library
+for name in libc.so.6 libm.so.6 libgcc_s.so.1 libdl.so.2 libpthread.so.0 librt.so.1; do
+    library $directory/$name 644
 done
 
 # Roots of trust, for backends with TLS.
