@@ -140,11 +140,18 @@ if [ "$action" != up ]; then
     [ "$action" = down ] || signal=KILL
     # The fleet first: it delivers what it has.
     for ((last = ${#programs[@]} - 1; last >= 0; last--)); do
-        for process in $(processes "${programs[last]}"); do
-            # `timeout` ends with what it runs.
-            [ "$(cat "/proc/$process/comm" 2>/dev/null)" = timeout ] || kill -"$signal" "$process" 2>/dev/null || true
+        signalled=' ' tries=0
+        while running=$(processes "${programs[last]}") && [ -n "$running" ]; do
+            # Each once, also those that were started meanwhile; and at last whatever they wait for.
+            [ $((tries += 1)) -le 600 ] || signal=KILL signalled=' '
+            for process in $running; do
+                # `timeout` ends with what it runs.
+                case $signalled in *" $process "*) continue ;; esac
+                [ "$(cat "/proc/$process/comm" 2>/dev/null)" = timeout ] || kill -"$signal" "$process" 2>/dev/null || true
+                signalled+="$process "
+            done
+            sleep 0.1
         done
-        while [ -n "$(processes "${programs[last]}")" ]; do sleep 0.1; done
     done
     exit
 fi

@@ -23,18 +23,24 @@ const HOSTS: [&str; 7] = [
 const DIRECTORIES: [&str; 4] = ["/bills", "/etc/", "/usr/", "/var/"];
 
 /// Starts programs that go on, waits until one is ready, and ends them. Their workload does not end, and they export each
-/// second.
+/// second. Whatever is waited for comes within minutes.
 const PRELUDE: &str = r#"set -eu
 ENDLESS='WORKLOAD_SECONDS=600 OTEL_METRIC_EXPORT_INTERVAL=1000'
 running=
 trap 'for pid in $running; do kill -KILL "$pid" 2>/dev/null || true; done' EXIT
 mkdir -p "$LOGS"
+waits=0
+wait_more() {
+    waits=$((waits + 1))
+    [ $waits -lt 1000 ] || { echo 'waited for too long' >&2; cat "$LOGS"/* >&2; exit 1; }
+    sleep 0.2
+}
 # Arguments: the log of a program, its process.
 ready() {
     running="$running $2"
     until grep -qE 'metering |receiving OTLP|recording|Everything is ready|Server is ready' "$1" 2>/dev/null; do
         kill -0 "$2" 2>/dev/null || { cat "$1" >&2; exit 1; }
-        sleep 0.05
+        wait_more
     done
 }
 stop() {
@@ -118,7 +124,7 @@ pub(super) fn of(blocks: &[Block], here: &Path, addresses: &mut Addresses) -> St
             Kind::NotRun { .. } => {}
             Kind::Once => writeln!(script, "{commands}").unwrap(),
             Kind::Tried => {
-                writeln!(script, "until {{ {commands}\n}}; do sleep 0.2; done").unwrap();
+                writeln!(script, "until {{ {commands}\n}}; do wait_more; done").unwrap();
             }
             Kind::UntilStopped => {
                 for (number, command) in each(&commands).iter().enumerate() {
