@@ -4,6 +4,7 @@ use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::{Nanos, Timestamp};
 
+use crate::amount;
 use crate::report::{Gpu, Period, Timeline};
 
 /// A span of time.
@@ -108,7 +109,10 @@ fn cost(gpu: &Gpu, span: Span) -> Option<NanoUsd> {
     gpu.cost_usd?;
     let part = |period: &Period| {
         let (from, to) = both((period.start, period.end), span)?;
-        Some(period.part(from, to).accounts.cost_of(&Account::ALL))
+        let [begin, end] = [from, to].map(|at| at.since(period.start));
+        // Of all accounts together: the shares of each would be rounded one by one.
+        let NanoUsd(all) = period.accounts.cost_of(&Account::ALL);
+        Some(NanoUsd(amount::part(all, begin, end, period.length())))
     };
     Some(gpu.periods.iter().filter_map(part).sum())
 }
