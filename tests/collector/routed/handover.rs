@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::audit::audited;
-use super::balancing::{Fleet, MOST};
+use super::balancing::{Fleet, MOST, Routed};
 use super::measured::{gaps, reported, sums};
 use super::stays::{Accounts, NANOS_PER_NANO_USD, away, expected, gap, scrapes, stays};
 use crate::nodes::{GPUS_PER_NODE, uuid};
@@ -58,7 +58,7 @@ fn nodes_move_to_a_fourth_gateway_and_back_and_no_second_is_billed_twice() {
         archives.push(collector.archives().into_iter().next().unwrap());
     }
     thread::sleep(LEAVING);
-    reports.splice(0..0, gateways.into_iter().map(|gateway| gateway.stop()));
+    reports.splice(0..0, gateways.into_iter().map(Routed::stop));
     let files = fleet.end();
 
     let all = scrapes(archives.iter().map(Vec::as_slice));

@@ -13,6 +13,7 @@ use crate::nodes::{GPUS_PER_NODE, uuid};
 use crate::otelcol::Otelcol;
 use crate::output::print;
 use crate::prometheus::{Prometheus, Running};
+use crate::relay::Relay;
 use crate::soak::resources::{cpu, resident};
 
 const GATEWAYS: usize = MOST - 1;
@@ -146,7 +147,7 @@ fn print_usage(fleet: &Fleet, front: u32, gateways: &[Routed], elapsed: Duration
             bytes as f64 / 1e3 / seconds
         ));
     };
-    line("front", front, fleet.relays.iter().map(|it| it.sent()).sum());
+    line("front", front, fleet.relays.iter().map(Relay::sent).sum());
     for (gateway, running) in gateways.iter().enumerate() {
         line(&format!("gateway {gateway}"), running.id(), fleet.backends[gateway].sent());
     }
