@@ -1,23 +1,24 @@
 //! The job that a run belongs to, by the variables that schedulers and launchers set for their processes.
 
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_process::Launched;
+use phasemeter_process::{Launched, Launcher};
 
-/// Slurm's output environment variables, and that which torchrun reads in place of `--rdzv-id`. The attributes that they
-/// become.
-const VARIABLES: [(&str, &str); 6] = [
+/// Slurm's output environment variables, and the attributes that they become.
+const VARIABLES: [(&str, &str); 5] = [
     ("SLURM_JOB_ID", "slurm.job.id"),
     ("SLURM_JOB_NAME", "slurm.job.name"),
     ("SLURM_JOB_ACCOUNT", "slurm.job.account"),
     ("SLURM_JOB_PARTITION", "slurm.job.partition"),
     ("SLURM_JOB_USER", "slurm.job.user"),
-    ("PET_RDZV_ID", "torchelastic.run.id"),
 ];
 
 /// Adds the attributes of the job, unless they are set. `lookup` returns the value of a variable.
 pub fn add_job(attributes: &mut Attributes, lookup: impl Fn(&str) -> Option<String>) {
     if let Some(Launched { launcher, job: Some(id), .. }) = Launched::of(&lookup) {
         attributes.entry(launcher.attribute.to_owned()).or_insert(id);
+    }
+    for (attribute, id) in Launcher::given_jobs(&lookup) {
+        attributes.entry(attribute.to_owned()).or_insert(id);
     }
     for (variable, key) in VARIABLES {
         if let Some(value) = lookup(variable).filter(|value| !value.is_empty()) {

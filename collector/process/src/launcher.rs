@@ -12,6 +12,8 @@ pub struct Launcher {
     pub attribute: &'static str,
     /// The variable with that ID, and its value if there is none.
     job: (&'static str, &'static str),
+    /// The variable that the launcher itself reads the ID from.
+    given: Option<&'static str>,
     /// The variable that counts how often the processes of a job were restarted, and the tag that it becomes.
     pub restarts: Option<(&'static str, &'static str)>,
 }
@@ -22,6 +24,7 @@ static LAUNCHERS: [Launcher; 2] = [
         name: "torchrun",
         attribute: "torchelastic.run.id",
         job: ("TORCHELASTIC_RUN_ID", "none"),
+        given: Some("PET_RDZV_ID"),
         restarts: Some(("TORCHELASTIC_RESTART_COUNT", "restart")),
     },
     // Processes that Ray has started before there was a job keep the value of none.
@@ -29,6 +32,7 @@ static LAUNCHERS: [Launcher; 2] = [
         name: "Ray",
         attribute: "ray.job.id",
         job: ("RAY_JOB_ID", "ffffffff"),
+        given: None,
         restarts: None,
     },
 ];
@@ -55,15 +59,29 @@ pub struct LaunchedProcess {
     pub launched: Launched,
 }
 
+impl Launcher {
+    /// The ID of a job, from the value of a variable that has it.
+    fn id(&self, value: String) -> Option<String> {
+        let is_id = (1..=MAX_ID).contains(&value.len()) && !value.contains(char::is_control);
+        (is_id && value != self.job.1).then_some(value)
+    }
+
+    /// The attributes of the jobs that launchers will run which are started with these variables.
+    pub fn given_jobs(
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> impl Iterator<Item = (&'static str, String)> {
+        LAUNCHERS.iter().filter_map(move |launcher| {
+            Some((launcher.attribute, launcher.id(lookup(launcher.given?)?)?))
+        })
+    }
+}
+
 impl Launched {
     /// The launcher of the process with these variables, and its job; `None` if it has neither an ID of a job nor a count
     /// of restarts. `lookup` returns the value of a variable.
     pub fn of(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         LAUNCHERS.iter().find_map(|launcher| {
-            let (variable, none) = launcher.job;
-            let id = lookup(variable)?;
-            let is_id = (1..=MAX_ID).contains(&id.len()) && !id.contains(char::is_control);
-            let job = (is_id && id != none).then_some(id);
+            let job = launcher.id(lookup(launcher.job.0)?);
             let restarts = launcher.restarts.and_then(|(name, _)| lookup(name)?.parse().ok());
             let is_known = job.is_some() || restarts.is_some();
             is_known.then_some(Self { launcher, job, restarts })
@@ -98,5 +116,18 @@ mod tests {
         // The innermost launcher: training by torchrun in a worker of Ray.
         assert_eq!(of(&[("RAY_JOB_ID", "01000000"), run("j")]), Some(("torchrun", job("j"), None)));
         assert_eq!(of(&[restart]), None);
+    }
+    #[test]
+    fn given_ids_follow_the_rule_of_those_of_processes() {
+        let given = |id: &str| {
+            let id = id.to_owned();
+            let lookup = move |name: &str| (name == "PET_RDZV_ID").then(|| id.clone());
+            assert_eq!(Launched::of(&lookup), None, "no launcher has started it");
+            Launcher::given_jobs(lookup).collect::<Vec<_>>()
+        };
+        assert_eq!(given("ffffffff"), [("torchelastic.run.id", "ffffffff".to_owned())]);
+        for id in ["", "none", "a\u{1b}[2J", &"é".repeat(MAX_ID)] {
+            assert!(given(id).is_empty(), "{id:?}");
+        }
     }
 }
