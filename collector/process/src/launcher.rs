@@ -48,17 +48,6 @@ pub struct Launched {
     pub restarts: Option<u64>,
 }
 
-/// A process that a launcher has started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaunchedProcess {
-    /// Its ID.
-    pub pid: u32,
-    /// The ID of its parent: the launcher.
-    pub parent: u32,
-    /// What its variables say.
-    pub launched: Launched,
-}
-
 impl Launcher {
     /// The ID of a job, from the value of a variable that has it.
     fn id(&self, value: String) -> Option<String> {

@@ -12,16 +12,18 @@ mod launch;
 mod launcher;
 mod local_time;
 mod program_pages;
+mod search;
 mod signals;
 mod table;
 
 pub use children::{is_in_own_group, reap_others};
 pub use launch::{inherit_launch, is_ignored_at_launch};
-pub use launcher::{Launched, LaunchedProcess, Launcher};
+pub use launcher::{Launched, Launcher};
 pub use local_time::utc_offset;
 pub use program_pages::release_program_pages;
+pub use search::{LaunchedProcess, LauncherSearch};
 pub use signals::{ReceivedSignal, SignalSet, die_by, end_now, send};
-pub use table::ProcessTable;
+pub use table::{ProcessId, ProcessTable};
 
 /// The result of a C function that returns -1 and sets `errno` on failure.
 fn check(result: libc::c_int) -> std::io::Result<libc::c_int> {

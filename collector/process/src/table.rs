@@ -9,12 +9,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::launcher::{Launched, LaunchedProcess};
+use crate::launcher::Launched;
 
 /// The first PID namespace of every Linux kernel (`PROC_PID_INIT_INO`).
 const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Maximum number of bytes of a file that are read: a command line, and fields of `stat` up to the parent.
+/// Maximum number of bytes of a file that are read: a command line, and `stat`.
 const MAX_BYTES: u64 = 4_096;
 
 /// Maximum number of processes of a lineage: a worker, its server, shells, and what started them.
@@ -24,7 +24,16 @@ const MAX_LINEAGE: usize = 8;
 const MAX_ENVIRONMENT: u64 = 1 << 18;
 
 /// Maximum number of processes that are looked at.
-const MAX_PROCESSES: usize = 16_384;
+pub(crate) const MAX_PROCESSES: usize = 16_384;
+
+/// A process. The kernel uses an ID again, so the start is part of what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// Its ID.
+    pub pid: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub started: u64,
+}
 
 /// Processes of a `/proc`.
 #[derive(Clone, Debug)]
@@ -94,37 +103,8 @@ impl ProcessTable {
         Launched::of(|name| value(&environment, name))
     }
 
-    /// The processes that launchers have started below a process: of each branch the first one, since its own
-    /// children inherit its variables.
-    #[must_use]
-    pub fn launched_below(&self, pid: u32) -> Vec<LaunchedProcess> {
-        let mut found = Vec::new();
-        let mut parents = vec![pid];
-        let mut seen = 0;
-        while let Some(parent) = parents.pop() {
-            for child in self.children(parent) {
-                seen += 1;
-                if seen > MAX_PROCESSES {
-                    return found;
-                }
-                match self.launched(child) {
-                    Some(launched) => found.push(LaunchedProcess { pid: child, parent, launched }),
-                    None => parents.push(child),
-                }
-            }
-        }
-        found
-    }
-
-    /// The children of a process that a launcher has started.
-    #[must_use]
-    pub fn launched_by(&self, parent: u32) -> Vec<LaunchedProcess> {
-        let process = |pid| Some(LaunchedProcess { pid, parent, launched: self.launched(pid)? });
-        self.children(parent).into_iter().filter_map(process).collect()
-    }
-
     /// The children of a process, by all its threads.
-    fn children(&self, pid: u32) -> Vec<u32> {
+    pub(crate) fn children(&self, pid: u32) -> Vec<u32> {
         let threads = fs::read_dir(self.root.join(format!("{pid}/task"))).into_iter().flatten();
         let children = |thread: fs::DirEntry| {
             let mut text = String::new();
@@ -171,11 +151,25 @@ impl ProcessTable {
     }
 
     fn parent(&self, pid: u32) -> Option<u32> {
+        self.stat(pid)?.get(1)?.parse().ok()
+    }
+
+    /// The process with this ID that runs now; `None` if there is none, or it has ended and only its parent has not
+    /// noticed that yet.
+    pub(crate) fn running(&self, pid: u32) -> Option<ProcessId> {
+        let stat = self.stat(pid)?;
+        let has_ended = matches!(stat.first()?.as_str(), "Z" | "X" | "x");
+        let started = stat.get(19)?.parse().ok()?;
+        (!has_ended).then_some(ProcessId { pid, started })
+    }
+
+    /// The fields of `stat` behind the name: state, parent, …, at 19 the start.
+    fn stat(&self, pid: u32) -> Option<Vec<String>> {
         let stat = self.read(pid, "stat")?;
         let stat = String::from_utf8_lossy(&stat);
         // The name, in parentheses, can contain anything.
         let (_, fields) = stat.rsplit_once(')')?;
-        fields.split_whitespace().nth(1)?.parse().ok()
+        Some(fields.split_whitespace().map(str::to_owned).collect())
     }
 
     fn read(&self, pid: u32, name: &str) -> Option<Vec<u8>> {
@@ -319,36 +313,5 @@ mod tests {
             [table.variable(12, "B"), table.variable(13, "A"), table.variable(14, "A")],
             [const { None }; 3]
         );
-    }
-
-    /// A tree of a shell, torchrun with two workers, one of them with a child, and another program.
-    #[test]
-    fn processes_of_launchers_are_found_by_their_variables() {
-        let dir = tempfile::tempdir().unwrap();
-        let process = |pid: u32, threads: &[(u32, &str)], environment: &str| {
-            let process = dir.path().join(pid.to_string());
-            for (thread, children) in threads {
-                let thread = process.join(format!("task/{thread}"));
-                fs::create_dir_all(&thread).unwrap();
-                fs::write(thread.join("children"), children).unwrap();
-            }
-            fs::write(process.join("environ"), environment).unwrap();
-        };
-        let worker = "A=1\0TORCHELASTIC_RUN_ID=j\0TORCHELASTIC_RESTART_COUNT=1\0";
-        process(1, &[(1, "2 7 ")], "");
-        process(2, &[(2, ""), (3, "4 "), (5, "6 ")], "A=1\0");
-        process(4, &[(4, "8 ")], worker);
-        process(6, &[(6, "")], worker);
-        process(7, &[(7, "99 ")], "RAY_JOB_ID=ffffffff\0");
-        process(8, &[(8, "")], worker);
-        let mut found = ProcessTable::at(dir.path()).launched_below(1);
-        found.sort_by_key(|process| process.pid);
-        let found: Vec<_> =
-            found.iter().map(|it| (it.pid, it.parent, it.launched.restarts)).collect();
-        assert_eq!(found, [(4, 2, Some(1)), (6, 2, Some(1))]);
-        let table = ProcessTable::at(dir.path());
-        assert_eq!(table.launched_by(2).iter().map(|it| it.pid).collect::<Vec<_>>(), [4, 6]);
-        assert!(table.launched_by(1).is_empty() && table.launched_by(99).is_empty());
-        assert!(ProcessTable::at(Path::new("/nowhere")).launched_below(1).is_empty());
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Processes are looked for on a thread of its own, since reading their environment can block.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -11,10 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_process::{LaunchedProcess, Launcher, ProcessTable};
+use phasemeter_meter::units::Timestamp;
+use phasemeter_process::{LaunchedProcess, LauncherSearch, ProcessTable};
 
 use super::WorkIntake;
+use super::job::{Job, Restart};
 use crate::pipeline::Pipeline;
 
 /// How often processes are looked for: what happens is known as exactly as that.
@@ -27,7 +29,7 @@ const BEGINNING: u64 = 60;
 /// See [`BEGINNING`].
 const THOROUGH: u64 = 10;
 
-/// Jobs of a run that are followed.
+/// Jobs that are followed at the same time. One that has ended makes room.
 const MAX_JOBS: usize = 64;
 
 /// Writers of experiments have numbers. Those of connections count from 0 upwards.
@@ -39,36 +41,12 @@ pub struct Attempts {
     /// `None` if nothing is looked for.
     found: Option<Receiver<Vec<LaunchedProcess>>>,
     jobs: Vec<Job>,
+    /// How many more there were at once at most.
+    unfollowed: usize,
+    /// Attributes and IDs of all jobs so far; two of them if there are more.
+    ids: BTreeSet<(&'static str, Option<String>)>,
     /// The attribute that was added to the workload, as long as all jobs have one ID.
     identified: Option<&'static str>,
-}
-
-/// A job, with its newest attempt.
-#[derive(Debug)]
-struct Job {
-    launcher: &'static Launcher,
-    /// The process that starts those of the job: another one, with the same ID or none, runs another job.
-    parent: u32,
-    id: Option<String>,
-    processes: BTreeSet<u32>,
-    began: Timestamp,
-    /// When the first of its processes had ended.
-    failed: Option<Timestamp>,
-    /// Whether one of them still runs.
-    is_open: bool,
-}
-
-/// The processes of a job that were started again after one of them had ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restart {
-    /// The launcher, and the ID of the job if it has one.
-    pub job: String,
-    /// The time without all processes, to a second.
-    pub without: Nanos,
-    /// The time of work before that which may be repeated: since the last checkpoint, else the start.
-    pub repeated: Nanos,
-    /// Whether a checkpoint was reported.
-    pub has_checkpoint: bool,
 }
 
 impl Attempts {
@@ -96,17 +74,12 @@ impl Attempts {
     ) -> Vec<Restart> {
         let newest = self.found.iter().flat_map(Receiver::try_iter).last();
         let Some(found) = newest else { return Vec::new() };
-        for process in &found {
-            let is_known = self.jobs.iter().any(|job| job.has(process));
-            if !is_known && self.jobs.len() < MAX_JOBS {
-                self.jobs.push(Job::of(process, now));
-            }
-        }
-        self.identify(pipeline);
+        self.admit(&found, now);
+        self.identify(&found, pipeline);
         let mut restarts = Vec::new();
         for (job, writer) in self.jobs.iter_mut().zip((0..=FIRST_WRITER).rev()) {
             let own = || found.iter().filter(|process| job.has(process));
-            let processes = own().map(|process| process.pid).collect();
+            let processes = own().map(|found| found.process).collect();
             let count = own().find_map(|process| process.launched.restarts);
             let change = job.follow(processes, now);
             if change.ends || work.has_experiments() {
@@ -127,11 +100,46 @@ impl Attempts {
         restarts
     }
 
+    /// What has not been followed, as a sentence without its full stop.
+    #[must_use]
+    pub fn unfollowed(&self) -> Option<String> {
+        let more = self.unfollowed;
+        let sentence = || format!("up to {more} jobs at once were not followed: {MAX_JOBS} are");
+        (more > 0).then(sentence)
+    }
+
+    /// Adds jobs that are new, in place of ended ones if there are many: first of those that will not restart, then of those
+    /// that have not for the longest time.
+    fn admit(&mut self, found: &[LaunchedProcess], now: Timestamp) {
+        let has_ended = |job: &Job| !job.is_open && !found.iter().any(|it| job.has(it));
+        let mut room: Vec<_> =
+            (0..self.jobs.len()).filter(|it| has_ended(&self.jobs[*it])).collect();
+        room.sort_by_key(|it| Reverse(self.jobs[*it].failed));
+        let mut unfollowed = BTreeSet::new();
+        for process in found {
+            if self.jobs.iter().any(|job| job.has(process)) {
+                continue;
+            }
+            if self.jobs.len() < MAX_JOBS {
+                self.jobs.push(Job::of(process, now));
+            } else if let Some(ended) = room.pop() {
+                self.jobs[ended] = Job::of(process, now);
+            } else {
+                let LaunchedProcess { parent, launched, .. } = process;
+                unfollowed.insert((parent, launched.launcher.name, &launched.job));
+            }
+        }
+        self.unfollowed = self.unfollowed.max(unfollowed.len());
+    }
+
     /// The workload has the ID of its job, if that is one.
-    fn identify(&mut self, pipeline: &mut Pipeline<'_>) {
-        let ids: BTreeSet<_> =
-            self.jobs.iter().map(|job| (job.launcher.attribute, &job.id)).collect();
-        match (ids.first(), ids.len(), self.identified) {
+    fn identify(&mut self, found: &[LaunchedProcess], pipeline: &mut Pipeline<'_>) {
+        for LaunchedProcess { launched, .. } in found {
+            if self.ids.len() < 2 {
+                self.ids.insert((launched.launcher.attribute, launched.job.clone()));
+            }
+        }
+        match (self.ids.first(), self.ids.len(), self.identified) {
             (Some((attribute, Some(id))), 1, None) if pipeline.identify(attribute, id) => {
                 self.identified = Some(attribute);
             }
@@ -144,95 +152,13 @@ impl Attempts {
     }
 }
 
-/// What has happened to a job.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Change {
-    ends: bool,
-    begins: bool,
-    /// The attempt that is replaced: when it began, and when the first of its processes had ended.
-    restart: Option<(Timestamp, Timestamp)>,
-}
-
-impl Job {
-    fn of(process: &LaunchedProcess, now: Timestamp) -> Self {
-        Self {
-            launcher: process.launched.launcher,
-            parent: process.parent,
-            id: process.launched.job.clone(),
-            processes: BTreeSet::new(),
-            began: now,
-            failed: None,
-            is_open: false,
-        }
-    }
-
-    fn has(&self, process: &LaunchedProcess) -> bool {
-        let LaunchedProcess { parent, launched, .. } = process;
-        self.parent == *parent && self.launcher == launched.launcher && self.id == launched.job
-    }
-
-    /// Follows the processes that run now. A launcher that counts restarts starts all processes at once, and again after
-    /// all have ended. The count itself tells less: on other nodes than that of the failure it stays.
-    fn follow(&mut self, running: BTreeSet<u32>, now: Timestamp) -> Change {
-        let mut change = Change::default();
-        let is_alive = !self.processes.is_disjoint(&running);
-        let is_whole = self.processes.is_subset(&running);
-        if self.is_open && self.launcher.restarts.is_some() {
-            if !is_whole {
-                self.failed.get_or_insert(now);
-            } else if self.failed.is_none() {
-                self.processes = running;
-                return change;
-            }
-            if is_alive {
-                return change;
-            }
-            change.ends = true;
-        } else {
-            change.ends = self.is_open && running.is_empty();
-        }
-        if change.ends {
-            self.is_open = false;
-        }
-        if !self.is_open && !running.is_empty() {
-            change.begins = true;
-            change.restart = self.failed.take().map(|failed| (self.began, failed));
-            (self.began, self.is_open) = (now, true);
-        }
-        self.processes = running;
-        change
-    }
-
-    fn restart(
-        &self,
-        (began, failed): (Timestamp, Timestamp),
-        work: &WorkIntake,
-        now: Timestamp,
-    ) -> Restart {
-        let checkpoint = work.last_checkpoint();
-        let name = self.launcher.name;
-        Restart {
-            job: self.id.as_ref().map_or_else(|| name.to_owned(), |id| format!("{name} job {id}")),
-            without: now.since(failed),
-            repeated: failed.since(checkpoint.unwrap_or(began).max(began)),
-            has_checkpoint: checkpoint.is_some(),
-        }
-    }
-}
-
 /// Looks for processes until the run ends. Programs can have many threads, all of which are read to find a launcher.
 fn look(found: &SyncSender<Vec<LaunchedProcess>>) {
     let table = ProcessTable::at(Path::new(ProcessTable::OWN));
-    let mut launchers = BTreeSet::new();
+    let mut search = LauncherSearch::below(table, process::id());
     for round in 0_u64.. {
         let is_thorough = round < BEGINNING || round % THOROUGH == 0;
-        let processes: Vec<_> = if is_thorough {
-            table.launched_below(process::id())
-        } else {
-            launchers.iter().flat_map(|launcher| table.launched_by(*launcher)).collect()
-        };
-        launchers.extend(processes.iter().map(|process| process.parent).take(MAX_JOBS));
-        if found.send(processes).is_err() {
+        if found.send(search.step(is_thorough)).is_err() {
             return;
         }
         thread::sleep(EVERY);
@@ -241,7 +167,7 @@ fn look(found: &SyncSender<Vec<LaunchedProcess>>) {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_process::Launched;
+    use phasemeter_process::{Launched, ProcessId};
 
     use super::*;
 
@@ -249,62 +175,73 @@ mod tests {
         Timestamp::from_millis(1_785_000_000_000 + seconds * 1_000).unwrap()
     }
 
-    fn job(variables: &[(&str, &str)]) -> Job {
+    fn id(pid: u32) -> ProcessId {
+        ProcessId { pid, started: 1 }
+    }
+
+    /// A process that the launcher `parent` has started with these variables.
+    fn launched(pid: u32, parent: u32, variables: &[(&str, &str)]) -> LaunchedProcess {
         let value = |name: &str| variables.iter().find(|(it, _)| *it == name);
         let launched = Launched::of(|name| value(name).map(|(_, value)| (*value).to_owned()));
-        Job::of(&LaunchedProcess { pid: 1, parent: 9, launched: launched.unwrap() }, at(0))
+        LaunchedProcess { process: id(pid), parent: id(parent), launched: launched.unwrap() }
     }
 
-    /// What happens in each second in which these processes run.
-    fn changes(job: &mut Job, running: &[&[u32]]) -> Vec<&'static str> {
-        let mut seconds = 0..;
-        let mut change = |running: &&[u32]| {
-            let change = job.follow(running.iter().copied().collect(), at(seconds.next().unwrap()));
-            match (change.ends, change.begins, change.restart) {
-                (false, false, None) => "",
-                (false, true, None) => "begins",
-                (true, false, None) => "ends",
-                (true, true, None) => "begins again",
-                (_, true, Some(_)) => "restarts",
-                _ => "invalid",
-            }
+    /// Follows what runs in a second; returns which jobs are followed, by their number.
+    fn follow(attempts: &mut Attempts, seconds: u64, running: &[LaunchedProcess]) -> Vec<u32> {
+        attempts.admit(running, at(seconds));
+        for job in &mut attempts.jobs {
+            let own = running.iter().filter(|process| job.has(process));
+            job.follow(own.map(|found| found.process).collect(), at(seconds));
+        }
+        let ids = attempts.jobs.iter().filter(|job| job.is_open).filter_map(|job| job.id.as_ref());
+        let mut ids: Vec<_> = ids.map(|id| id.parse().unwrap()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Two processes of each of these jobs of Ray.
+    fn ray(jobs: impl Iterator<Item = u32>) -> Vec<LaunchedProcess> {
+        let processes = jobs.flat_map(|job| {
+            let id = job.to_string();
+            [2, 3].map(|pid| launched(job * 2 + pid, 1, &[("RAY_JOB_ID", id.as_str())]))
+        });
+        processes.collect()
+    }
+
+    #[test]
+    fn ended_jobs_make_room_and_others_are_counted() {
+        let mut attempts = Attempts::default();
+        for job in 0..200 {
+            assert_eq!(follow(&mut attempts, u64::from(job), &ray(job..=job)), [job]);
+        }
+        assert_eq!((attempts.jobs.len(), attempts.unfollowed()), (MAX_JOBS, None));
+        // 67 at once, of which none makes room for another while it runs.
+        for seconds in 200..203 {
+            let expected: Vec<u32> = (199..199 + 64).collect();
+            assert_eq!(follow(&mut attempts, seconds, &ray(199..266)), expected);
+        }
+        let sentence = "up to 3 jobs at once were not followed: 64 are";
+        assert_eq!(attempts.unfollowed().as_deref(), Some(sentence));
+        // The others are followed when there is room.
+        follow(&mut attempts, 203, &ray(265..266));
+        assert_eq!(follow(&mut attempts, 204, &ray(265..266)), [265]);
+        assert_eq!(attempts.unfollowed().as_deref(), Some(sentence));
+    }
+
+    #[test]
+    fn job_that_may_restart_makes_room_last() {
+        let mut attempts = Attempts::default();
+        let torchrun = |pid| {
+            let variables = [("TORCHELASTIC_RUN_ID", "7000"), ("TORCHELASTIC_RESTART_COUNT", "0")];
+            launched(pid, 5, &variables)
         };
-        running.iter().map(&mut change).collect()
-    }
-
-    #[test]
-    fn attempts_of_torchrun_follow_its_processes() {
-        let variables = [("TORCHELASTIC_RUN_ID", "j"), ("TORCHELASTIC_RESTART_COUNT", "0")];
-        let follow = |running: &[&[u32]]| changes(&mut job(&variables), running);
-        // Workers that start late are of the same attempt.
-        assert_eq!(follow(&[&[], &[1], &[1, 2], &[1, 2], &[]]), ["", "begins", "", "", "ends"]);
-        // One ends first; others are ended; then all start again.
-        assert_eq!(
-            follow(&[&[1, 2], &[2], &[], &[], &[3, 4], &[]]),
-            ["begins", "", "ends", "", "restarts", "ends"]
-        );
-        // Between two looks.
-        assert_eq!(follow(&[&[1, 2], &[3, 4]]), ["begins", "restarts"]);
-        // New ones beside an old one that has not ended yet.
-        assert_eq!(follow(&[&[1, 2], &[2, 3], &[3, 4], &[3, 4]]), ["begins", "", "restarts", ""]);
-    }
-
-    #[test]
-    fn workers_of_ray_come_and_go() {
-        let follow = |running: &[&[u32]]| changes(&mut job(&[("RAY_JOB_ID", "01000000")]), running);
-        assert_eq!(follow(&[&[1], &[2, 3], &[3], &[], &[4]]), ["begins", "", "", "ends", "begins"]);
-    }
-
-    #[test]
-    fn work_since_checkpoint_or_start_may_be_repeated() {
-        let torchrun = job(&[("TORCHELASTIC_RUN_ID", "none"), ("TORCHELASTIC_RESTART_COUNT", "0")]);
-        let restart = torchrun.restart((at(10), at(40)), &WorkIntake::default(), at(43));
-        let expected = Restart {
-            job: "torchrun".to_owned(),
-            without: Nanos::from_secs(3),
-            repeated: Nanos::from_secs(30),
-            has_checkpoint: false,
-        };
-        assert_eq!(restart, expected);
+        let with = |jobs, pid| [ray(jobs), vec![torchrun(pid)]].concat();
+        follow(&mut attempts, 0, &with(0..63, 900));
+        follow(&mut attempts, 1, &[]);
+        assert_eq!(follow(&mut attempts, 2, &ray(100..163)), (100..163).collect::<Vec<_>>());
+        // It starts again in the same second in which there is one job too many.
+        let running = with(100..164, 901);
+        assert_eq!(follow(&mut attempts, 3, &running).last(), Some(&7_000));
+        assert_eq!((attempts.jobs.len(), attempts.unfollowed), (MAX_JOBS, 1));
     }
 }

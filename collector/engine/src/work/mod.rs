@@ -5,6 +5,8 @@ mod attempts;
 #[cfg(feature = "full")]
 mod intake;
 #[cfg(feature = "full")]
+mod job;
+#[cfg(feature = "full")]
 mod kinds;
 mod notices;
 #[cfg(feature = "full")]
@@ -15,9 +17,11 @@ use std::collections::BTreeMap;
 use phasemeter_meter::units::Timestamp;
 
 #[cfg(feature = "full")]
-pub use self::attempts::{Attempts, Restart};
+pub use self::attempts::Attempts;
 #[cfg(feature = "full")]
 pub use self::intake::{WorkIntake, by_hour};
+#[cfg(feature = "full")]
+pub use self::job::Restart;
 #[cfg(feature = "full")]
 pub use self::kinds::WorkKinds;
 pub use self::notices::{InterruptionLog, ReceivedNotice, UnsavedWork};

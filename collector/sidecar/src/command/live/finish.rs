@@ -83,6 +83,7 @@ impl Live {
         sampling.extend(self.clock_notes.take());
         sampling.append(&mut self.notes);
         sampling.extend(self.restarts.take());
+        sampling.extend(self.attempts.unfollowed());
         sampling.extend(self.work.note());
         let mut window_start = None;
         if let Some(exit) = exit {
