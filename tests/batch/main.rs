@@ -6,11 +6,12 @@ mod slurm;
 mod torchrun;
 
 use std::io::Write;
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Deadline for conditions that hold soon on an idle machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Deadline for what takes seconds on an idle machine, up to half a minute.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Prints that the test that calls this is skipped, since it needs `program`.
 fn skip(program: &str) {
@@ -30,4 +31,9 @@ fn wait<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         assert!(began.elapsed() < TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Waits until a process has ended.
+fn wait_for_end(what: &str, child: &mut Child) -> ExitStatus {
+    wait(what, || child.try_wait().unwrap())
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use fake_nvml::Fake;
 use serde_json::Value;
 
-use crate::{skip, wait};
+use crate::{skip, wait, wait_for_end};
 
 fn report(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -60,7 +60,7 @@ fn job_of_a_worker_holds_its_gpu_and_is_an_experiment() {
     agent.arg("--report").arg(file("agent.json")).arg("--socket").arg(file("agent.sock"));
     assert!(agent.status().unwrap().success());
     fs::write(file("done"), "").unwrap();
-    assert!(run.wait().unwrap().success());
+    assert!(wait_for_end("run of Ray", &mut run).success());
 
     let gpus = report(&file("agent.json"))["gpus"].as_array().unwrap().clone();
     let jobs = |gpu: &Value| -> Vec<Value> {

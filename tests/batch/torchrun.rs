@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use fake_nvml::Fake;
 use serde_json::Value;
 
-use crate::skip;
+use crate::{skip, wait_for_end};
 
 /// A GPU at work.
 const DRIVER: &str = "[[device]]\n[[device.phase]]\nfor_ms = 600000\nutilization = 90\n";
@@ -54,7 +54,7 @@ fn train(dir: &Path, port: u16, arguments: &str) -> Option<Vec<(Value, String)>>
     };
     let nodes = [start(0), start(1)];
     let ended = nodes.map(|mut node| {
-        assert!(node.child.wait().unwrap().success());
+        assert!(wait_for_end("node of torchrun", &mut node.child).success());
         let report = serde_json::from_slice(&fs::read(&node.report).unwrap()).unwrap();
         (report, fs::read_to_string(&node.otlp).unwrap())
     });
@@ -78,7 +78,8 @@ fn restarts(report: &Value) -> Vec<&str> {
 }
 
 /// Guarantee: the runs of two nodes have the ID of their job in common, by which one bill has both; each attempt is an
-/// experiment with what it cost; what a restart lost is stated, with its doubt.
+/// experiment with what it cost, also after its processes have overwritten their variables; what a restart lost is
+/// stated, with its doubt.
 #[test]
 fn nodes_of_a_job_share_its_id_and_state_what_a_restart_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -91,8 +92,8 @@ fn nodes_of_a_job_share_its_id_and_state_what_a_restart_lost() {
         for attempt in [first, second] {
             assert_eq!(attempt["id"], "train-7");
             assert_eq!(attempt["tags"]["torchelastic.run.id"], "train-7");
-            // Four steps, then all five.
-            assert!(attempt["gpu_seconds"].as_f64().unwrap() > 3.0, "{attempt:#}");
+            // Of eight at least, from when its processes were noticed.
+            assert!(attempt["gpu_seconds"].as_f64().unwrap() >= 4.0, "{attempt:#}");
             cost += nano_usd(&attempt["cost_usd"]);
         }
         assert!(first["end"].as_str() <= second["start"].as_str());
