@@ -8,10 +8,9 @@ use phasemeter_meter::presence::ABSENT_AFTER;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::encode::{EventKind, GpuEvent};
-use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
+use phasemeter_sources::mapping::{HeldReading, HostSilence, ReadingBuffer};
 use tracing::{info, warn};
 
-use super::host_silence::HostSilence;
 use super::span_pricing::GpuIndices;
 use crate::pipeline::{Pipeline, PipelineError};
 

@@ -19,7 +19,6 @@ mod billing;
 mod clock_check;
 mod command_telemetry;
 mod forwarder;
-mod host_silence;
 mod intake;
 mod meters;
 mod release;

@@ -7,24 +7,27 @@ use crate::staleness;
 use crate::units::{Nanos, Timestamp};
 
 /// Time within the span that is not billed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Absent {
     /// All of it.
     pub(super) time: Nanos,
-    /// That of it which was left out, range by range in the order of time, and the last range.
+    /// That of it which was left out.
     left_out: Nanos,
-    last: (Timestamp, Timestamp),
+    /// What was left out and is not all in the accounts yet.
+    open: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Absent {
-    fn leave_out(&mut self, from: Timestamp, to: Timestamp) {
-        (self.left_out, self.last) = (self.left_out + to.since(from), (from, to));
+    /// `charged`: the end of the accounts so far.
+    fn leave_out(&mut self, from: Timestamp, to: Timestamp, charged: Timestamp) {
+        self.open.retain(|(_, to)| *to > charged);
+        self.open.push((from, to));
+        self.left_out += to.since(from);
     }
 
-    /// What was left out before an instant, which no range but the last one is after.
-    fn left_out_before(self, at: Timestamp) -> Nanos {
-        let (from, to) = self.last;
-        self.left_out - to.since(at.max(from))
+    /// What was left out before an instant, which is the end of the accounts.
+    fn left_out_before(&self, at: Timestamp) -> Nanos {
+        self.left_out - self.open.iter().map(|(from, to)| to.since(at.max(*from))).sum()
     }
 }
 
@@ -93,7 +96,8 @@ impl GpuMeter {
         self.post_after(&last, from, observer);
         self.silent_until = Some(from);
         self.exempt_absent(from, to);
-        self.absent.leave_out(from, to);
+        let charged = self.charged_until().unwrap_or_default();
+        self.absent.leave_out(from, to, charged);
         self.post_after(&last, to, observer);
         self.timeline.advance(to, &mut post_to(&mut self.ledger, observer));
         self.silent_until = Some(to);

@@ -6,7 +6,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_sources::mapping::SAME_INSTANT;
+
+use super::held_gpu::SAME_INSTANT;
 
 /// Intervals between readings by which a longer one is recognized: few, since scrapers are reconfigured.
 const INTERVALS: usize = 9;
@@ -19,7 +20,7 @@ const HALVES: u64 = 5;
 
 /// When each host had readings.
 #[derive(Debug, Default)]
-pub(super) struct HostSilence {
+pub struct HostSilence {
     hosts: HashMap<String, Host>,
     /// The last intervals of any GPU that were no silence.
     intervals: Intervals,
@@ -61,9 +62,9 @@ impl Intervals {
 
 impl HostSilence {
     /// Notes a reading of a GPU of this host; those of a host come in the order of time. `elsewhere_until`: until when
-    /// another meter of this host has billed the GPU, which is no silence. Returns the silence that the reading ends, from
+    /// another meter of this host has billed the GPU: it was not silent. Returns the silence that the reading ends, from
     /// the host's last reading on. `stale_after` is three intervals if none is known.
-    pub(super) fn note(
+    pub fn note(
         &mut self,
         host: &str,
         gpu: usize,
@@ -188,9 +189,9 @@ mod tests {
         }
     }
 
-    /// What an agent has billed in between is no silence.
+    /// Guarantee: a host is not silent while an agent bills it.
     #[test]
-    fn time_of_another_meter_of_the_host_is_no_silence() {
+    fn host_is_not_silent_while_another_meter_bills_it() {
         let mut hosts = HostSilence::default();
         let at = |second: u64| Timestamp::from_millis(second * 1_000).unwrap();
         let mut note = |second, until: Option<u64>| {
