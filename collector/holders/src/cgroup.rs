@@ -14,7 +14,7 @@ pub(crate) struct Groups {
     pub(crate) pod: Option<String>,
     /// The ID of its Slurm job.
     pub(crate) job: Option<String>,
-    /// The ID of its launcher's job. Whoever starts a process chooses its environment, so all other evidence precedes it.
+    /// The ID of its launcher's job. Users choose the environment of their processes, so all other evidence precedes it.
     pub(crate) launched: Option<String>,
 }
 

@@ -13,7 +13,7 @@ pub struct LaunchedProcess {
     pub process: ProcessId,
     /// Its parent when it was found: the launcher.
     pub parent: ProcessId,
-    /// What its variables said then.
+    /// What its variables were then.
     pub launched: Launched,
 }
 

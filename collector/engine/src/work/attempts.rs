@@ -29,7 +29,7 @@ const BEGINNING: u64 = 60;
 /// See [`BEGINNING`].
 const THOROUGH: u64 = 10;
 
-/// Jobs that are followed at the same time. One that has ended makes room.
+/// Jobs that are followed at the same time. One that has ended can be replaced.
 const MAX_JOBS: usize = 64;
 
 /// Writers of experiments have numbers. Those of connections count from 0 upwards.
@@ -112,9 +112,9 @@ impl Attempts {
     /// that have not for the longest time.
     fn admit(&mut self, found: &[LaunchedProcess], now: Timestamp) {
         let has_ended = |job: &Job| !job.is_open && !found.iter().any(|it| job.has(it));
-        let mut room: Vec<_> =
+        let mut replaceable: Vec<_> =
             (0..self.jobs.len()).filter(|it| has_ended(&self.jobs[*it])).collect();
-        room.sort_by_key(|it| Reverse(self.jobs[*it].failed));
+        replaceable.sort_by_key(|it| Reverse(self.jobs[*it].failed));
         let mut unfollowed = BTreeSet::new();
         for process in found {
             if self.jobs.iter().any(|job| job.has(process)) {
@@ -122,7 +122,7 @@ impl Attempts {
             }
             if self.jobs.len() < MAX_JOBS {
                 self.jobs.push(Job::of(process, now));
-            } else if let Some(ended) = room.pop() {
+            } else if let Some(ended) = replaceable.pop() {
                 self.jobs[ended] = Job::of(process, now);
             } else {
                 let LaunchedProcess { parent, launched, .. } = process;
@@ -167,24 +167,8 @@ fn look(found: &SyncSender<Vec<LaunchedProcess>>) {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_process::{Launched, ProcessId};
-
+    use super::super::job::tests::{at, launched};
     use super::*;
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_millis(1_785_000_000_000 + seconds * 1_000).unwrap()
-    }
-
-    fn id(pid: u32) -> ProcessId {
-        ProcessId { pid, started: 1 }
-    }
-
-    /// A process that the launcher `parent` has started with these variables.
-    fn launched(pid: u32, parent: u32, variables: &[(&str, &str)]) -> LaunchedProcess {
-        let value = |name: &str| variables.iter().find(|(it, _)| *it == name);
-        let launched = Launched::of(|name| value(name).map(|(_, value)| (*value).to_owned()));
-        LaunchedProcess { process: id(pid), parent: id(parent), launched: launched.unwrap() }
-    }
 
     /// Follows what runs in a second; returns which jobs are followed, by their number.
     fn follow(attempts: &mut Attempts, seconds: u64, running: &[LaunchedProcess]) -> Vec<u32> {
@@ -215,14 +199,14 @@ mod tests {
             assert_eq!(follow(&mut attempts, u64::from(job), &ray(job..=job)), [job]);
         }
         assert_eq!((attempts.jobs.len(), attempts.unfollowed()), (MAX_JOBS, None));
-        // 67 at once, of which none makes room for another while it runs.
+        // 67 at once: none is replaced while it runs.
         for seconds in 200..203 {
             let expected: Vec<u32> = (199..199 + 64).collect();
             assert_eq!(follow(&mut attempts, seconds, &ray(199..266)), expected);
         }
         let sentence = "up to 3 jobs at once were not followed: 64 are";
         assert_eq!(attempts.unfollowed().as_deref(), Some(sentence));
-        // The others are followed when there is room.
+        // The others are followed in place of jobs that have ended.
         follow(&mut attempts, 203, &ray(265..266));
         assert_eq!(follow(&mut attempts, 204, &ray(265..266)), [265]);
         assert_eq!(attempts.unfollowed().as_deref(), Some(sentence));

@@ -112,12 +112,12 @@ impl Job {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use phasemeter_process::Launched;
 
     use super::*;
 
-    fn at(seconds: u64) -> Timestamp {
+    pub(in super::super) fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(1_785_000_000_000 + seconds * 1_000).unwrap()
     }
 
@@ -126,7 +126,11 @@ mod tests {
     }
 
     /// A process that the launcher `parent` has started with these variables.
-    fn launched(pid: u32, parent: u32, variables: &[(&str, &str)]) -> LaunchedProcess {
+    pub(in super::super) fn launched(
+        pid: u32,
+        parent: u32,
+        variables: &[(&str, &str)],
+    ) -> LaunchedProcess {
         let value = |name: &str| variables.iter().find(|(it, _)| *it == name);
         let launched = Launched::of(|name| value(name).map(|(_, value)| (*value).to_owned()));
         LaunchedProcess { process: id(pid), parent: id(parent), launched: launched.unwrap() }
