@@ -39,6 +39,8 @@ fn phasemeter_to(backend: &str) -> Command {
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc").env("PHASEMETER_METRICS", "all");
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", backend);
+    // A backend of a test answers when the test says so. What is sent again after a timeout arrives twice.
+    command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "600000");
     command
 }
 
