@@ -123,7 +123,7 @@ fn instants(exporters: &[Exporter], lengths: &[u64]) -> Instants {
     instants
 }
 
-/// The oracle, from the rule: how long each pod holds the GPU up to the last instant, in seconds.
+/// The oracle, from the rule: how long each pod holds the GPU up to the last instant, in tenths of a second.
 fn held(instants: &Instants) -> BTreeMap<usize, u64> {
     let all: Vec<(u64, Option<usize>)> = instants.iter().map(|(at, pod)| (*at, *pod)).collect();
     let named: Vec<(u64, usize)> =
@@ -150,7 +150,7 @@ fn held(instants: &Instants) -> BTreeMap<usize, u64> {
         }
     };
     let mut held: BTreeMap<usize, u64> = BTreeMap::new();
-    // Who holds it since when, and when it was seen last.
+    // Who holds it since when, in tenths, and when it was seen last, in seconds.
     let mut holder: Option<(usize, u64, u64)> = None;
     let mut end = |holder: &mut Option<(usize, u64, u64)>, at: u64| {
         if let Some((pod, since, _)) = holder.take() {
@@ -170,29 +170,28 @@ fn held(instants: &Instants) -> BTreeMap<usize, u64> {
         if let Some((.., seen)) = holder
             && 10 * seen + tenths < 10 * at
         {
-            // Whole seconds: paces are multiples of ten, or shorter than what is valid anyway.
-            end(&mut holder, seen + tenths / 10);
+            end(&mut holder, 10 * seen + tenths);
         }
         let next = named.iter().find(|(next, _)| at < next && *next <= at + 4 * STALE);
         match (pod, last.filter(|_| is_recent), pace) {
             (Some(pod), ..) => match &mut holder {
                 Some((of, _, seen)) if of == pod => *seen = *at,
                 _ => {
-                    end(&mut holder, *at);
-                    holder = Some((*pod, *at, *at));
+                    end(&mut holder, 10 * at);
+                    holder = Some((*pod, 10 * at, *at));
                 }
             },
             (None, Some(last), Some(pace)) => {
                 let next = next.and_then(|next| gap(*last, *next));
                 let goes_on = next.is_some_and(|(.., length)| 10 * length <= 11 * pace);
                 if !goes_on && 10 * (at - last.0) >= 9 * pace {
-                    end(&mut holder, *at);
+                    end(&mut holder, 10 * at);
                 }
             }
-            (None, ..) => end(&mut holder, *at),
+            (None, ..) => end(&mut holder, 10 * at),
         }
     }
-    end(&mut holder, all.last().unwrap().0);
+    end(&mut holder, 10 * all.last().unwrap().0);
     held
 }
 
@@ -253,7 +252,7 @@ proptest! {
         let (paid, nobody) = paid(&instants, seed);
         let nanos = |seconds: u64| seconds * 1_000_000_000;
         let expected: BTreeMap<usize, u64> =
-            expected.into_iter().filter(|(_, held)| *held > 0).map(|(pod, held)| (pod, nanos(held))).collect();
+            expected.into_iter().filter(|(_, held)| *held > 0).map(|(pod, held)| (pod, nanos(held) / 10)).collect();
         let paid: BTreeMap<usize, u64> = paid.into_iter().filter(|(_, paid)| *paid > 0).collect();
         prop_assert_eq!(&paid, &expected, "{:?}", instants);
         let (first, last) = (instants.keys().next().unwrap(), instants.keys().next_back().unwrap());
