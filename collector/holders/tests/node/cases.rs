@@ -205,18 +205,22 @@ impl Node {
         let is_same = objects == self.objects;
         self.objects = objects.clone();
         self.api.has(objects);
-        let mut watches = self.api.emits(b"");
+        let listed = self.api.lists();
         // Pods are followed from the start.
-        if watches == 0 && self.objects.keys().any(|path| path.starts_with("/api/v1/pods")) {
-            watches = 1;
-        }
+        let has_pods = self.objects.keys().any(|path| path.starts_with("/api/v1/pods"));
+        let watches = listed.max(usize::from(has_pods));
         if is_same || watches == 0 {
             return;
         }
+        self.wait_for_watches(listed);
         self.api.emits(EXPIRED);
         self.api.ends_watches();
+        self.wait_for_watches(watches);
+    }
+
+    fn wait_for_watches(&self, count: usize) {
         let began = Instant::now();
-        while self.api.emits(b"") < watches {
+        while self.api.emits(b"") < count {
             assert!(began.elapsed() < PATIENCE, "nothing watches");
             thread::sleep(Duration::from_millis(10));
         }

@@ -1,6 +1,6 @@
 //! An API server: HTTPS with a certificate of its own authority, and a token that it checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
@@ -36,6 +36,8 @@ struct State {
     /// Ends of watches that go on.
     watches: Vec<mpsc::UnboundedSender<Bytes>>,
     requests: Vec<String>,
+    /// The paths of lists that were answered, each of which a watch follows.
+    lists: BTreeSet<String>,
     /// The forms that the last request accepts.
     accepted: String,
 }
@@ -147,6 +149,11 @@ impl FakeApi {
         self.state.lock().unwrap().watches.clear();
     }
 
+    /// How many lists were answered.
+    pub(crate) fn lists(&self) -> usize {
+        self.state.lock().unwrap().lists.len()
+    }
+
     /// The forms that the last request accepts.
     pub(crate) fn accepted(&self) -> String {
         self.state.lock().unwrap().accepted.clone()
@@ -192,7 +199,12 @@ fn respond(request: &Request<Incoming>, state: &mut State) -> Response<Answer> {
             state.watches.push(watch);
             (StatusCode::OK, Answer::Watch(events))
         }
-        (None, Some(body)) => (StatusCode::OK, Answer::Whole(Some(Bytes::from(body.clone())))),
+        (None, Some(body)) => {
+            if let Some(list) = path.strip_suffix("&resourceVersion=0") {
+                state.lists.insert(list.to_owned());
+            }
+            (StatusCode::OK, Answer::Whole(Some(Bytes::from(body.clone()))))
+        }
         (None, None) => (StatusCode::NOT_FOUND, Answer::Whole(None)),
     };
     let mut response = Response::new(body);
