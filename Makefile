@@ -133,7 +133,7 @@ test-all: lint test test-demo test-backends test-kubernetes test-arm64 ## run al
 
 generate: toolchain ## write again what is generated from code and registry: names, reference pages, alert rules, exercises, pictures
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test conventions
-	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs --test encode
+	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test profiles --test logs --test encode --test files
 	PHASEMETER_UPDATE=1 cargo test --workspace --locked --test audit -- demo:: exercises::
 
 manifests: ## render the plain manifests of Kubernetes from the Helm chart, and the table of its values; needs Go

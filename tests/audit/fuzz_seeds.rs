@@ -47,6 +47,13 @@ fn otlp_environment_target_holds() {
 }
 
 #[test]
+fn configuration_target_holds() {
+    on_each("fuzz/seeds/configuration", 4, properties::configuration);
+    on_each("../collector/config/tests/cases", 7, properties::configuration);
+    on_each("../otel-config/configuration", 3, properties::configuration);
+}
+
+#[test]
 fn fixture_target_holds() {
     on_each("fuzz/seeds/fixture", 8, properties::fixture);
 }

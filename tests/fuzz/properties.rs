@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each fuzz target uses one")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
+mod configuration;
 mod metering;
 mod metric_page;
 mod outbox;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
 
+pub(crate) use configuration::configuration;
 use metering::{LogFile, audit, meter, observed};
 pub(crate) use outbox::outbox;
 use phasemeter_alerts::{Profiles, Selection};

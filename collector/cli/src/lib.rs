@@ -10,6 +10,8 @@ mod agent;
 mod alerts;
 #[cfg(feature = "full")]
 mod bill;
+#[cfg(feature = "full")]
+mod configuration;
 mod declared;
 #[cfg(feature = "full")]
 mod documents;
@@ -51,6 +53,8 @@ pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
 pub use bill::{BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+#[cfg(feature = "full")]
+pub use configuration::{ConfigArgs, ConfigCommand, FileArgs};
 #[cfg(feature = "full")]
 pub use documents::{CompletionsArgs, ManArgs};
 #[cfg(feature = "full")]
@@ -102,6 +106,10 @@ pub struct Cli {
     /// Otherwise its default is used, with a warning.
     #[arg(long, global = true, help_heading = "Environment")]
     pub strict: bool,
+
+    #[cfg(feature = "full")]
+    #[command(flatten)]
+    pub configuration: ConfigArgs,
 
     #[command(subcommand)]
     pub command: Command,
@@ -198,6 +206,10 @@ pub enum Command {
     #[cfg(feature = "full")]
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Check and print configuration files, and print their schema.
+    #[cfg(feature = "full")]
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Print the completions of a shell, to be loaded by it.
     #[cfg(feature = "full")]
     Completions(CompletionsArgs),

@@ -4,6 +4,8 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 pub mod command;
+#[cfg(feature = "full")]
+pub mod configured;
 pub mod log;
 mod log_limit;
 #[cfg(feature = "full")]
@@ -11,4 +13,5 @@ pub mod plan;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;
 pub mod usage;
+pub mod variables;
 mod version;

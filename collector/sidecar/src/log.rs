@@ -258,6 +258,7 @@ mod tests {
         let _ = Config::read(Destination::Environment, lookup);
         let _ = Config::read(Destination::Environment, general);
         settings(LogArgs::default(), lookup);
+        assert!(phasemeter_config::file_of_environment(lookup).is_some());
         let looked_up = looked_up.into_inner();
         let unread: Vec<_> = all.iter().filter(|(name, _)| !looked_up.contains(*name)).collect();
         assert!(unread.is_empty(), "{unread:?}");

@@ -43,6 +43,9 @@ cp "$logs_of/plans/aws-ec2.csv" ec2-us-east-1.csv
 cp "$REPOSITORY/wasm-rules/dist/sizing.wasm" team.wasm
 cp "$REPOSITORY/wasm-rules/policies/negotiated/tests/commitment-announced.settings.json" prices.json
 
+# The configuration that its page has.
+sed -n '/^```yaml$/,/^```$/{/^```/d;p;}' "$REPOSITORY/docs/configuration.md" > phasemeter.yaml
+
 # Directories of the machine.
 mkdir -p root/bills root/var/lib/phasemeter/reports root/etc/phasemeter/policies root/etc/grafana/provisioning/dashboards \
     root/usr/share/bash-completion/completions

@@ -82,7 +82,7 @@ fn invalid_variable_is_ignored_with_one_warning() {
         ("OTEL_METRICS_EXEMPLAR_FILTER", "always_on", "expected trace_based or always_off"),
         ("OTEL_SPAN_LINK_COUNT_LIMIT", "-1", "expected a number, 0 or more"),
         ("OTEL_TRACES_EXPORTER", "zipkin", "\"zipkin\" is not supported"),
-        ("OTEL_CONFIG_FILE", "otel.yaml", ": not supported"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "1", ": not supported"),
         ("OTEL_SDK_DISABLED", "1", "expected true or false"),
         ("PHASEMETER_METRICS", "most", "expected minimal, default or all"),
     ] {

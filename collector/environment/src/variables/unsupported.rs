@@ -3,11 +3,10 @@
 //! The specification's list is `tests/fixtures/otel-variables.txt`, which a test compares with the
 //! variables that are read.
 
-/// Declarative configuration, entities, batch processors (the queue is limited in bytes), other
+/// The former name of the configuration file, entities, batch processors (the queue is limited in bytes), other
 /// exporters, obsolete names, a timeout beside that of a request, and limits of what no span has:
 /// events, and attributes of links.
-pub const UNSUPPORTED: [&str; 22] = [
-    "OTEL_CONFIG_FILE",
+pub const UNSUPPORTED: [&str; 21] = [
     "OTEL_EXPERIMENTAL_CONFIG_FILE",
     "OTEL_ENTITIES",
     "OTEL_BSP_SCHEDULE_DELAY",

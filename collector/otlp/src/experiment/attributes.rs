@@ -14,7 +14,7 @@ pub enum AttributesError {
     #[error("invalid attribute {0:?}: expected KEY=VALUE, separated by commas")]
     NoPair(String),
     /// A percent sign is not followed by two hex digits, or the result is not UTF-8.
-    #[error("invalid percent encoding {0:?}; write a percent sign as %25")]
+    #[error("invalid percent encoding {0:?}: expected %25 for a percent sign")]
     Encoding(String),
 }
 

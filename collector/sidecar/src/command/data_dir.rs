@@ -16,6 +16,7 @@ use super::files::ReplacedFile;
 use super::kept_reports;
 use super::live_error::LiveError;
 use super::optional::Optional;
+use crate::variables::variable;
 use phasemeter_cli::ExportArgs;
 
 const DATA: &str = "PHASEMETER_DATA";
@@ -59,7 +60,7 @@ impl ExportOptions {
     /// The value of a variable.
     pub(super) fn look_up(&self, name: &str) -> Option<String> {
         let own = self.headers.as_ref().filter(|_| name == HEADERS);
-        own.cloned().or_else(|| std::env::var(name).ok())
+        own.cloned().or_else(|| variable(name))
     }
 
     /// A storage for the requests of a client; `None` if they wait in memory.
@@ -162,7 +163,7 @@ fn usual() -> Vec<PathBuf> {
 
 /// The value of a variable. An empty one counts as unset.
 fn variable_of(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    variable(name).filter(|value| !value.is_empty())
 }
 
 /// Headers of a file as a list of the variable: one per line, `#` begins a comment.

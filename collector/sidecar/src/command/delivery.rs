@@ -18,6 +18,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::live_error::LiveError;
 use super::optional::Optional;
+use crate::variables::variable;
 use phasemeter_cli::SendArgs;
 
 /// Whether a command cannot do without export.
@@ -69,11 +70,11 @@ impl Delivery {
         export: Export,
         options: Option<&ExportOptions>,
     ) -> Result<Option<Self>, CommandError> {
-        let variable = |name: &str| match options {
+        let look_up = |name: &str| match options {
             Some(options) => options.look_up(name),
-            None => std::env::var(name).ok(),
+            None => variable(name),
         };
-        let (config, errors) = Config::read_usable(destination, variable);
+        let (config, errors) = Config::read_usable(destination, look_up);
         let is_required = export == Export::Required || config.is_none();
         if is_required && errors.prevent_export() {
             return Err(LiveError::from(errors).into());

@@ -146,6 +146,10 @@ pub enum CommandError {
     #[cfg(feature = "full")]
     #[error(transparent)]
     Import(#[from] phasemeter_price_import::ImportError),
+    /// A configuration file cannot be used.
+    #[cfg(feature = "full")]
+    #[error(transparent)]
+    Configuration(#[from] super::ConfigurationError),
     /// Variables of the environment are invalid, one per line, and that was to be an error.
     #[error("--strict: {}", .0.join("\n"))]
     Environment(Vec<String>),
@@ -247,6 +251,8 @@ impl CommandError {
             #[cfg(feature = "full")]
             Self::ParquetFormat(_) | Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
             #[cfg(feature = "full")]
+            Self::Configuration(error) => error.exit_code(),
+            #[cfg(feature = "full")]
             Self::Alerts(error) => error.exit_code(),
             #[cfg(feature = "full")]
             Self::AlertsOpened(_) => CHECK_FAILED,
@@ -270,6 +276,16 @@ impl CommandError {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,
         }
+    }
+
+    /// Lines for the log: one, but for a file with several problems.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        #[cfg(feature = "full")]
+        if let Self::Configuration(error) = self {
+            return error.lines();
+        }
+        vec![self.in_one_line()]
     }
 
     /// The error and its causes in one line, with control characters of external text replaced.

@@ -35,6 +35,7 @@ use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::signals::SignalListener;
 use super::window_scheduler::WindowScheduler;
+use crate::variables::variable;
 use phasemeter_cli::GatewayArgs;
 
 /// How much later than `--hold` the readings of a period may be: several scrapes, and queues on their way.
@@ -94,7 +95,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let health = probes.answer()?;
 
     // The pipeline.
-    let zone = LocalZone::of(args.live.utc_offset, |name| std::env::var(name).ok());
+    let zone = LocalZone::of(args.live.utc_offset, variable);
     let unplaced = if args.span_all_gpus { Unplaced::AllGpus } else { Unplaced::Unattributed };
     let costs = relay.span_costs(&args.spans, unplaced, own_instance.clone());
     outputs.relay = Some(relay);

@@ -29,11 +29,12 @@ use super::policies;
 use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
 use crate::standard_error;
+use crate::variables::variable;
 use phasemeter_cli::{ColorChoice, Format, MeteringArgs, PriceArgs, ReportArgs};
 
 /// Reads the environment and logs its warnings. Options take precedence.
 pub(super) fn environment(args: &MeteringArgs) -> Environment {
-    let mut environment = Environment::read(|name| std::env::var(name).ok());
+    let mut environment = Environment::read(variable);
     environment.export.metrics = args.report.metrics.unwrap_or(environment.export.metrics);
     environment.experiment.attributes.extend(args.declared.attributes());
     for warning in &environment.warnings {

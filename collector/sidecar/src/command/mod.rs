@@ -16,6 +16,10 @@ mod claims;
 #[cfg(feature = "full")]
 mod compare;
 #[cfg(feature = "full")]
+mod configuration;
+#[cfg(feature = "full")]
+mod configuration_error;
+#[cfg(feature = "full")]
 mod data_dir;
 #[cfg(feature = "full")]
 mod delivery;
@@ -141,6 +145,8 @@ mod work_log;
 
 #[cfg(feature = "full")]
 pub use alerts::AlertsError;
+#[cfg(feature = "full")]
+pub use configuration_error::ConfigurationError;
 pub use error::CommandError;
 #[cfg(feature = "full")]
 pub use live_error::LiveError;
@@ -152,6 +158,7 @@ use std::process::ExitCode;
 
 use phasemeter_rules::compile::child_main;
 
+use crate::variables::variable;
 use phasemeter_cli::{Cli, Command};
 
 /// Runs a subcommand and returns its exit status: zero, or that of the command run by it.
@@ -160,7 +167,7 @@ use phasemeter_cli::{Cli, Command};
 /// Returns an error if the subcommand fails; [`CommandError::exit_code`] is then the exit status.
 pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
     if cli.strict {
-        strict::check(&cli, |name| std::env::var(name).ok())?;
+        strict::check(&cli, variable)?;
     }
     match cli.command {
         Command::Audit(args) => audit::run(*args).map(|()| ExitCode::SUCCESS),
@@ -193,6 +200,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Prices(command) => prices::run(command).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Policy(command) => policy::run(command),
+        #[cfg(feature = "full")]
+        Command::Config(command) => configuration::run(&command, cli.configuration.config),
         #[cfg(feature = "full")]
         Command::Completions(args) => documents::completions(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

@@ -23,6 +23,7 @@ use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::held_gpu::HeldGpu;
+use crate::variables::variable;
 use phasemeter_cli::{MAX_LABELS, NodeArgs};
 
 /// How often the sources of holders are polled: none announces changes.
@@ -59,7 +60,7 @@ impl NodeAgent {
         procfs: Option<&Path>,
         clock: Clock,
     ) -> Result<Self, CommandError> {
-        let mut options = options(args, |name| std::env::var(name).ok());
+        let mut options = options(args, variable);
         if let Some(procfs) = procfs {
             options.proc = Some(procfs.to_owned());
         }

@@ -13,6 +13,7 @@ use phasemeter_otlp::experiment::Attributes;
 use tracing::{info, warn};
 
 use super::metering;
+use crate::variables::variable;
 use phasemeter_cli::{NodeArgs, PriceArgs};
 
 /// Labels of Kubernetes, and the attributes of the resource that they are.
@@ -63,7 +64,6 @@ pub(super) fn of_node(
     if !args.node_labels && args.price_label.is_empty() {
         return (given.clone(), None);
     }
-    let variable = |name: &str| std::env::var(name).ok();
     let Some((server, name)) = ApiServer::of_pod(variable).zip(variable("NODE_NAME")) else {
         warn!("{NOT_USED}: no API server, or no NODE_NAME; set both as in a pod");
         return (given.clone(), None);

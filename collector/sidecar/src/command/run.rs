@@ -54,6 +54,7 @@ use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
 use super::window_scheduler::WindowScheduler;
+use crate::variables::variable;
 use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
@@ -184,7 +185,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     // The environment.
     let mut environment = metering::environment(options);
     environment.export.by_holder = node.is_some();
-    job::add_job(&mut environment.experiment.attributes, |name| std::env::var(name).ok());
+    job::add_job(&mut environment.experiment.attributes, variable);
 
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
@@ -240,7 +241,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let mut command_env = experiment.propagation_env();
 
     // Policies and prices. Prices are queried first, so that metering does not wait for policies.
-    let zone = LocalZone::of(machine.live.utc_offset, |name| std::env::var(name).ok());
+    let zone = LocalZone::of(machine.live.utc_offset, variable);
     let manager = policies::open(&options.policies, policies::Evaluations::Periodic);
     let manager = optional.result(manager)?.flatten();
     let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
@@ -289,7 +290,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         optional.result(kinds.map_err(CommandError::system("kinds of work are unknown")))?;
     live.kinds = kinds.unwrap_or_default();
     if command.is_some() {
-        let is_launched = Launched::of(|name| std::env::var(name).ok()).is_some();
+        let is_launched = Launched::of(variable).is_some();
         let attempts = Attempts::start(is_launched)
             .map_err(CommandError::system("jobs of launchers are not followed"));
         live.attempts = optional.result(attempts)?.unwrap_or_default();

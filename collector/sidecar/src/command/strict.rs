@@ -92,7 +92,6 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
             ("OTEL_BSP_SCHEDULE_DELAY", "100"),
-            ("OTEL_CONFIG_FILE", "otel.yaml"),
         ];
         assert_eq!(errors("phasemeter run --strict -- train", &variables), "");
         assert_eq!(errors("phasemeter demo --strict", &[]), "");

@@ -28,6 +28,7 @@ mod claims;
 mod clock;
 mod command_first;
 mod components;
+mod configuration;
 mod discovery;
 mod driver;
 mod environment;

@@ -1,0 +1,32 @@
+//! The configuration file: OpenTelemetry's declarative configuration, with a section of Phasemeter's own.
+//!
+//! A file becomes what exists without it: variables of OpenTelemetry and options of the command line. So a value
+//! is checked, and has its effect, in one place, however it was given.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
+mod arguments;
+mod command_line;
+mod configuration;
+mod exporter;
+mod finding;
+mod format;
+mod keys;
+mod node;
+mod print;
+mod reader;
+mod reference;
+mod resource;
+mod sampler;
+mod schema;
+mod schema_check;
+mod signals;
+mod substitution;
+mod variables;
+mod yaml;
+
+pub use command_line::{CommandLine, file_of_environment, summary};
+pub use configuration::{Configuration, FileError, Strictness};
+pub use finding::{Finding, Problem};
+pub use format::Format;

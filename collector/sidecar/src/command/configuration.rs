@@ -1,0 +1,61 @@
+//! `phasemeter config`: checks and prints a file, and prints its schema.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use phasemeter_cli::{Cli, ConfigCommand, FileArgs};
+use phasemeter_config::{Configuration, Format, Strictness, file_of_environment};
+
+use super::bill::print;
+use super::configuration_error::ConfigurationError;
+use super::error::CommandError;
+
+/// Runs a subcommand. `global` is the file of `--config`.
+pub(super) fn run(
+    command: &ConfigCommand,
+    global: Option<PathBuf>,
+) -> Result<ExitCode, CommandError> {
+    let format = Format::of(Cli::command());
+    match command {
+        ConfigCommand::Check(args) => {
+            let (path, configuration) = valid(&format, args, global)?;
+            let mut text = format!("{}: valid\n", path.display());
+            for (line, key) in configuration.without_effect() {
+                text += &format!("{}:{line}: {key}: has no effect here\n", path.display());
+            }
+            print(text.as_bytes())?;
+        }
+        ConfigCommand::Print(args) => {
+            let (_, configuration) = valid(&format, args, global)?;
+            print(configuration.print().as_bytes())?;
+        }
+        ConfigCommand::Schema => {
+            let text = serde_json::to_string_pretty(format.schema()).unwrap_or_default();
+            print((text + "\n").as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The named file, if nothing is wrong with it.
+fn valid(
+    format: &Format,
+    args: &FileArgs,
+    global: Option<PathBuf>,
+) -> Result<(PathBuf, Configuration), CommandError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let named = args.file.clone().or(global).or_else(|| file_of_environment(environment));
+    let path = named.ok_or(ConfigurationError::Unnamed)?;
+    let configuration = format
+        .read(&path, Strictness::Own, &environment)
+        .map_err(ConfigurationError::Unreadable)?;
+    let findings = configuration.findings();
+    if !findings.is_empty() {
+        return Err(ConfigurationError::invalid(&path, findings).into());
+    }
+    if let Some(reason) = format.conflicts(&configuration).into_iter().next() {
+        return Err(ConfigurationError::Options(path, reason).into());
+    }
+    Ok((path, configuration))
+}
