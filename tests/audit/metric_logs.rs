@@ -1,5 +1,6 @@
 //! Logs of metrics: the same readings in any format give the same bill as a log of `nvidia-smi`.
 
+pub(crate) mod amd;
 mod formats;
 
 use std::fmt::Write;

@@ -11,6 +11,7 @@ use phasemeter_situations::{
 };
 use serde_json::Value;
 
+use crate::metric_logs::amd::NVIDIA;
 use crate::promises;
 use crate::report::{self, list};
 
@@ -24,7 +25,7 @@ const MAX_LINES: usize = 61;
 fn situations_are_metered_as_described() {
     let dir = tempfile::tempdir().unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_phasemeter"));
-    let audit = Audit { program, dir: dir.path() };
+    let audit = Audit { program, dir: dir.path(), model: None };
     let situations = Situations::load().unwrap_or_else(|error| panic!("{error}"));
     let mut matrix = Matrix::default();
     let mut too_long = Vec::new();
@@ -46,6 +47,30 @@ fn situations_are_metered_as_described() {
     println!("{matrix}");
     assert!(too_long.is_empty(), "over {MAX_LINES} lines: {}", too_long.join("\n"));
     assert_eq!(matrix.broken_bounds(), Vec::<String>::new());
+}
+
+/// Scenario: the GPUs of a third of the situations are AMD's.
+/// Guarantee: neither recommendations, nor what is missing, nor the text name a tool, a technology or a source of NVIDIA.
+#[test]
+fn advice_on_gpus_of_amd_names_nothing_of_nvidia() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_phasemeter"));
+    let situations = Situations::load().unwrap_or_else(|error| panic!("{error}"));
+    let models = ["AMD Instinct MI210", "AMD Instinct MI300X OAM", "AMD Radeon PRO W7900"];
+    let mut advice = 0;
+    for (situation, model) in situations.all.iter().step_by(3).zip(models.into_iter().cycle()) {
+        let audit = Audit { program, dir: dir.path(), model: Some(model) };
+        let (report, text) = audit.report(situation).unwrap_or_else(|error| panic!("{error}"));
+        let given = ["recommendations", "needs", "uncovered_waste"].map(|part| &report[part]);
+        advice += given.iter().map(|part| list(part).len()).sum::<usize>();
+        for text in given.map(Value::to_string).into_iter().chain([text]) {
+            // These logs are of nvidia-smi, and so are the names of their sources.
+            let mut words = NVIDIA.iter().filter(|word| **word != "nvml.");
+            let found = words.find(|word| text.contains(**word));
+            assert!(found.is_none(), "{}, {model}: {found:?} in {text}", situation.id());
+        }
+    }
+    assert!(advice > 50, "{advice}");
 }
 
 fn check_observed(situation: &Situation, report: &Value) {

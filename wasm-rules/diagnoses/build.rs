@@ -21,7 +21,7 @@ fn main() -> Result<(), String> {
         let [.., watts, mig, nvlink, form, _, _] = cells;
         let [memory, bandwidth, fp32, bf16, fp16, fp8, watts] =
             [memory, bandwidth, fp32, bf16, fp16, fp8, watts].map(figure);
-        let architecture = architecture.replace(' ', "");
+        let architecture = architecture.replace(' ', "").replace("CDNA", "Cdna");
         let has_nvlink = nvlink == "yes" && form != "PCIe";
         let _ = writeln!(
             out,

@@ -135,15 +135,19 @@ pub fn is_shared(label: &str) -> bool {
 /// Kubernetes appends it to the name of a GPU that is shared by time-slicing or MPS.
 const SHARED: &[u8] = b" shared";
 
+/// Some of AMD's drivers append the form factor.
+const MODULE: &[u8] = b" oam";
+
 /// The letters of a name in lower case, with blanks as the driver has them. Without the vendor, which drivers
-/// before R470 omit, and without the mark of shared GPUs.
+/// before R470 omit, the mark of shared GPUs, and AMD's form factor.
 fn letters(model: &str) -> impl Iterator<Item = u8> {
-    let model = model.trim();
-    let name = without_vendor(model).as_bytes();
-    let is_shared = |end: &&[u8]| end.iter().copied().map(letter).eq(SHARED.iter().copied());
-    let begin = name.len().saturating_sub(SHARED.len());
-    let end = name.get(begin..).filter(is_shared).map_or(name.len(), |_| begin);
-    name.iter().copied().take(end).map(letter)
+    let name = without_vendor(model.trim()).as_bytes();
+    without_end(without_end(name, SHARED), MODULE).iter().copied().map(letter)
+}
+
+fn without_end<'a>(name: &'a [u8], end: &[u8]) -> &'a [u8] {
+    let (begin, last) = name.split_at(name.len().saturating_sub(end.len()));
+    if last.iter().copied().map(letter).eq(end.iter().copied()) { begin } else { name }
 }
 
 const fn letter(byte: u8) -> u8 {
@@ -199,6 +203,13 @@ mod tests {
     }
 
     #[test]
+    fn form_factor_is_no_part_of_a_name() {
+        let named = driver_name("AMD_Instinct_MI300X_OAM");
+        assert_eq!(named, "AMD Instinct MI300X");
+        assert_eq!(GpuSpecs::of("Instinct MI325X OAM").unwrap().tdp_watts, Some(1000.0));
+    }
+
+    #[test]
     fn longer_name_extends_model_at_word_boundary() {
         assert!(extends_model("NVIDIA B300 SXM6 AC", "nvidia b300"));
         assert!(extends_model("B300", "NVIDIA B300"));
@@ -224,7 +235,6 @@ mod tests {
         assert!(!same_model("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "NVIDIA-A100-SXM4-80GB"));
         assert!(same_model("AMD_Instinct_MI300X_OAM", "amd instinct mi300x oam"));
         assert!(same_model("AMD Instinct MI300X", "Instinct-MI300X"));
-        assert_eq!(driver_name("AMD_Instinct_MI300X_OAM"), "AMD_Instinct_MI300X_OAM");
     }
 
     #[test]

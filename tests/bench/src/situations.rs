@@ -8,7 +8,7 @@ use crate::paths::Paths;
 /// Audits all situations and prints the table. A bound that does not hold is an error.
 pub(crate) fn bench(paths: &Paths) -> Result<(), BenchError> {
     let (program, dir) = (paths.phasemeter(), paths.file(""));
-    let audit = Audit { program: &program, dir: &dir };
+    let audit = Audit { program: &program, dir: &dir, model: None };
     let situations = Situations::load()?;
     let mut matrix = Matrix::default();
     for situation in &situations.all {

@@ -18,6 +18,8 @@ pub struct Audit<'a> {
     pub program: &'a Path,
     /// A directory for logs.
     pub dir: &'a Path,
+    /// The model of all GPUs, in place of those of the situations.
+    pub model: Option<&'a str>,
 }
 
 /// A situation could not be audited.
@@ -63,9 +65,14 @@ impl Audit<'_> {
             let mut command = Command::new(self.program);
             command.env_clear().env("OTEL_RESOURCE_ATTRIBUTES", attributes.join(","));
             command.arg("audit").args(&logs).args(["--format", format]).stdin(Stdio::null());
-            for (name, value) in &situation.options {
+            let options = situation.options.iter();
+            // It replaces the model of the situation.
+            for (name, value) in
+                options.filter(|(name, _)| self.model.is_none() || !name.starts_with("gpu-model"))
+            {
                 command.arg(format!("--{name}={value}"));
             }
+            command.args(self.model.map(|model| format!("--gpu-model-override={model}")));
             let output = command.output().map_err(failed)?;
             let message = String::from_utf8_lossy(&output.stderr).into_owned();
             if !output.status.success() || !message.is_empty() {

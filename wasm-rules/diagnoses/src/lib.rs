@@ -23,6 +23,8 @@ mod straggler;
 mod throttle;
 mod unit;
 
+use std::cmp::Ordering;
+
 use phasemeter_policy::same_model;
 
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, reads_weights};
@@ -48,9 +50,9 @@ pub use unit::{Unit, are_independent, are_separate, units, work_together};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// Architectures, oldest first: each supports what its predecessors support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "NVIDIA's names")]
+/// Architectures. Those of one vendor are ordered, oldest first: each supports what its predecessors support.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "names of NVIDIA and AMD")]
 pub enum Architecture {
     Kepler,
     Pascal,
@@ -61,6 +63,23 @@ pub enum Architecture {
     Hopper,
     Blackwell,
     BlackwellUltra,
+    Cdna2,
+    Cdna3,
+    Cdna4,
+}
+
+impl Architecture {
+    const fn is_of_amd(self) -> bool {
+        matches!(self, Self::Cdna2 | Self::Cdna3 | Self::Cdna4)
+    }
+}
+
+impl PartialOrd for Architecture {
+    /// `None` for those of two vendors: programs of one do not run on the other as they are.
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        let is_comparable = self.is_of_amd() == other.is_of_amd();
+        is_comparable.then(|| (*self as u8).cmp(&(*other as u8)))
+    }
 }
 
 /// Specifications of a GPU model: nominal dense peaks. `None` if unknown or not supported.
@@ -126,11 +145,14 @@ mod tests {
         assert!(h100.replaces(a100) && !a100.replaces(h100) && a100.replaces(a100));
         // More memory, half of the bandwidth.
         assert!(!model("NVIDIA L40S").replaces(a100));
+        let (mi210, mi300) = (model("AMD Instinct MI210"), model("AMD Instinct MI300X"));
+        assert!(mi300.replaces(mi210) && !mi210.replaces(mi300));
+        assert!(!mi300.replaces(a100) && !h100.replaces(mi210), "programs are of one vendor");
     }
 
     #[test]
     fn models_are_found_in_any_spelling() {
-        assert_eq!(MODELS.len(), 49);
+        assert_eq!(MODELS.len(), 54);
         let a100 = Model::of("a100-sxm4-80gb").unwrap();
         assert_eq!((a100.bf16_tflops, a100.fp8_tflops, a100.mig_slices), (Some(312.0), None, 7));
         assert!(

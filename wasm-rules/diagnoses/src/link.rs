@@ -1,6 +1,6 @@
 //! Links of a GPU: how much of their bandwidth is in use.
 
-use phasemeter_policy::{Gpu, same_model};
+use phasemeter_policy::{Gpu, Vendor, same_model};
 
 use crate::{Architecture, Model};
 
@@ -45,11 +45,12 @@ const LAST_GENERATION: f64 = 7.0;
 /// Directions of a link.
 const DIRECTIONS: f64 = 2.0;
 
-/// Use of the NVLink links, 0–1.
+/// Use of the NVLink links, 0–1. Only GPUs of NVIDIA have them.
 pub fn nvlink(gpu: &Gpu) -> Option<f64> {
     let of_capacity =
         || Some(gpu.metric("nvlink.bytes_per_second")? / nvlink_capacity(&gpu.model)?);
-    gpu.metric("nvlink.activity").or_else(of_capacity).map(|share| share.min(1.0))
+    let share = gpu.metric("nvlink.activity").or_else(of_capacity)?;
+    (gpu.vendor() == Vendor::Nvidia).then(|| share.min(1.0))
 }
 
 /// Use of the PCIe link, 0–1.
@@ -106,12 +107,13 @@ fn pcie_capacity(gpu: &Gpu) -> Option<f64> {
     Some(sixteen_lanes(generation) * lanes.max(1.0) / LANES)
 }
 
-/// PCIe generation of a model (NVIDIA's datasheets).
+/// PCIe generation of a model (datasheets of NVIDIA and AMD).
 fn generation(model: &str) -> Option<u8> {
     let architecture = Model::of(model)?.architecture;
-    Some(if architecture >= Architecture::Hopper {
+    let begins = |first| architecture >= first;
+    Some(if begins(Architecture::Hopper) || begins(Architecture::Cdna3) {
         5
-    } else if architecture >= Architecture::Ampere {
+    } else if begins(Architecture::Ampere) || begins(Architecture::Cdna2) {
         4
     } else {
         3

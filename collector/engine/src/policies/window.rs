@@ -61,6 +61,9 @@ const UNRECORDED: &str = "unrecorded.seconds";
 /// A GPU that is not listed for this long is lost. A shorter silence may be one of its source.
 const LOST_AFTER: Nanos = Nanos::from_secs(60);
 
+/// The vendor of a GPU, by which policies name tools.
+const VENDOR: &str = "hw.vendor";
+
 /// The attributes that identify the pod of a GPU.
 const POD: [&str; 3] = ["k8s.namespace.name", "k8s.pod.name", "k8s.pod.uid"];
 
@@ -185,9 +188,10 @@ impl WindowGpu<'_> {
         }
     }
 
-    /// Those of the GPU, with the names of its holders.
+    /// Those of the GPU, with its vendor and the names of its holders.
     fn attributes(self) -> BTreeMap<String, String> {
         let mut attributes = self.identity.attributes.clone();
+        attributes.insert(VENDOR.to_owned(), self.identity.vendor().name().to_owned());
         for (key, is_any) in [(HOLDERS, true), (NEVER_TOUCHED_BY, false)] {
             let holders = self.meter.holders().iter();
             let named = holders.filter(|(_, accounts)| is_any || accounts.first_touch().is_none());

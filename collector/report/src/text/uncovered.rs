@@ -3,6 +3,7 @@
 use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
+use phasemeter_meter::vendor::Vendor;
 use phasemeter_rules::workload::WORKLOAD;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, Style};
@@ -44,26 +45,32 @@ pub(super) fn uncovered(gpus: &[Gpu], bill: Option<&Bill>, all: &[&UncoveredWast
         [risk] => Some(format!("first see the risk {risk}")),
         risks => Some(format!("first see the risks {}", risks.join(", "))),
     };
-    let missing: Vec<&str> = it.missing.iter().map(|name| explained(name)).collect();
+    let mut own = gpus.iter().filter(|gpu| it.gpus.contains(&gpu.id));
+    let is_nvidia =
+        own.all(|gpu| Vendor::of_model(gpu.model.as_deref().unwrap_or_default()) == Vendor::Nvidia);
+    let missing: Vec<&str> = it.missing.iter().map(|name| explained(name, is_nvidia)).collect();
     let missing = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
     let steps: Vec<String> = risks.into_iter().chain(missing).collect();
     format!("{rest}{}: {waste}; {}", categories.join(" and "), steps.join("; "))
 }
 
-/// What is missing, and how to get it.
-fn explained(missing: &str) -> &str {
+/// What is missing, and how to get it: by tools of NVIDIA only on its GPUs.
+fn explained(missing: &str, is_nvidia: bool) -> &str {
     match missing {
         "duration" => "a longer log (an hour or more)",
-        "interval" => "a reading per second (nvidia-smi -l 1)",
+        "interval" if is_nvidia => "a reading per second (nvidia-smi -l 1)",
+        "interval" => "a reading per second",
         "k8s.pod.name" => "the pod of each GPU (k8s.pod.name)",
         "memory.used" => "memory in use (memory.used)",
         "memory_in_use" => "memory in use inside of the constant block",
         WORKLOAD => "the kind of workload (phasemeter.workload)",
-        "profile" => "a profile (nsys profile -d 30 COMMAND)",
+        "profile" if is_nvidia => "a profile (nsys profile -d 30 COMMAND)",
         "queued_jobs" => "jobs that wait for a GPU (squeue, or pending pods)",
         "requests" => "requests per second and latency",
         "sessions" => "a second user for the GPU, or an end of the session",
-        "sm.activity" => "SM activity (dcgmi dmon -e 1002)",
+        "profile" => "a profile",
+        "sm.activity" if is_nvidia => "SM activity (dcgmi dmon -e 1002)",
+        "sm.activity" => "activity of the compute units",
         "stack_dump" => "what the process does then (py-spy dump --pid PID)",
         "video.engines" => "the video engines (utilization.encoder, utilization.decoder)",
         other => other,

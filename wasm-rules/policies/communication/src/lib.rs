@@ -208,10 +208,13 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         is_full(gpu) && !hangs(gpu, window) && !is_slowed(gpu) && !is_behind(gpu, window)
     };
     let ranks = || ranks.iter().copied();
-    let sms = Need::if_any(
+    let sms = Need::by_vendor(
         "sm.activity",
-        "tells a GPU that computes from one that waits in a collective: dcgmi dmon -e 1002,1004,1005, or phasemeter \
-         run on Hopper and later, record it",
+        [
+            "tells a GPU that computes from one that waits in a collective: dcgmi dmon -e 1002,1004,1005, or \
+             phasemeter run on Hopper and later, record it",
+            "tells a GPU that computes from one that waits in a collective",
+        ],
         ranks().filter(|gpu| {
             let may_wait = is_slow(gpu) || busy_link(gpu, settings).is_some();
             gpu.sensors.sm_activity.is_none() && may_wait && is_open(gpu)
@@ -231,10 +234,13 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
          traffic over PCIe and NVLink",
         ranks().filter(|gpu| lacks_links(gpu) && has_nvlink(&gpu.model)),
     );
-    let pcie = Need::if_any(
+    let pcie = Need::by_vendor(
         "pcie.activity",
-        "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records traffic \
-         over PCIe",
+        [
+            "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records \
+             traffic over PCIe",
+            "tells a GPU that waits for others from one that waits for memory",
+        ],
         ranks().filter(|gpu| lacks_links(gpu) && !has_nvlink(&gpu.model)),
     );
     sms.into_iter().chain(nvlink).chain(pcie).collect()

@@ -11,7 +11,7 @@ use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for, with_cond
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
-    Remediation, Response, Saving, Target, Window, evidence, groups, mean,
+    Remediation, Response, Saving, Target, Vendor, Window, evidence, groups, mean,
 };
 
 phasemeter_policy::settings! {
@@ -158,20 +158,34 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
     let short = group.len() > 1 && group.iter().all(|waiting| waiting.period < EXCHANGE_SECONDS);
     let gpus = || group.iter().map(|waiting| waiting.gpu);
     let is_measured = gpus().all(|gpu| nvlink(gpu).or(pcie(gpu)).is_some());
-    let has_no_nvlink = |gpu: &Gpu| Model::of(&gpu.model).is_some_and(|model| !model.has_nvlink);
+    let has_no_nvlink = |gpu: &Gpu| {
+        let is_without = Model::of(&gpu.model).is_some_and(|model| !model.has_nvlink);
+        is_without || gpu.vendor() != Vendor::Nvidia
+    };
     let missing = if gpus().all(has_no_nvlink) { "pcie.activity" } else { "nvlink.activity" };
-    let reason = "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange";
-    (short && !is_measured).then(|| Need::new(missing, reason, gpus()))
+    let reasons = [
+        "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange",
+        "traffic between the GPUs in the pauses tells late input from a slow exchange",
+    ];
+    Need::by_vendor(missing, reasons, gpus().filter(|_| short && !is_measured))
 }
 
 /// A single GPU that waits while others of its job are full.
 fn inspect(waiting: &Waiting<'_>) -> Recommendation {
     Recommendation {
         title: "Inspect this GPU: it waits, and the others do not".to_owned(),
-        action:
-            "Compare its PCIe link (nvidia-smi --query-gpu=pcie.link.width.current) and its NUMA \
-                 node with those of the others, and profile a few steps of this rank."
-                .to_owned(),
+        action: waiting
+            .gpu
+            .vendor()
+            .choose(
+                "Compare its PCIe link (nvidia-smi --query-gpu=pcie.link.width.current) and its NUMA node with those \
+                 of the others, and profile a few steps of this rank.",
+                "Compare its PCIe link (amd-smi metric --pcie) and its NUMA node with those of the others, and \
+                 profile a few steps of this rank.",
+                "Compare its PCIe link and its NUMA node with those of the others, and profile a few steps of this \
+                 rank.",
+            )
+            .to_owned(),
         rationale: format!(
             "The GPU waits {} in every {}, while others of this kind are always busy: in one job they have the same \
              loader, so the cause is this GPU, its PCIe link or its share of the work. It may also be a job of its \
@@ -297,8 +311,15 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
             "data-loading.decode",
             "dali",
             "Decode on the GPU",
-            "Move decoding and preprocessing from the workers to DALI. If the CPU is the bottleneck, \
-             more workers do not help."
+            Vendor::of(gpus())
+                .choose(
+                    "Move decoding and preprocessing from the workers to DALI. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                    "Move decoding and preprocessing from the workers to rocAL. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                    "Move decoding and preprocessing from the workers to the GPU. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                )
                 .to_owned(),
             [" GPU memory suffices", &peak, "."].concat(),
             DECODE,

@@ -18,6 +18,14 @@ const LITTLE_POWER: f64 = 0.25;
 /// Confidence without power that decides between the sources. An assumption.
 const SURE_WITHOUT_POWER: f64 = 0.5;
 
+/// What to do if counters have failed, and if utilization misses work, in words for every vendor.
+const NEUTRAL: [&str; 2] = [
+    "Let one program read profiling counters at a time: end other profilers, and restart the exporter. Until then \
+     ignore activity of this GPU.",
+    "Do not stop or share anything here yet: kernels run that utilization misses. Look for partitions, virtual GPUs \
+     and the driver's version, and bill by the activity that was measured.",
+];
+
 /// Warns of both.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter_map(|gpu| {
@@ -63,19 +71,18 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
         Some(_) => ". Power does not decide which of them is wrong.",
         None => ". Which of them is wrong is unknown without power and its limit.",
     };
-    let (rests, action) = if has_failed_counters(first) {
-        (
-            "activity",
+    let [counters, misses] = first.vendor().choose(
+        [
             "Let one program read profiling counters at a time: end other profilers (nsys, ncu, a second DCGM), run \
              dcgmi profile --resume, and restart the exporter. Until then ignore activity of this GPU.",
-        )
-    } else {
-        (
-            "idle time",
             "Do not stop or share anything here yet: kernels run that utilization misses. Look for MIG, vGPU and the \
              driver's version, and bill by the activity that was measured.",
-        )
-    };
+        ],
+        NEUTRAL,
+        NEUTRAL,
+    );
+    let (rests, action) =
+        if has_failed_counters(first) { ("activity", counters) } else { ("idle time", misses) };
     let time = duration(longest.seconds);
     let rationale = format!(
         "{} {time}, {}{draw}{cause} No recommendation here relies on its {rests}.",
@@ -127,7 +134,11 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
             group.iter().map(|(gpu, _)| *gpu),
             [
                 &title,
-                "Compare with nvidia-smi -q -d POWER and with the power of the rack, and reset the GPU if they differ.",
+                first.vendor().choose(
+                    "Compare with nvidia-smi -q -d POWER and with the power of the rack, and reset the GPU if they differ.",
+                    "Compare with amd-smi metric --power and with the power of the rack, and reset the GPU if they differ.",
+                    "Compare with the power of the rack, and reset the GPU if they differ.",
+                ),
             ],
             rationale,
             SURE,

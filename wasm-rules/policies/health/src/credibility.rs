@@ -20,9 +20,12 @@ pub(crate) fn recommend(window: &Window) -> Response {
     });
     let unmeasured = |group: &Vec<(&Gpu, UnexplainedPower)>| {
         let lacks = group.iter().any(|(gpu, _)| gpu.sensors.sm_activity.is_none());
-        let reason =
-            "shows whether they work, since their power contradicts 0%: dcgmi dmon -e 1002";
-        lacks.then(|| Need::new("sm.activity", reason, group.iter().map(|(gpu, _)| *gpu)))
+        let reasons = [
+            "shows whether they work, since their power contradicts 0%: dcgmi dmon -e 1002",
+            "shows whether they work, since their power contradicts 0%",
+        ];
+        let gpus = group.iter().map(|(gpu, _)| *gpu).filter(|_| lacks);
+        Need::by_vendor("sm.activity", reasons, gpus)
     };
     Response {
         needs: groups.iter().filter_map(unmeasured).collect(),
@@ -43,9 +46,16 @@ fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
     let level = if level < 0.005 { "0%".to_owned() } else { percent(level) };
     let (these, each) = if group.len() == 1 { ("this GPU", "It") } else { ("these GPUs", "Each") };
     let title = format!("Measure {these}: {level} busy at {draw}");
-    let action = "Do not stop or share anything here yet. Record SM activity (dcgmi dmon -e 1002). If it is above 0, \
-                  this is work that utilization misses: look for MIG, vGPU and the driver's version. If it is 0, \
-                  clocks are stuck: reset the GPU.";
+    let neutral = "Do not stop or share anything here yet. Record the activity of its compute units. If it is above \
+                   0, this is work that utilization misses: look for partitions, virtual GPUs and the driver's \
+                   version. If it is 0, clocks are stuck: reset the GPU.";
+    let action = first.vendor().choose(
+        "Do not stop or share anything here yet. Record SM activity (dcgmi dmon -e 1002). If it is above 0, this is \
+         work that utilization misses: look for MIG, vGPU and the driver's version. If it is 0, clocks are stuck: \
+         reset the GPU.",
+        neutral,
+        neutral,
+    );
     let rationale = format!(
         "{each} reports {level} for {} and draws {draw}{celsius} meanwhile. Without work, GPUs draw less than half of \
          their limit, so most likely it works and the counter is wrong. No recommendation here relies on its idle \

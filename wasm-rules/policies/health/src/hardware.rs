@@ -36,11 +36,15 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
     let action = repair(
         first,
         "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
-        "The kernel log has the XID error.",
+        first.vendor().choose(
+            "The kernel log has the XID error.",
+            "The kernel log has the error.",
+            "The kernel log has the error.",
+        ),
     );
     Some(Recommendation {
         evidence: evidence([("lost.time", seconds, "s")]),
-        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
+        remediation: Some(reset(first)),
         ..risk(
             "health.lost",
             "restart",
@@ -50,6 +54,11 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             SURE_DEAD,
         )
     })
+}
+
+/// A reset of the GPU, for automation.
+fn reset(gpu: &Gpu) -> Remediation {
+    Remediation::new(gpu.vendor().choose("nvidia.gpu-reset", "gpu.reset", "gpu.reset"), [])
 }
 
 /// GPUs that their source lists no more, each with since when.
@@ -82,12 +91,24 @@ fn find(gone: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
         names.join(", "),
         duration(seconds),
     );
-    let action = repair(
-        first,
-        "Look for the GPU with nvidia-smi -L and for XID 79 in the kernel log; if it is missing, drain the node, \
-         restart it, and have the GPU replaced if it vanishes again.",
-        "nvidia-smi -L lists the GPUs, and the kernel log has XID 79 if one fell off the bus.",
+    let [look, list] = first.vendor().choose(
+        [
+            "Look for the GPU with nvidia-smi -L and for XID 79 in the kernel log; if it is missing, drain the node, \
+             restart it, and have the GPU replaced if it vanishes again.",
+            "nvidia-smi -L lists the GPUs, and the kernel log has XID 79 if one fell off the bus.",
+        ],
+        [
+            "Look for the GPU with amd-smi list and in the kernel log; if it is missing, drain the node, restart it, \
+             and have the GPU replaced if it vanishes again.",
+            "amd-smi list lists the GPUs.",
+        ],
+        [
+            "Look for the GPU in the kernel log; if it is missing, drain the node, restart it, and have the GPU \
+             replaced if it vanishes again.",
+            "The kernel log shows it.",
+        ],
     );
+    let action = repair(first, look, list);
     Some(Recommendation {
         evidence: evidence([
             ("vanished.time", seconds, "s"),
@@ -146,7 +167,11 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
     );
     let mut action = repair(
         first,
-        "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3.",
+        first.vendor().choose(
+            "Save the state of the job, drain the node, reset the GPU, and run dcgmi diag -r 3.",
+            "Save the state of the job, drain the node, reset the GPU, and run the ROCm Validation Suite.",
+            "Save the state of the job, drain the node, reset the GPU, and test it.",
+        ),
         "Have it replaced if errors return.",
     );
     let has_crashed = !crashes.is_empty();
@@ -160,7 +185,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             ("memory.errors", memory.unwrap_or(0.0), "{error}"),
             ("xids", f64::from(xids), "{error}"),
         ]),
-        remediation: Some(Remediation::new("nvidia.gpu-reset", [])),
+        remediation: Some(reset(first)),
         ..risk(
             "health.errors",
             "restart",
@@ -184,7 +209,11 @@ fn widen(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
     let action = repair(
         first,
         "Reseat the card, replace its riser or cable, and restart the node.",
-        "nvidia-smi -q -d PCIE shows the lanes.",
+        first.vendor().choose(
+            "nvidia-smi -q -d PCIE shows the lanes.",
+            "amd-smi metric --pcie shows the lanes.",
+            "lspci -vv shows the lanes.",
+        ),
     );
     let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
     let of = format!("{} of {} lanes", decimal(*lanes, 0), decimal(*most, 0));

@@ -4,7 +4,7 @@ use phasemeter_diagnoses::{
     Lag, THROTTLED, capped_below, fastest_clock, lag, sibling_temperature, slowed_by_heat,
     slowed_by_power_supply,
 };
-use phasemeter_policy::{Gpu, Need, Response, Window, groups, same_model};
+use phasemeter_policy::{Gpu, Need, Response, Vendor, Window, groups, same_model};
 
 use crate::cause::{Cause, HOTTER};
 use crate::warn::warn;
@@ -40,7 +40,9 @@ fn needs(groups: &[Vec<(&Gpu, Cause<'_>)>]) -> Vec<Need> {
     let slow = groups.iter().flatten();
     let unexplained = slow.filter(|(gpu, cause)| {
         let is_guess = matches!(cause, Cause::Unknown { .. } | Cause::Heat { share: None });
-        is_guess && gpu.sensors.throttling.is_empty()
+        // The column is NVIDIA's.
+        let lacks = gpu.sensors.throttling.is_empty() && gpu.vendor() == Vendor::Nvidia;
+        is_guess && lacks
     });
     let reason = "tells heat, the power supply and locked clocks apart: add it to nvidia-smi \
                   --query-gpu, or use phasemeter record";

@@ -40,7 +40,7 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                 ("power.highest_limit", highest, "W"),
             ]),
             remediation: Some(Remediation::new(
-                "nvidia.power-limit",
+                first.vendor().choose("nvidia.power-limit", "gpu.power-limit", "gpu.power-limit"),
                 [("watts", decimal(highest, 0).replace(',', ""))],
             )),
             ..risk(
@@ -49,8 +49,13 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                 gpus(),
                 [
                     &power_limit(limit, highest),
-                    "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
-                     by the power of the rack.",
+                    first.vendor().choose(
+                        "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
+                         by the power of the rack.",
+                        "Raise the limit with amd-smi set --power-cap, or confirm that it is meant, for example by \
+                         the power of the rack.",
+                        "Raise the limit, or confirm that it is meant, for example by the power of the rack.",
+                    ),
                 ],
                 format!(
                     "{subject} runs at its limit of {} W, and {of} {} W{clock}",
@@ -67,7 +72,11 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                 first,
                 "Look for failed power supplies and for power budgets of the node and the rack, and move the \
                  job to another node until they are repaired.",
-                "nvidia-smi -q -d PERFORMANCE shows the power brake.",
+                first.vendor().choose(
+                    "nvidia-smi -q -d PERFORMANCE shows the power brake.",
+                    "The driver reports it.",
+                    "The driver reports it.",
+                ),
             );
             Recommendation {
                 evidence: evidence([("power_brake.share_of_time", share, "1")]),
@@ -162,8 +171,13 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
             SURE_BY_POWER,
         ),
     };
-    let action = "Look at the reasons in nvidia-smi -q -d PERFORMANCE, at its locked clocks (nvidia-smi -rgc resets \
-                  them), cooling and power supply. Drain the node if they cannot be repaired.";
+    let action = group[0].0.vendor().choose(
+        "Look at the reasons in nvidia-smi -q -d PERFORMANCE, at its locked clocks (nvidia-smi -rgc resets them), \
+         cooling and power supply. Drain the node if they cannot be repaired.",
+        "Look at its locked clocks (amd-smi reset --clocks resets them), cooling and power supply. Drain the node if \
+         they cannot be repaired.",
+        "Look at its locked clocks, cooling and power supply. Drain the node if they cannot be repaired.",
+    );
     Recommendation {
         evidence: values,
         ..risk(

@@ -5,7 +5,7 @@
 use phasemeter_diagnoses::{
     Model, hangs, is_behind, is_impaired, is_lost, power_share, units, waits_in_collective,
 };
-use phasemeter_policy::{Gpu, Need, Window, Workload};
+use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
 use crate::Settings;
 use crate::load::{
@@ -20,13 +20,10 @@ const FREE: f64 = 0.1;
 /// Compute-bound share of the time of a service without a reserve.
 const NO_RESERVE: f64 = 0.9;
 
-/// Words in names of GPUs that NVIDIA does not make.
-const OTHER_MAKERS: [&str; 4] = ["AMD", "Instinct", "Intel", "Radeon"];
-
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     (
         "name",
         "the model decides on price, power limit and number formats; --gpu-model gives it",
@@ -67,7 +64,13 @@ const RULES: [Rule; 13] = [
         "interval",
         "readings jump between idle and busy from one to the next, so a wait for input, a pause and an irregular \
          load look alike; one reading per second (nvidia-smi -l 1) tells them apart",
-        is_undersampled,
+        |gpu, window| is_undersampled(gpu, window) && is_nvidia(gpu),
+    ),
+    (
+        "interval",
+        "readings jump between idle and busy from one to the next, so a wait for input, a pause and an irregular \
+         load look alike; one reading per second tells them apart",
+        |gpu, window| is_undersampled(gpu, window) && !is_nvidia(gpu),
     ),
     ("power.draw", "power tells a job that hangs from one that computes", |gpu, window| {
         gpu.power.is_empty() && is_flat(gpu, window)
@@ -171,19 +174,24 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
         "sm.activity",
         "utilization is never reported in MIG mode, and the activity of the whole GPU does not show which part is \
          idle: dcgmi dmon -e 1001,1002, or phasemeter run on Hopper and later, record that of each part",
-        &|gpu| lacks_values(gpu) && is_divided(gpu),
+        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && is_divided(gpu),
     );
     let utilization = of(
         "utilization.gpu",
         "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
          records it",
-        &|gpu| lacks_values(gpu) && !is_divided(gpu) && !may_be_divided(gpu),
+        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && !is_divided(gpu) && !may_be_divided(gpu),
+    );
+    let other = of(
+        "utilization",
+        "what time without a value of utilization was spent on is unknown",
+        &|gpu| lacks_values(gpu) && !is_nvidia(gpu),
     );
     let either = of(
         "utilization.gpu",
         "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
          records it, or, if the GPU is in MIG mode, dcgmi dmon -e 1001,1002 the activity of each part",
-        &|gpu| lacks_values(gpu) && !is_divided(gpu) && may_be_divided(gpu),
+        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && !is_divided(gpu) && may_be_divided(gpu),
     );
     let short = of(
         "duration",
@@ -206,12 +214,13 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
         of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
     });
     let unobserved = readings.into_iter().chain(activity).chain(utilization).chain(either);
+    let unobserved = unobserved.chain(other);
     unobserved.chain(short).chain(others).chain(rules).collect()
 }
 
-/// Whether its maker's tools measure activity: not if its name is of another maker.
+/// Whether the tools that texts name are those of its vendor.
 fn is_nvidia(gpu: &Gpu) -> bool {
-    !OTHER_MAKERS.iter().any(|maker| gpu.model.contains(maker))
+    gpu.vendor() == Vendor::Nvidia
 }
 
 /// Whether it is in MIG mode: then the driver never reports its utilization.

@@ -2,7 +2,9 @@
 
 use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed, power_share};
 use phasemeter_policy::format::{percent, subject, usd};
-use phasemeter_policy::{Gpu, Recommendation, Target, Window, Workload, evidence, groups, mean};
+use phasemeter_policy::{
+    Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
+};
 
 use crate::Settings;
 use crate::load::{
@@ -21,9 +23,15 @@ const LOW_POWER: f64 = 0.55;
 /// Use of a video engine from which it is the limit. An assumption, as in `health`.
 const FULL_ENGINE: f64 = 0.8;
 
-/// How to profile any program, and one in PyTorch.
-const PROFILE: &str = "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep, or use \
-                       torch.profiler.profile() over ten steps and export_chrome_trace().";
+/// How to profile any program, and one in PyTorch, on GPUs of NVIDIA, of AMD, and of others.
+const PROFILES: [&str; 3] = [
+    "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep, or use \
+     torch.profiler.profile() over ten steps and export_chrome_trace().",
+    "Run rocprofv3 --sys-trace -d steps -- COMMAND, or use torch.profiler.profile() over ten steps and \
+     export_chrome_trace().",
+    "Use the profiler of the vendor for 30 seconds, or torch.profiler.profile() over ten steps and \
+     export_chrome_trace().",
+];
 
 /// What a profile would decide.
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
@@ -121,9 +129,10 @@ fn profile(
     rationale: String,
     confidence: f64,
 ) -> Recommendation {
+    let [nvidia, amd, other] = PROFILES;
     Recommendation {
         title: "Profile a few steps".to_owned(),
-        action: PROFILE.to_owned(),
+        action: Vendor::of(gpus.iter().copied()).choose(nvidia, amd, other).to_owned(),
         rationale,
         confidence,
         ..Recommendation::new(code, target, "measure", gpus.iter().copied())

@@ -3,7 +3,7 @@
 use phasemeter_diagnoses::has_defect;
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
-    Gpu, PatternKind, Recommendation, Target, Window, Workload, evidence, groups, mean,
+    Gpu, PatternKind, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
 
 use crate::Settings;
@@ -93,9 +93,16 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
     let gpus = group.iter().map(|one| one.gpu);
     Some(Recommendation {
         title: ["Shorten the low load that repeats every ", &every].concat(),
-        action: "Evaluate less often or with a larger batch, and write checkpoints in the background. To see what \
-                 the phase waits for: nsys profile -t cuda,nvtx,osrt --delay SECONDS -d 60 -o phase COMMAND."
-            .to_owned(),
+        action: [
+            "Evaluate less often or with a larger batch, and write checkpoints in the background.",
+            Vendor::of(gpus.clone()).choose(
+                " To see what the phase waits for: nsys profile -t cuda,nvtx,osrt --delay SECONDS -d 60 -o phase \
+                 COMMAND.",
+                " To see what the phase waits for: rocprofv3 --sys-trace -d phase -- COMMAND.",
+                "",
+            ),
+        ]
+        .concat(),
         rationale: format!(
             "{dollars}{length} of every {every} at {}, most likely evaluation or a checkpoint; it is full otherwise. A \
              profile of that phase shows whether it waits for a loader, for storage, or computes in small steps.",

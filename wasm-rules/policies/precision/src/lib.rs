@@ -132,7 +132,7 @@ impl Recommender for Precision {
             let mut changes = changes(model, tensor, gpu.workload);
             let declared = Format::declared(gpu, window);
             changes.retain(|change| declared.is_none_or(|format| format < change.format));
-            let has_tensor_cores = model.architecture >= Architecture::Volta;
+            let has_tensor_cores = has_tensor_cores(model);
             if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
                 unclear.push(gpu);
             }
@@ -184,6 +184,11 @@ fn arithmetic_limits(gpu: &Gpu) -> bool {
         && (is_used || !exchanges())
 }
 
+/// Whether it has units for matrix products in few bits.
+const fn has_tensor_cores(model: &Model) -> bool {
+    !matches!(model.architecture, Architecture::Kepler | Architecture::Pascal)
+}
+
 /// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are little used,
 /// else to 8 bits, as far as the model supports them. TF32 is right for every kind of workload.
 fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
@@ -204,7 +209,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
         });
         return to_fp8.filter(|_| workload.is_job()).into_iter().collect();
     }
-    if tensor > LITTLE_USED || model.architecture < Architecture::Volta {
+    if tensor > LITTLE_USED || !has_tensor_cores(model) {
         return Vec::new();
     }
     let has_tf32 = model.architecture >= Architecture::Ampere;
@@ -223,14 +228,14 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
     // Compared with TF32, which is one setting.
     let slow = if has_tf32 { tf32 } else { model.fp32_tflops };
     let to_half = speedup(half, slow).map(|speedup| {
-        if has_tf32 {
+        if model.bf16_tflops.is_some() {
             Change {
                 code: "precision.bf16",
                 lever: "bf16",
                 title: if workload == Workload::Training { "Train in BF16" } else { "Compute in BF16" },
                 action: "Use autocast with bfloat16, keep master weights in FP32, and compare the loss \
                          over a few thousand steps.",
-                from: "TF32",
+                from: if has_tf32 { "TF32" } else { "FP32" },
                 to: "BF16",
                 format: Format::Half,
                 speedup,
@@ -368,6 +373,7 @@ mod tests {
             ("Tesla V100-SXM2-16GB", &["amp"]),
             ("Tesla T4", &["amp"]),
             ("NVIDIA A100-SXM4-80GB", &["tf32", "bf16"]),
+            ("AMD Instinct MI300X", &["bf16"]),
             ("NVIDIA H100 80GB HBM3", &["tf32", "bf16"]),
             ("unknown", &[]),
         ] {

@@ -5,7 +5,7 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, Target, Window, Workload, evidence, groups, mean,
+    Effort, Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
 
 /// Confidence that training of which nothing shows the format computes in FP32. An assumption.
@@ -47,6 +47,9 @@ fn next(model: &Model, declared: Format) -> Option<Trial> {
         _ if declared == Format::Half => model
             .fp8_tflops
             .map(|_| ("fp8", "FP8", "linear layers in FP8, with Transformer Engine or torchao")),
+        Architecture::Cdna2 | Architecture::Cdna3 | Architecture::Cdna4 if is_half_new => {
+            Some(("bf16", "BF16", "torch.autocast(\"cuda\", dtype=torch.bfloat16)"))
+        }
         Architecture::Volta | Architecture::Turing if is_half_new => {
             Some(("amp", "mixed precision", "automatic mixed precision (FP16 with loss scaling)"))
         }
@@ -70,7 +73,8 @@ fn write(group: &[(&Gpu, Trial)]) -> Option<Recommendation> {
         action: format!(
             "Run 300 steps as they are and 300 with {how}, each with --work steps=300 and the same data. phasemeter \
              compare must show fewer GPU-seconds per step, and the loss must agree. If it is in use, declare it \
-             (--precision); dcgmi dmon -e 1004 shows it without a trial.",
+             (--precision){}.",
+            Vendor::of(gpus()).choose("; dcgmi dmon -e 1004 shows it without a trial", "", ""),
         ),
         rationale: format!(
             "{} trains at full load {} of the time at {} of its power limit, and tensor activity was not recorded: it may \
@@ -119,6 +123,9 @@ mod tests {
             (A100, Some("tf32"), &["bf16"]),
             (A100, Some("fp16"), &[]),
             ("Tesla T4", None, &["amp"]),
+            ("AMD Instinct MI300X", None, &["bf16"]),
+            ("AMD Instinct MI300X", Some("bf16"), &["fp8"]),
+            ("AMD Instinct MI210", Some("bf16"), &[]),
             ("Tesla P100-PCIE-16GB", None, &[]),
             ("unknown", None, &[]),
         ] {

@@ -1,23 +1,29 @@
 //! GPUs for which a column, or a profile, tells whether faster arithmetic helps.
 
 use phasemeter_policy::format::percent;
-use phasemeter_policy::{Gpu, Need, Recommendation, Target, evidence, mean};
+use phasemeter_policy::{Gpu, Need, Recommendation, Target, Vendor, evidence, mean};
 
 use crate::SURE;
 
 /// Columns that tell arithmetic from other limits.
 pub(crate) fn needs(gpus: &[&Gpu]) -> Vec<Need> {
     let gpus = || gpus.iter().copied();
-    let sms = Need::if_any(
+    let sms = Need::by_vendor(
         "sm.activity",
-        "tells arithmetic outside of tensor cores from waiting: dcgmi dmon -e 1002,1004,1005, or phasemeter run on \
-         Hopper and later, record it",
+        [
+            "tells arithmetic outside of tensor cores from waiting: dcgmi dmon -e 1002,1004,1005, or phasemeter run \
+             on Hopper and later, record it",
+            "tells arithmetic outside of tensor cores from waiting",
+        ],
         gpus().filter(|gpu| gpu.sensors.sm_activity.is_none()),
     );
-    let dram = Need::if_any(
+    let dram = Need::by_vendor(
         "dram.activity",
-        "tells arithmetic outside of tensor cores from memory bandwidth as the limit: dcgmi dmon -e 1002,1004,1005 \
-         records it",
+        [
+            "tells arithmetic outside of tensor cores from memory bandwidth as the limit: dcgmi dmon -e \
+             1002,1004,1005 records it",
+            "tells arithmetic outside of tensor cores from memory bandwidth as the limit",
+        ],
         gpus().filter(|gpu| gpu.sensors.dram_activity.is_none()),
     );
     sms.into_iter().chain(dram).collect()
@@ -38,8 +44,14 @@ pub(crate) fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
     );
     (!gpus.is_empty()).then(|| Recommendation {
         title: "Find the kernels that run outside of tensor cores".to_owned(),
-        action: "Run nsys profile -t cuda,nvtx -d 30 -o kernels COMMAND, then nsys stats -r cuda_gpu_kern_sum \
-                 kernels.nsys-rep, which lists kernels by time; or sort torch.profiler's table by cuda_time_total."
+        action: Vendor::of(gpus.iter().copied())
+            .choose(
+                "Run nsys profile -t cuda,nvtx -d 30 -o kernels COMMAND, then nsys stats -r cuda_gpu_kern_sum \
+                 kernels.nsys-rep, which lists kernels by time; or sort torch.profiler's table by cuda_time_total.",
+                "Run rocprofv3 --kernel-trace --stats -d kernels -- COMMAND, which lists kernels by time; or sort \
+                 torch.profiler's table by cuda_time_total.",
+                "Profile the command, and list its kernels by time.",
+            )
             .to_owned(),
         rationale,
         confidence: SURE * mean(gpus, |gpu| gpu.confidence()),

@@ -3,8 +3,8 @@
 use phasemeter_diagnoses::{Unit, are_independent, busiest_minutes, needs_repair, shows_peaks};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Window, Workload, evidence,
-    mean, same_model,
+    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, Workload,
+    evidence, mean, same_model,
 };
 
 use crate::divide::{MAX_MEMORY, MAX_UTILIZATION, busiest_hour};
@@ -22,6 +22,10 @@ const SURE_DOUBLED: f64 = 0.4;
 
 /// Tasks that run on one GPU at most: a doubling.
 const TASKS: usize = 2;
+
+/// How to try whether tasks fit one GPU, in words for every vendor.
+const DOUBLE: &str = "Run two of these tasks on one GPU for a day. If they keep their pace, move all, and return the \
+                      instances that are then free.";
 
 /// Instances of one type of which fewer hold the work.
 pub(crate) struct Pack<'a> {
@@ -83,7 +87,12 @@ impl Pack<'_> {
                     percent(load),
                     gib(memory),
                 ),
-                "Run two of these tasks on one GPU (MPS or time slices) for a day. If they keep their pace, move all, and return the instances that are then free.",
+                Vendor::of(gpus()).choose(
+                    "Run two of these tasks on one GPU (MPS or time slices) for a day. If they keep their pace, move \
+                     all, and return the instances that are then free.",
+                    DOUBLE,
+                    DOUBLE,
+                ),
                 SURE_DOUBLED,
             ),
         };

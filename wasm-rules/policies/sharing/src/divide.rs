@@ -2,7 +2,7 @@
 
 use phasemeter_diagnoses::Model;
 use phasemeter_policy::column::mean;
-use phasemeter_policy::{Gpu, HOUR};
+use phasemeter_policy::{Gpu, HOUR, Vendor};
 
 /// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
 pub(crate) const SMALL_MEMORY: f64 = 0.5;
@@ -64,6 +64,7 @@ pub(crate) fn divide(
     let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
     let lever = match (slices, is_burst) {
         (1.., _) => "mig",
+        (0, _) if gpu.vendor() != Vendor::Nvidia => "time_slicing",
         (0, true) => "time_slicing",
         (0, false) => "mps",
     };

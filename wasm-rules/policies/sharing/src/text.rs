@@ -4,7 +4,7 @@ use phasemeter_diagnoses::Allocation;
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Thresholds, Workload, evidence, mean,
+    Target, Thresholds, Vendor, Workload, evidence, mean,
 };
 
 use crate::SIMILAR;
@@ -133,6 +133,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 "mps" => ("MPS clients", "nvidia.mps", "clients"),
                 _ => ("time slices", "nvidia.time-slicing", "replicas"),
             };
+            let is_nvidia = Vendor::of(gpus()) == Vendor::Nvidia;
             let longest = mean(&|gpu| gpu.activity.longest_seconds);
             let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
             let is_small = first.target == Target::Underload;
@@ -172,7 +173,8 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 evidence: values,
                 kind,
                 effort: Effort::Medium,
-                remediation: Some(Remediation::new(remedy, [(parameter, parts.to_string())])),
+                remediation: is_nvidia
+                    .then(|| Remediation::new(remedy, [(parameter, parts.to_string())])),
                 ..Recommendation::new(code, first.target, lever, gpus())
             }
         }

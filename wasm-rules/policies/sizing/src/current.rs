@@ -144,8 +144,10 @@ impl<'a, 'b> Current<'a, 'b> {
         let other = Model::of(&offer.model)?;
         let flops = other.tflops()? / self.model.tflops()?;
         let bandwidth = other.bandwidth_gb_s? / self.model.bandwidth_gb_s?;
-        (other.architecture >= self.model.architecture.min(Architecture::Turing))
-            .then_some((flops, bandwidth))
+        // From Turing on, all have what is in use.
+        let own = self.model.architecture;
+        let least = if own >= Architecture::Turing { Architecture::Turing } else { own };
+        (other.architecture >= least).then_some((flops, bandwidth))
     }
 
     /// The least and the most by which the other model is faster, as its peaks bound it.
@@ -230,9 +232,7 @@ impl<'a, 'b> Current<'a, 'b> {
 
 /// Whether a GPU has BF16 and the other one has not: only in FP16 are its peaks what is compared.
 pub(crate) fn lacks_bf16(gpu: &Gpu, offer: &Offer) -> bool {
-    let has = |model: &str| {
-        Model::of(model).is_some_and(|model| model.architecture >= Architecture::Ampere)
-    };
+    let has = |model: &str| Model::of(model).is_some_and(|model| model.bf16_tflops.is_some());
     has(&gpu.model) && !has(&offer.model)
 }
 

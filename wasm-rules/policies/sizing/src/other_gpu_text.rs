@@ -190,11 +190,12 @@ fn need(group: &[Question<'_>]) -> Option<Need> {
         Missing::Activity => (
             "sm.activity",
             format!(
-                "{} at {} per hour instead of {} has enough memory: activity of the SMs (GPM or DCGM) shows whether it \
-                 carries the load, which utilization overstates",
+                "{} at {} per hour instead of {} has enough memory: activity of the SMs{} shows whether it carries the \
+                 load, which utilization overstates",
                 name(offer),
                 usd(hourly),
                 usd(paid.nano_usd_per_gpu_hour),
+                gpu.vendor().choose(" (GPM or DCGM)", "", ""),
             ),
         ),
     };

@@ -58,6 +58,7 @@ mod offer;
 mod recommendation;
 mod saving;
 mod thresholds;
+mod vendor;
 
 pub mod column;
 pub mod format;
@@ -82,6 +83,7 @@ pub use recommendation::evidence;
 pub use saving::{MAX_HEADROOM, recovered, target_loads};
 pub use settings::{RawSettings, SettingError, Value};
 pub use thresholds::Thresholds;
+pub use vendor::Vendor;
 
 /// The manifest of a policy.
 pub trait Policy {

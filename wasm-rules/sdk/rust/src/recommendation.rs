@@ -2,7 +2,7 @@
 
 use crate::{
     Effort, Evidence, Gpu, Need, Price, Recommendation, RecommendationKind, Remediation, Response,
-    Saving, Target, Workload,
+    Saving, Target, Vendor, Workload,
 };
 
 impl Recommendation {
@@ -84,6 +84,17 @@ impl Need {
         let mut gpus = gpus.into_iter().peekable();
         gpus.peek()?;
         Some(Self::new(missing, reason, gpus))
+    }
+
+    /// The same with a reason that names tools of NVIDIA, and one for GPUs of others.
+    pub fn by_vendor<'a>(
+        missing: &str,
+        [nvidia, other]: [&str; 2],
+        gpus: impl IntoIterator<Item = &'a Gpu>,
+    ) -> Option<Self> {
+        let gpus: Vec<_> = gpus.into_iter().collect();
+        let reason = Vendor::of(gpus.iter().copied()).choose(nvidia, other, other);
+        Self::if_any(missing, reason, gpus)
     }
 }
 
