@@ -242,6 +242,9 @@ fn activity_of_dcgm_is_in_windows() {
         ("DCGM_FI_PROF_SM_ACTIVE", "0.5"),
         ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0.3"),
         ("DCGM_FI_PROF_DRAM_UTIL_RATIO", "0.6"),
+        ("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "0.7"),
+        ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "0.2"),
+        ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "0"),
         ("DCGM_FI_PROF_PCIE_TX_BYTES", "3000000000"),
         ("DCGM_FI_PROF_PCIE_RX_BYTES", "1000000000"),
         ("DCGM_FI_PROF_NVLINK_TX_BYTES", "5e9"),
@@ -264,6 +267,9 @@ fn activity_of_dcgm_is_in_windows() {
         assert_eq!(sensors[name], expected, "{sensors:#}");
     }
     let metrics = gpu["metrics"].to_string();
+    for (pipe, expected) in [("fp64", 0.7), ("fp32", 0.2), ("fp16", 0.0)] {
+        assert_eq!(gpu["metrics"][format!("{pipe}.activity")], expected, "{metrics}");
+    }
     assert!(metrics.contains("memory.utilization"), "{metrics}");
     assert_eq!(gpu["metrics"]["pcie.bytes_per_second"], 4e9, "{metrics}");
     assert_eq!(gpu["metrics"]["nvlink.bytes_per_second"], 1e10, "{metrics}");

@@ -14,10 +14,6 @@ use crate::units::{Nanos, PPM, Timestamp, Utilization};
 /// How long an activity describes the present. It is measured five times a second.
 const STALE_AFTER: Nanos = Nanos::SECOND;
 
-/// The activities that go stale.
-const ACTIVITIES: [Quantity; 3] =
-    [Quantity::SmActivity, Quantity::TensorActivity, Quantity::DramActivity];
-
 /// The last device metrics of a GPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceTracker {
@@ -34,7 +30,7 @@ impl DeviceTracker {
         match (component, value) {
             (Component::Gpu, DeviceValue::Mean { share, .. }) => {
                 self.state.set(quantity, Some(share.ppm()));
-                if ACTIVITIES.contains(&quantity) {
+                if Quantity::ACTIVITIES.contains(&quantity) {
                     self.activity_until = at + STALE_AFTER;
                 }
             }
@@ -57,7 +53,7 @@ impl DeviceTracker {
     /// The state at this time.
     pub(crate) fn state(&mut self, at: Timestamp) -> DeviceState {
         if self.activity_until < at {
-            ACTIVITIES.into_iter().for_each(|activity| self.state.set(activity, None));
+            Quantity::ACTIVITIES.into_iter().for_each(|activity| self.state.set(activity, None));
         }
         self.state
     }

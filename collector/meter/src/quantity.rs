@@ -90,6 +90,12 @@ pub enum Quantity {
     TensorActivity,
     /// Use of the memory's bandwidth, from hardware counters.
     DramActivity,
+    /// Activity of the pipe for FP64, from hardware counters, which does not count tensor cores on all models.
+    Fp64Activity,
+    /// Activity of the pipe for FP32 and integers, from hardware counters.
+    Fp32Activity,
+    /// Activity of the pipe for FP16, from hardware counters, without tensor cores.
+    Fp16Activity,
     /// Current generation of the PCIe link.
     PcieGeneration,
     /// Current lanes of the PCIe link.
@@ -179,6 +185,15 @@ const TABLE: [(Quantity, Row); Quantity::COUNT] = [
     (Quantity::DramActivity,      row("dram_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
         .recorded(&["dram.activity"])
         .alert("dram_activity", "phasemeter_gpu_dram_activity_ratio{hw_parent=\"\"}")),
+    (Quantity::Fp64Activity,      row("fp64_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["fp64.activity"])
+        .mean("fp64.activity")),
+    (Quantity::Fp32Activity,      row("fp32_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["fp32.activity"])
+        .mean("fp32.activity")),
+    (Quantity::Fp16Activity,      row("fp16_activity",      Unit::Ppm,            (0, WHOLE), COUNTERS).mapped()
+        .recorded(&["fp16.activity"])
+        .mean("fp16.activity")),
     (Quantity::PcieGeneration,    row("pcie_generation",    Unit::Number,         (1, 9), 9).mapped()
         .recorded(&["pcie.link.gen.current", "pcie.link.gen.gpucurrent"])
         .max("pcie.link.generation")),
@@ -223,6 +238,16 @@ impl Quantity {
 
     /// The number of quantities that are kept with each reading.
     pub const KEPT: usize = Self::COUNT - Self::GraphicsActivity as usize;
+
+    /// Activities that GPM measures together.
+    pub const ACTIVITIES: [Self; 6] = [
+        Self::SmActivity,
+        Self::TensorActivity,
+        Self::DramActivity,
+        Self::Fp64Activity,
+        Self::Fp32Activity,
+        Self::Fp16Activity,
+    ];
 
     /// The reasons for reduced clocks.
     pub const THROTTLING: [Self; 5] = [

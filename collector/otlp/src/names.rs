@@ -46,6 +46,8 @@ pub mod attribute {
     pub const GPU_GAP_DURATION: &str = "phasemeter.gpu.gap.duration";
     /// The hw.id of each GPU of a recommendation.
     pub const GPU_IDS: &str = "phasemeter.gpu.ids";
+    /// An arithmetic pipe of the multiprocessors.
+    pub const GPU_PIPE_NAME: &str = "phasemeter.gpu.pipe.name";
     /// The code of an XID error.
     pub const GPU_XID_CODE: &str = "phasemeter.gpu.xid.code";
     /// The number of XID errors that an event is about. The events of a GPU and code sum to the
@@ -144,6 +146,8 @@ pub mod metric {
     pub const GPU_DRAM_ACTIVITY: &str = "phasemeter.gpu.dram.activity";
     /// Observed time × utilization. Its billed series sum to that of the bill.
     pub const GPU_EFFECTIVE_TIME: &str = "phasemeter.gpu.effective_time";
+    /// Time-weighted mean activity of an arithmetic pipe since the last export.
+    pub const GPU_PIPE_ACTIVITY: &str = "phasemeter.gpu.pipe.activity";
     /// Power limit in force.
     pub const GPU_POWER_LIMIT: &str = "phasemeter.gpu.power.limit";
     /// Price of the GPU per hour.

@@ -18,6 +18,12 @@ pub enum Rate {
     Tensor,
     /// Memory bandwidth in use, ppm.
     Dram,
+    /// Active pipes for FP64, ppm.
+    Fp64,
+    /// Active pipes for FP32, ppm.
+    Fp32,
+    /// Active pipes for FP16, ppm.
+    Fp16,
     /// Bytes per second sent over PCIe.
     PcieTx,
     /// Bytes per second received over PCIe.
@@ -32,12 +38,15 @@ pub enum Rate {
 
 impl Rate {
     /// Every rate, in the order of [`Rates`].
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
         Self::Busy,
         Self::Sm,
         Self::Occupancy,
         Self::Tensor,
         Self::Dram,
+        Self::Fp64,
+        Self::Fp32,
+        Self::Fp16,
         Self::PcieTx,
         Self::PcieRx,
         Self::NvlinkTx,

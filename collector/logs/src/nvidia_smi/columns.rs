@@ -54,7 +54,7 @@ pub enum GpuIdentification {
 }
 
 /// Accepted column names, beside those of quantities.
-const COLUMN_NAMES: [(&str, Column); 26] = [
+const COLUMN_NAMES: [(&str, Column); 29] = [
     ("timestamp", Column::Timestamp),
     ("uuid", Column::Uuid),
     ("gpu_uuid", Column::Uuid),
@@ -83,6 +83,9 @@ const COLUMN_NAMES: [(&str, Column); 26] = [
     ("DCGM_FI_PROF_SM_ACTIVE", Column::Ratio(Quantity::SmActivity)),
     ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Column::Ratio(Quantity::TensorActivity)),
     ("DCGM_FI_PROF_DRAM_ACTIVE", Column::Ratio(Quantity::DramActivity)),
+    ("DCGM_FI_PROF_PIPE_FP64_ACTIVE", Column::Ratio(Quantity::Fp64Activity)),
+    ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", Column::Ratio(Quantity::Fp32Activity)),
+    ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", Column::Ratio(Quantity::Fp16Activity)),
 ];
 
 /// The columns under one header, in order.

@@ -227,14 +227,14 @@ mod tests {
             format!(
                 "{ids}, 87 %, 12345 MiB, 81559 MiB, 312.040 W, 700.000 W, -3, [N/A], [N/A], [N/A], \
                  [N/A], [N/A], 30 %, [N/A], [N/A], [N/A], [N/A], [N/A], [N/A], 12.5000 %, [N/A], \
-                 [N/A], 16, [N/A], [N/A], [N/A], [N/A], Disabled, [N/A], [N/A], [N/A], [N/A], 79"
+                 [N/A], [N/A], [N/A], [N/A], 16, [N/A], [N/A], [N/A], [N/A], Disabled, [N/A], [N/A], [N/A], [N/A], 79"
             )
         );
         let lost = Reading { utilization: Err(MissingReason::Lost), ..Reading::at(reading.at) };
         let cells = written(&gpu, &lost, &Counts::NONE);
         let lost = format!(
             "{ids}, {LOST}, {LOST}, 81559 MiB, {LOST}, 700.000 W, {}, {}",
-            [LOST; 21].join(", "),
+            [LOST; 24].join(", "),
             ["Disabled", NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE]
                 .join(", ")
         );

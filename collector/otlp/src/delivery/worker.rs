@@ -116,7 +116,6 @@ impl Worker {
                 }
             }
         }
-        self.conclude();
         self.shared.log.conclude();
     }
 
@@ -217,6 +216,13 @@ impl Worker {
             None => {}
         }
         true
+    }
+}
+
+/// A worker that is not waited for ends here.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.conclude();
     }
 }
 

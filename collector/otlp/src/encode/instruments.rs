@@ -31,7 +31,7 @@ pub(super) struct Instrument {
 
 /// All metrics.
 #[rustfmt::skip]
-pub(super) const ALL: [Instrument; 32] = [
+pub(super) const ALL: [Instrument; 33] = [
     row("hw.gpu.utilization", "1", Kind::Gauge, MetricSet::Default,
         "Time-weighted mean utilization since the last export."),
     row("hw.gpu.memory.limit", "By", Kind::UpDownCounter, MetricSet::Default,
@@ -78,6 +78,8 @@ pub(super) const ALL: [Instrument; 32] = [
         "Time-weighted mean tensor core activity since the last export."),
     row(metric::GPU_DRAM_ACTIVITY, "1", Kind::Gauge, MetricSet::Default,
         "Time-weighted mean memory bandwidth utilization since the last export."),
+    row(metric::GPU_PIPE_ACTIVITY, "1", Kind::Gauge, MetricSet::All,
+        "Time-weighted mean activity of an arithmetic pipe since the last export."),
     row(metric::GPU_THROTTLE_TIME, "s", Kind::Counter, MetricSet::Default,
         "Time with throttled clocks per reason; reasons can overlap."),
     row(metric::GPU_XID_ERRORS, "{event}", Kind::Counter, MetricSet::Default,
@@ -121,6 +123,7 @@ pub(super) const POWER_LIMIT: Instrument = named(metric::GPU_POWER_LIMIT);
 pub(super) const SM_ACTIVITY: Instrument = named(metric::GPU_SM_ACTIVITY);
 pub(super) const TENSOR_ACTIVITY: Instrument = named(metric::GPU_TENSOR_ACTIVITY);
 pub(super) const DRAM_ACTIVITY: Instrument = named(metric::GPU_DRAM_ACTIVITY);
+pub(super) const PIPE_ACTIVITY: Instrument = named(metric::GPU_PIPE_ACTIVITY);
 pub(super) const THROTTLE_TIME: Instrument = named(metric::GPU_THROTTLE_TIME);
 pub(super) const XID: Instrument = named(metric::GPU_XID_ERRORS);
 pub(super) const WORK: Instrument = named(metric::WORK_DONE);

@@ -106,6 +106,9 @@ impl Stream {
             Q::SmActivity => series(&metrics::SM_ACTIVITY, Id),
             Q::TensorActivity => series(&metrics::TENSOR_ACTIVITY, Id),
             Q::DramActivity => series(&metrics::DRAM_ACTIVITY, Id),
+            Q::Fp64Activity => pipe("fp64"),
+            Q::Fp32Activity => pipe("fp32"),
+            Q::Fp16Activity => pipe("fp16"),
             Q::PcieReceived => series(&metrics::HW_IO, Gpu).with(DIRECTION, "receive"),
             Q::PcieTransmitted => series(&metrics::HW_IO, Gpu).with(DIRECTION, "transmit"),
             Q::NvlinkReceived => {
@@ -173,6 +176,10 @@ const fn task(instrument: &'static Instrument, task: &'static str) -> Stream {
 
 const fn heat(instrument: &'static Instrument, sensor: &'static str) -> Stream {
     series(instrument, Described::Hardware).with("hw.sensor_location", sensor)
+}
+
+const fn pipe(pipe: &'static str) -> Stream {
+    series(&metrics::PIPE_ACTIVITY, Described::Id).with(attribute::GPU_PIPE_NAME, pipe)
 }
 
 const fn errors(

@@ -22,10 +22,13 @@ const BUDGET: usize = 48;
 
 const LINKS: u8 = 18;
 
-const ENGINES: [Quantity; 5] = [
+const ENGINES: [Quantity; 8] = [
     Quantity::SmActivity,
     Quantity::TensorActivity,
     Quantity::DramActivity,
+    Quantity::Fp64Activity,
+    Quantity::Fp32Activity,
+    Quantity::Fp16Activity,
     Quantity::Encoder,
     Quantity::Decoder,
 ];

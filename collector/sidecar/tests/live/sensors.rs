@@ -19,6 +19,7 @@ const SCRIPT: &str = "length_ms = 60000
     sm = 60
     tensor = 30
     dram = 50
+    fp64 = 35
     pcie_tx_mib_s = 1000
     pcie_rx_mib_s = 3000
     nvlink_tx_mib_s = 500
@@ -54,6 +55,7 @@ fn check(gpu: &Value) {
     near(&sensors["tensor_activity"], 0.3);
     near(&sensors["dram_activity"], 0.5);
     near(&gpu["metrics"]["memory.utilization"], 0.5);
+    near(&gpu["metrics"]["fp64.activity"], 0.35);
     for (name, expected) in [("temperature_celsius", 64.0), ("sm_clock_mhz", 1_410.0)] {
         near(&sensors[name], expected);
         near(&sensors[format!("max_{name}")], expected);

@@ -146,7 +146,9 @@ fn activity_intervals_are_contiguous() {
         utilization = 90
         sm = 75
         tensor = 40
-        dram = 20",
+        dram = 20
+        fp64 = 8
+        fp32 = 15",
     );
     let activity = |observed: &Observed| matches!(observed, Observed::Activity(_));
     let run = rig.sample_until(|run| run.of(0).filter(activity).count() >= 5);
@@ -159,10 +161,7 @@ fn activity_intervals_are_contiguous() {
         .collect();
     assert!(activities.windows(2).all(|two| two[0].to == two[1].from));
     for activity in &activities {
-        assert_eq!(
-            (activity.sm, activity.tensor, activity.dram),
-            (Some(percent(75)), Some(percent(40)), Some(percent(20)))
-        );
+        assert_eq!(activity.shares, [75, 40, 20, 8, 15, 0].map(|share| Some(percent(share))));
     }
     let bases: Vec<_> = activities[0].intervals().map(|interval| interval.basis).collect();
     assert_eq!(bases, [Basis::GpmSm, Basis::GpmTensor]);

@@ -31,6 +31,7 @@ fn run_sends_what_the_registry_defines() {
         sm = 80
         tensor = 40
         dram = 20
+        fp32 = 10
         encoder = 30
         sm_clock_mhz = 1755
         throttle = [\"hw_thermal\"]

@@ -73,24 +73,15 @@ pub struct Activity {
     pub from: Timestamp,
     /// End of the range.
     pub to: Timestamp,
-    /// Fraction of time in which multiprocessors were busy.
-    pub sm: Option<Utilization>,
-    /// Fraction of time in which tensor cores were busy.
-    pub tensor: Option<Utilization>,
-    /// Memory bandwidth, relative to its maximum.
-    pub dram: Option<Utilization>,
+    /// Of each of [`Quantity::ACTIVITIES`].
+    pub shares: [Option<Utilization>; Quantity::ACTIVITIES.len()],
 }
 
 impl Activity {
     /// All values as those of device metrics.
     pub(super) fn values(&self) -> impl Iterator<Item = (Quantity, DeviceValue)> {
-        let Self { from, to: _, sm, tensor, dram } = *self;
-        let activities = [
-            (Quantity::SmActivity, sm),
-            (Quantity::TensorActivity, tensor),
-            (Quantity::DramActivity, dram),
-        ];
-        activities.into_iter().filter_map(move |(quantity, share)| {
+        let from = self.from;
+        Quantity::ACTIVITIES.into_iter().zip(self.shares).filter_map(move |(quantity, share)| {
             Some((quantity, DeviceValue::Mean { from, share: share? }))
         })
     }
@@ -103,7 +94,7 @@ impl Activity {
 
     /// The values that are utilization bases.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
-        let Self { from, to, sm, tensor, dram: _ } = *self;
+        let Self { from, to, shares: [sm, tensor, ..] } = *self;
         let activities = [(Basis::GpmSm, sm), (Basis::GpmTensor, tensor)];
         activities.into_iter().filter_map(move |(basis, utilization)| {
             Some(Interval { basis, from, to, utilization: utilization? })

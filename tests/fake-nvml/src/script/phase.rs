@@ -17,6 +17,9 @@ pub(super) struct PhaseText {
     occupancy: Percent,
     tensor: Percent,
     dram: Percent,
+    fp64: Percent,
+    fp32: Percent,
+    fp16: Percent,
     pcie_tx_mib_s: u32,
     pcie_rx_mib_s: u32,
     nvlink_tx_mib_s: u32,
@@ -55,6 +58,9 @@ impl Default for PhaseText {
             occupancy: Percent(Utilization::ZERO),
             tensor: Percent(Utilization::ZERO),
             dram: Percent(Utilization::ZERO),
+            fp64: Percent(Utilization::ZERO),
+            fp32: Percent(Utilization::ZERO),
+            fp16: Percent(Utilization::ZERO),
             pcie_tx_mib_s: 0,
             pcie_rx_mib_s: 0,
             nvlink_tx_mib_s: 0,
@@ -99,6 +105,9 @@ impl PhaseText {
             .with(Rate::Occupancy, ppm(self.occupancy))
             .with(Rate::Tensor, ppm(self.tensor))
             .with(Rate::Dram, ppm(self.dram))
+            .with(Rate::Fp64, ppm(self.fp64))
+            .with(Rate::Fp32, ppm(self.fp32))
+            .with(Rate::Fp16, ppm(self.fp16))
             .with(Rate::PcieTx, bytes(self.pcie_tx_mib_s))
             .with(Rate::PcieRx, bytes(self.pcie_rx_mib_s))
             .with(Rate::NvlinkTx, bytes(self.nvlink_tx_mib_s))

@@ -278,7 +278,7 @@ fn gpm_reports_mean_between_samples() {
         GpmMetricId::DramBwUtil,
         GpmMetricId::PcieTxPerSec,
         GpmMetricId::PcieRxPerSec,
-        GpmMetricId::Fp64Util,
+        GpmMetricId::DfmaTensorUtil,
     ];
     driver.at(9_000);
     let first = device.gpm_sample().unwrap();

@@ -12,12 +12,15 @@ use crate::live::{Activity, QueryError, UnsupportedReason};
 /// Minimum time between two samples: NVML requires more than 100 ms by its own clock.
 const MIN_WINDOW: Nanos = Nanos::from_millis(150);
 
-const METRICS: [GpmMetricId; 3] =
-    [GpmMetricId::SmUtil, GpmMetricId::AnyTensorUtil, GpmMetricId::DramBwUtil];
-
-/// Their quantities.
-const QUANTITIES: [Quantity; 3] =
-    [Quantity::SmActivity, Quantity::TensorActivity, Quantity::DramActivity];
+/// That of each activity.
+const METRICS: [GpmMetricId; Quantity::ACTIVITIES.len()] = [
+    GpmMetricId::SmUtil,
+    GpmMetricId::AnyTensorUtil,
+    GpmMetricId::DramBwUtil,
+    GpmMetricId::Fp64Util,
+    GpmMetricId::Fp32Util,
+    GpmMetricId::Fp16Util,
+];
 
 /// The device that a sample covers.
 #[derive(Clone, Copy, Debug)]
@@ -90,14 +93,13 @@ fn compare<'d>(
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Option<Activity>, QueryError> {
-    let mut means = [None; METRICS.len()];
+    let mut shares = [None; METRICS.len()];
     let results = gpm_metrics_get(nvml, before, after, &METRICS)?;
-    for ((mean, quantity), result) in means.iter_mut().zip(QUANTITIES).zip(results) {
-        *mean = result.ok().and_then(|result| from_percent(quantity, result.value));
+    for ((share, quantity), result) in shares.iter_mut().zip(Quantity::ACTIVITIES).zip(results) {
+        *share = result.ok().and_then(|result| from_percent(quantity, result.value));
     }
-    let [sm, tensor, dram] = means;
-    let any_value = means.iter().any(Option::is_some);
-    Ok(any_value.then_some(Activity { from, to, sm, tensor, dram }))
+    let any_value = shares.iter().any(Option::is_some);
+    Ok(any_value.then_some(Activity { from, to, shares }))
 }
 
 fn from_percent(quantity: Quantity, percent: f64) -> Option<Utilization> {
