@@ -20,7 +20,7 @@ use crate::phasemeter::{Outcome, Phasemeter};
 
 const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/plans");
 
-const SCHEMA: &str = include_str!("../../collector/sidecar/src/plan/plan.schema.json");
+const SCHEMA: &str = include_str!("../../collector/plan-report/src/plan.schema.json");
 
 static VALIDATOR: LazyLock<jsonschema::Validator> =
     LazyLock::new(|| jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap());

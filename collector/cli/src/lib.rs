@@ -14,6 +14,8 @@ mod bill;
 mod configuration;
 mod declared;
 #[cfg(feature = "full")]
+mod doctor;
+#[cfg(feature = "full")]
 mod documents;
 #[cfg(feature = "full")]
 mod export;
@@ -55,6 +57,8 @@ pub use bill::{BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "full")]
 pub use configuration::{ConfigArgs, ConfigCommand, FileArgs};
+#[cfg(feature = "full")]
+pub use doctor::DoctorArgs;
 #[cfg(feature = "full")]
 pub use documents::{CompletionsArgs, ManArgs};
 #[cfg(feature = "full")]
@@ -128,6 +132,17 @@ pub struct LogArgs {
     pub log_level: Option<LogLevel>,
 }
 
+impl Cli {
+    /// The options of the log. `doctor` states all problems itself: without an option, it logs errors only.
+    pub fn log(&self) -> LogArgs {
+        #[cfg(feature = "full")]
+        if matches!(self.command, Command::Doctor(_)) {
+            return LogArgs { log_level: self.log.log_level.or(Some(LogLevel::Error)), ..self.log };
+        }
+        self.log
+    }
+}
+
 /// A log format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -168,6 +183,9 @@ pub enum Command {
     /// Forward OTLP of other programs, and meter the GPUs whose metrics pass.
     #[cfg(feature = "full")]
     Gateway(Box<GatewayArgs>),
+    /// Check what works here, from the driver to the backend, without metering or sending anything.
+    #[cfg(feature = "full")]
+    Doctor(Box<DoctorArgs>),
     /// Show what a run, agent or gateway in progress costs so far, and what to do first.
     #[cfg(feature = "full")]
     Status(StatusArgs),

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
 use crate::configuration::Configuration;
-use crate::keys::{COMMANDS, Options, assignment};
+use crate::keys::{CHECK, COMMANDS, Options, assignment};
 
 /// OpenTelemetry's variable of the file.
 const VARIABLE: &str = "OTEL_CONFIG_FILE";
@@ -51,10 +51,10 @@ impl CommandLine {
         };
         let known = options.command(command).map(Command::get_arguments).into_iter().flatten();
         let open = known.filter(|arg| !is_given(arg)).filter_map(Arg::get_long);
-        let runs = command == "run" && arguments.iter().any(|it| it == "--");
+        let runs = ["run", CHECK].contains(&command) && arguments.iter().any(|it| it == "--");
         Self {
             file,
-            is_configured: COMMANDS.contains(&command),
+            is_configured: command == CHECK || COMMANDS.contains(&command),
             is_for_others: runs || ["audit", "demo"].contains(&command),
             open: open.map(ToOwned::to_owned).collect(),
         }

@@ -12,6 +12,9 @@ pub(crate) const SECTION: &str = "distribution.phasemeter";
 pub(crate) const COMMANDS: [&str; 7] =
     ["run", "agent", "gateway", "record", "audit", "demo", "flush"];
 
+/// The command that checks what others need. It has their options, and some of a call.
+pub(crate) const CHECK: &str = "doctor";
+
 /// A key below [`SECTION`], and its option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {

@@ -106,6 +106,25 @@ impl DataDirectory {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
+    /// What its runs keep there, those in progress included: their number, and the bytes of their segments, which have
+    /// requests that were accepted lately, too.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read.
+    pub fn kept(&self) -> io::Result<(u64, u64)> {
+        let (mut runs, mut bytes) = (0, 0);
+        for run in fs::read_dir(self.path.join(OUTBOX))?.flatten() {
+            // A run may end meanwhile.
+            let Ok(files) = fs::read_dir(run.path()) else { continue };
+            runs += 1;
+            let is_segment =
+                |file: &fs::DirEntry| file.file_name().to_str().and_then(segment::parse).is_some();
+            let segments = files.flatten().filter(is_segment);
+            bytes += segments.filter_map(|it| Some(it.metadata().ok()?.len())).sum::<u64>();
+        }
+        Ok((runs, bytes))
+    }
+
     /// The directories of runs that ended, oldest first. Each is locked once it is taken, so that no other process
     /// delivers it, too.
     ///
@@ -228,6 +247,8 @@ mod tests {
         assert_eq!(labels, ["x\n", "y\n"]);
         assert!(data.ended().unwrap().next().is_none(), "they are locked");
         fs::write(paths[1].join("0-0000000000000001.log.damaged"), "kept").unwrap();
+        fs::write(paths[0].join("0-0000000000000001.log"), "segment").unwrap();
+        assert_eq!(data.kept().unwrap(), (2, 7), "labels and damaged segments do not wait");
         ended.into_iter().for_each(|run| run.remove().unwrap());
         assert_eq!(paths.map(|path| path.exists()), [false, true], "damaged segments stay");
         assert!(data.ended().unwrap().next().is_none());

@@ -1,5 +1,5 @@
 //! Signals and child processes, for a program that runs another one as if it were not there, its local
-//! time, its resident pages, and the command lines and launchers of other processes.
+//! time, the state of its clock, its resident pages, and the command lines and launchers of other processes.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and waits for its own
 //! children only; it has no time zones, and releases no pages. A crate of its own, so that the sidecar forbids unsafe code.
@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod children;
+mod clock_state;
 mod launch;
 mod launcher;
 mod local_time;
@@ -17,6 +18,7 @@ mod signals;
 mod table;
 
 pub use children::{is_in_own_group, reap_others};
+pub use clock_state::ClockState;
 pub use launch::{inherit_launch, is_ignored_at_launch};
 pub use launcher::{Launched, Launcher};
 pub use local_time::utc_offset;

@@ -8,7 +8,7 @@ use phasemeter_cli::Cli;
 use phasemeter_config::{Configuration, Finding, Format, Strictness, file_of_environment};
 
 use crate::command::ConfigurationError;
-use crate::variables;
+use crate::variables::{self, UsedFile};
 
 /// A command line, and what is to be logged of its file.
 pub struct Configured {
@@ -44,12 +44,14 @@ pub fn parse(arguments: &[OsString]) -> Result<Configured, Error> {
         Ok(configuration) => configuration,
         Err(error) if is_for_others => {
             let cli = plain()?;
-            variables::replace(Configuration::default());
             let text = format!(
                 "OTEL_CONFIG_FILE: {error}; OpenTelemetry's other variables have no effect"
             );
+            let warnings = vec![text];
+            let configuration = Configuration::default();
+            variables::replace(UsedFile { path, configuration, warnings: warnings.clone() });
             let error = cli.strict.then_some(ConfigurationError::Unreadable(error));
-            return Ok(Configured { cli, warnings: vec![text], error });
+            return Ok(Configured { cli, warnings, error });
         }
         Err(error) => {
             let error = Some(ConfigurationError::Unreadable(error));
@@ -80,7 +82,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Configured, Error> {
         },
     };
     let error = if cli.strict && !findings.is_empty() { invalid() } else { None };
-    variables::replace(configuration);
+    variables::replace(UsedFile { path, configuration, warnings: warnings.clone() });
     Ok(Configured { cli, warnings, error })
 }
 

@@ -8,8 +8,6 @@ pub mod command;
 pub mod configured;
 pub mod log;
 mod log_limit;
-#[cfg(feature = "full")]
-pub mod plan;
 #[allow(clippy::disallowed_methods, reason = "what others use instead")]
 pub mod standard_error;
 pub mod usage;

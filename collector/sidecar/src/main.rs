@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage::report(&error),
     };
-    log::start(cli.log, variable);
+    log::start(cli.log(), variable);
     for warning in warnings {
         warn!("{warning}");
     }

@@ -15,7 +15,7 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 24] = [
+const LAYERS: [(&str, u8); 26] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -39,7 +39,9 @@ const LAYERS: [(&str, u8); 24] = [
     ("phasemeter-engine", 4),
     ("phasemeter-cli", 5),
     ("phasemeter-report", 5),
-    ("phasemeter", 6),
+    ("phasemeter-doctor", 6),
+    ("phasemeter-plan-report", 6),
+    ("phasemeter", 7),
 ];
 
 /// The edges between the files of the crate with this root.

@@ -31,6 +31,7 @@ mod json;
 mod losses;
 mod operations;
 mod outcome;
+mod probe;
 mod queue;
 mod resources;
 mod response;
@@ -48,5 +49,6 @@ pub use self::config::{
 };
 pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome};
+pub use self::probe::{Probe, ProbeAnswer, probe};
 pub use self::retry::Retry;
 pub use self::storage::{Storage, StorageKind};

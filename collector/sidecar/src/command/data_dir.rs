@@ -63,6 +63,11 @@ impl ExportOptions {
         own.cloned().or_else(|| variable(name))
     }
 
+    /// The directory that is named; `None` if one of the usual ones is used.
+    pub(super) const fn named(&self) -> Option<&PathBuf> {
+        self.named.as_ref()
+    }
+
     /// A storage for the requests of a client; `None` if they wait in memory.
     pub(super) fn storage(
         &self,
@@ -118,10 +123,7 @@ impl ExportOptions {
         }
         let named = self.named.clone();
         let path = named.clone().unwrap_or_else(|| SYSTEM.into());
-        let opened = self.in_time(&path, move || match named {
-            Some(path) => DataDirectory::open(&path, true).map(Some),
-            None => Ok(shared()),
-        });
+        let opened = self.in_time(&path, move || open(named));
         let opened = match opened.unwrap_or(Ok(None)) {
             Err(error @ DataError::Busy(_)) if !self.optional.0 => {
                 return Err(LiveError::Data(error).into());
@@ -133,6 +135,15 @@ impl ExportOptions {
             Ok(opened) => opened,
         };
         Ok(self.directory.get_or_init(|| opened.map(Arc::new)).clone())
+    }
+}
+
+/// Opens the directory that is named, for this process alone, else the first of the usual ones that can be used;
+/// `None` if there is none.
+pub(super) fn open(named: Option<PathBuf>) -> Result<Option<DataDirectory>, DataError> {
+    match named {
+        Some(path) => DataDirectory::open(&path, true).map(Some),
+        None => Ok(shared()),
     }
 }
 

@@ -214,6 +214,11 @@ impl GpuArrivals {
         Ok(())
     }
 
+    /// Whether the last search has found no GPU to meter.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// What is metered, for people.
     pub(super) fn description(&self) -> String {
         self.description.clone().unwrap_or_else(|| {

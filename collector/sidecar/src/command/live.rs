@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
+use phasemeter_doctor::seen::Seen;
 use phasemeter_engine::gateway::{CommandTelemetry, CounterIntake, Metered, SpanCosts};
 use phasemeter_engine::health::Health;
 use phasemeter_engine::live::{
@@ -71,6 +72,8 @@ pub(super) struct Live {
     events: EventLog,
     /// Readings dropped because they arrived after the watermark.
     late: Arc<AtomicU64>,
+    /// What becomes of calls, if that is of interest.
+    pub(super) seen: Option<Seen>,
     /// The MIG instances of the GPUs.
     mig: MigParts,
     /// What notices that the trace becomes long.
@@ -113,6 +116,7 @@ impl Live {
             observations: Vec::new(),
             events: EventLog::default(),
             late: Arc::default(),
+            seen: None,
             mig: MigParts::default(),
             long_trace: LongTrace::default(),
             notes: Vec::new(),
@@ -303,6 +307,7 @@ impl Live {
 
     fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {
         let Observation { gpu, observed } = observation;
+        self.seen.iter_mut().for_each(|seen| seen.note(gpu, &observed));
         if let Some(agent) = &mut self.agent {
             agent.observe(gpu, &observed, self.clock.now());
         }

@@ -27,6 +27,8 @@ mod delivery;
 mod delivery_report;
 mod demo;
 #[cfg(feature = "full")]
+mod doctor;
+#[cfg(feature = "full")]
 mod documents;
 #[cfg(feature = "full")]
 mod driver;
@@ -182,6 +184,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         #[cfg(feature = "full")]
         Command::Record(args) => record::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Demo(args) => demo::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Doctor(args) => doctor::run(*args),
         #[cfg(feature = "full")]
         Command::Status(args) => status::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

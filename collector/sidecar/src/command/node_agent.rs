@@ -60,10 +60,7 @@ impl NodeAgent {
         procfs: Option<&Path>,
         clock: Clock,
     ) -> Result<Self, CommandError> {
-        let mut options = options(args, variable);
-        if let Some(procfs) = procfs {
-            options.proc = Some(procfs.to_owned());
-        }
+        let options = options(args, procfs, variable);
         if args.resource_slices && (options.api.is_none() || options.node.is_none()) {
             warn!("--resource-slices: no API server, or no NODE_NAME; set both as in a pod");
         }
@@ -99,13 +96,9 @@ impl NodeAgent {
 
     /// Follows the holders of one more GPU.
     pub(super) fn join(&mut self, gpu: &GpuIdentity) {
-        let uuid = gpu.uuid.clone().unwrap_or_default();
-        let index = gpu.index.unwrap_or_default();
-        let minor = gpu.board.minor_number;
-        let memory = gpu.memory_total.map(Bytes::get);
-        let listed = NodeGpu { uuid: uuid.clone(), index, memory, minor, ..NodeGpu::default() };
+        let listed = node_gpu(gpu);
+        self.gpus.push(HeldGpu::new(listed.uuid.clone(), gpu.model.clone()));
         lock(&self.listed).push(listed);
-        self.gpus.push(HeldGpu::new(uuid, gpu.model.clone()));
     }
 
     /// Notes what was observed of a GPU.
@@ -265,6 +258,17 @@ fn accounts_of(accounts: &HolderAccounts) -> Vec<AgentAccount> {
     all.collect()
 }
 
+/// A GPU to ask about, without processes.
+pub(super) fn node_gpu(gpu: &GpuIdentity) -> NodeGpu {
+    NodeGpu {
+        uuid: gpu.uuid.clone().unwrap_or_default(),
+        index: gpu.index.unwrap_or_default(),
+        memory: gpu.memory_total.map(Bytes::get),
+        minor: gpu.board.minor_number,
+        ..NodeGpu::default()
+    }
+}
+
 /// Polls until nobody takes the results.
 fn poll(
     mut holders: NodeHolders,
@@ -304,7 +308,11 @@ fn listen(args: &NodeArgs, clock: Clock) -> Option<AgentSocket> {
 }
 
 /// Where the holders of the GPUs are found.
-fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Options {
+pub(super) fn options(
+    args: &NodeArgs,
+    procfs: Option<&Path>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Options {
     let NodeArgs { kubelet_socket, resource_slices, job_mapping, slurm_jobs, pod_logs, .. } = args;
     let own_pod = variable("POD_NAMESPACE").zip(variable("POD_NAME"));
     let server = || ApiServer::of_pod(&variable);
@@ -319,6 +327,6 @@ fn options(args: &NodeArgs, variable: impl Fn(&str) -> Option<String>) -> Option
         job_mapping: job_mapping.clone(),
         jobs: slurm_jobs.clone(),
         own_pod: own_pod.map(|(namespace, name)| PodName { namespace, name }),
-        ..Options::default()
+        proc: Some(procfs.unwrap_or(Path::new(Options::PROC)).to_owned()),
     }
 }

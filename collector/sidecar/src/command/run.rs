@@ -319,7 +319,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
 }
 
 /// Queries the prices of all models, which are then known when their GPUs are metered.
-fn query_prices(pricing: &mut Pricing, gpus: &[ArrivedGpu], clock: Clock) {
+pub(super) fn query_prices(pricing: &mut Pricing, gpus: &[ArrivedGpu], clock: Clock) {
     for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
         let same = gpus.iter().filter(|gpu| gpu.identity.model.as_deref() == model).count();
         let gpus = u32::try_from(same).unwrap_or(u32::MAX);

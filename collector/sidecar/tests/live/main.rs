@@ -30,6 +30,7 @@ mod command_first;
 mod components;
 mod configuration;
 mod discovery;
+mod doctor;
 mod driver;
 mod environment;
 mod experiments;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phasemeter_engine::live::MigCoverage;
 use phasemeter_engine::pipeline::PipelineError;
-use phasemeter_engine::sampler::Sampler;
+use phasemeter_engine::sampler::{Sampler, SamplerStats};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::CommandExit;
@@ -17,6 +17,11 @@ use crate::command::outputs::FinishedRun;
 use crate::command::span_notes;
 
 impl Live {
+    /// How sampling has gone so far.
+    pub(in crate::command) fn sampler_stats(&self) -> SamplerStats {
+        self.sampler.stats()
+    }
+
     /// Now. The accounts of an agent end at a whole second: it waits for the next one, so that it bills no time that
     /// has not passed.
     fn end(&self) -> Timestamp {

@@ -5,8 +5,8 @@ use phasemeter_plan::units::PerSecond;
 
 use super::super::error::CommandError;
 use super::{lacks, measured};
-use crate::plan::Measured;
 use phasemeter_cli::BatchingArgs;
+use phasemeter_plan_report::Measured;
 
 pub(super) fn request(args: &BatchingArgs) -> Result<Request, CommandError> {
     let report = measured(args.from.as_deref())?;

@@ -10,8 +10,8 @@ use phasemeter_plan::units::PerSecond;
 use super::super::error::CommandError;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::plan::Measured;
 use phasemeter_cli::CapacityArgs;
+use phasemeter_plan_report::Measured;
 
 pub(super) fn request(
     args: CapacityArgs,

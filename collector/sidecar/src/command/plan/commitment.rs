@@ -10,8 +10,8 @@ use phasemeter_plan::error::PlanError;
 use super::super::error::CommandError;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::plan::Measured;
 use phasemeter_cli::{CommitmentArgs, PlanPriceArgs};
+use phasemeter_plan_report::Measured;
 
 /// The most GPUs of a plan: sums of money do not overflow.
 const MAX_GPUS: u64 = 100_000;

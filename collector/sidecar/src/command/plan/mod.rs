@@ -19,8 +19,8 @@ use phasemeter_report::text::use_color;
 use self::price_lookup::PriceLookup;
 use super::bill;
 use super::error::CommandError;
-use crate::plan::{Measured, PlanPrice, PlanReport, json, text};
 use phasemeter_cli::{Format, PlanCommand};
+use phasemeter_plan_report::{Measured, PlanPrice, PlanReport, json, text};
 
 /// Solves a question and writes the result.
 pub(super) fn run(command: PlanCommand) -> Result<(), CommandError> {

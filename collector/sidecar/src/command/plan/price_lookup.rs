@@ -14,8 +14,8 @@ use super::super::error::CommandError;
 use super::super::metering;
 use super::super::policies::{self, Evaluations};
 use super::super::today::{now, today};
-use crate::plan::{Measured, PlanPrice};
 use phasemeter_cli::{PlanPriceArgs, PolicyArgs, PriceArgs, PricerArgs};
+use phasemeter_plan_report::{Measured, PlanPrice};
 
 /// Finds prices and remembers their provenance.
 pub(super) struct PriceLookup {

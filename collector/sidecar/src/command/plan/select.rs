@@ -10,8 +10,8 @@ use super::super::error::CommandError;
 use super::memory::specs;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::plan::Measured;
 use phasemeter_cli::{OfferArg, PlanPriceArgs, PricerArgs, SelectArgs};
+use phasemeter_plan_report::Measured;
 
 pub(super) fn request(args: SelectArgs, prices: &mut PriceLookup) -> Result<Request, CommandError> {
     prices.read(&args.prices)?;

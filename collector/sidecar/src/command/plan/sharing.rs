@@ -9,8 +9,8 @@ use super::memory::memory_of;
 use super::own::ratio;
 use super::price_lookup::PriceLookup;
 use super::{lacks, measured};
-use crate::plan::Measured;
 use phasemeter_cli::SharingArgs;
+use phasemeter_plan_report::Measured;
 
 /// The most workloads of one option.
 const MAX_COUNT: u64 = 10_000;
@@ -50,7 +50,7 @@ pub(super) fn request(
 
 /// One workload per GPU of a report.
 fn measured_workloads(report: &Measured) -> Option<Vec<Workload>> {
-    let workload = |gpu: &crate::plan::MeasuredGpu| {
+    let workload = |gpu: &phasemeter_plan_report::MeasuredGpu| {
         Some(Workload {
             name: gpu.id.clone(),
             memory: Size(gpu.peak_bytes?),

@@ -1,5 +1,8 @@
 //! Results of `phasemeter plan` as text and JSON, and the measured values of reports that they use.
 
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
 pub mod json;
 mod measured;
 mod priced;
