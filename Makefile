@@ -73,10 +73,10 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
-    sbom release image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
+    sbom release check-reproducible image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain ## report on eight simulated GPUs; no GPU needed
 	@[ -x $(BUILT) ] || echo "Building the demo: $(DEMO_CRATES) crates, about $(DEMO_MINUTES) minutes on two cores. No GPU needed."
@@ -196,6 +196,9 @@ sbom: toolchain $(CYCLONEDX) ## write the bill of materials of the binary (Cyclo
 release: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build binary, bill of materials, provenance and checksums into target/release-files; for another machine if ARCHITECTURE (amd64, arm64) is given
 	@RELEASE_FILES=$(RELEASE_FILES) .ci/cross '$(FOREIGN)' \
 	    .ci/release $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
+
+check-reproducible: toolchain $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) ## build a release twice, in two directories, and compare the files; takes as long as two releases
+	@.ci/reproducible $(AUDITABLE) $(AUDIT_INFO) $(CYCLONEDX) $(RELEASE_FLAGS)
 
 image: ## build the container image for amd64 and arm64, as OCI archive in target/image; needs Debian, and no container engine
 	rm -rf target/image

@@ -68,18 +68,20 @@ fn csv_costs(reports: &[PathBuf]) -> Costs {
     costs
 }
 
-/// The query under this heading.
-fn query(heading: &str) -> &'static str {
-    let section = PAGE.split(&format!("\n### {heading}\n")).nth(1).unwrap();
-    section.split("```sql\n").nth(1).unwrap().split("```").next().unwrap()
+/// The query or code under this heading.
+fn code(heading: &str) -> &'static str {
+    let section = PAGE.split(&format!("# {heading}\n")).nth(1).unwrap();
+    let block = section.split("```").nth(1).unwrap();
+    block.split_once('\n').unwrap().1
 }
 
-/// What the query of an engine returns.
-fn engine_costs(python: &Path, dir: &Path, engine: &str, heading: &str) -> Costs {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql/query.py");
+/// What a script prints that runs the code under this heading.
+fn engine_costs(python: &Path, dir: &Path, script: &[&str], heading: &str) -> Costs {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let (script, arguments) = script.split_first().unwrap();
     let mut child = Command::new(python)
-        .arg(script)
-        .arg(engine)
+        .arg(scripts.join(script))
+        .args(arguments)
         .current_dir(dir)
         // Days are those of UTC wherever the query runs.
         .env("TZ", "America/Los_Angeles")
@@ -87,9 +89,9 @@ fn engine_costs(python: &Path, dir: &Path, engine: &str, heading: &str) -> Costs
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(query(heading).as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(code(heading).as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{engine}");
+    assert!(output.status.success(), "{heading}");
     let rows = String::from_utf8(output.stdout).unwrap();
     let cost = |text: &str| {
         // ClickHouse prints no trailing zeros.
@@ -99,7 +101,7 @@ fn engine_costs(python: &Path, dir: &Path, engine: &str, heading: &str) -> Costs
     rows.lines()
         .map(|row| match &quoted_cells(row).unwrap()[..] {
             [team, day, costs, waste] => ((team.clone(), day.clone()), (cost(costs), cost(waste))),
-            cells => panic!("{engine}: {cells:?}"),
+            cells => panic!("{heading}: {cells:?}"),
         })
         .collect()
 }
@@ -130,12 +132,16 @@ fn queries_give_the_costs_of_the_bill() {
     let Some(toolchains) = std::env::var_os("TEST_TOOLCHAINS").filter(|path| !path.is_empty())
     else {
         // Not by `eprintln!`: the test harness captures that.
-        let skipped = b"\nSKIPPED: queries (no DuckDB, no ClickHouse): run `make test-backends`\n";
+        let skipped = b"\nSKIPPED: queries (no DuckDB, no ClickHouse, no pyiceberg): run `make test-backends`\n";
         io::stderr().write_all(skipped).unwrap();
         return;
     };
-    let python = Path::new(&toolchains).join("sql/bin/python");
-    for (engine, heading) in [("duckdb", "DuckDB"), ("clickhouse", "ClickHouse")] {
-        assert_eq!(engine_costs(&python, dir.path(), engine, heading), expected, "{engine}");
+    for (environment, script, heading) in [
+        ("sql", &["query.py", "duckdb"][..], "DuckDB"),
+        ("sql", &["query.py", "clickhouse"], "ClickHouse"),
+        ("iceberg", &["iceberg.py"], "Iceberg"),
+    ] {
+        let python = Path::new(&toolchains).join(environment).join("bin/python");
+        assert_eq!(engine_costs(&python, dir.path(), script, heading), expected, "{heading}");
     }
 }
