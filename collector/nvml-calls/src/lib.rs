@@ -1,9 +1,14 @@
-//! Safe functions for the calls of NVML that `nvml-wrapper` lacks, and to load its library alone.
+//! Safe functions for the calls of NVML that `nvml-wrapper` lacks or cannot bound, and to load its library alone.
 //!
 //! A crate of its own, so that all others that read the driver forbid unsafe code.
 
 #![allow(unsafe_code, reason = "calls C functions of the loaded library")]
 
+mod lists;
+
+pub use lists::{
+    MAX_ENTRIES, bounded, compute_processes, mps_processes, process_utilization, samples,
+};
 use nvml_wrapper::Device;
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};

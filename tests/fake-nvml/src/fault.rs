@@ -28,6 +28,8 @@ pub enum Effect {
     Delay(Nanos),
     /// The call does not return before the fault ends.
     Hang,
+    /// A list is said to have this many entries.
+    Count(u32),
     /// Samples of this time are stamped this many milliseconds later, or earlier if negative.
     ShiftStamps(i64),
 }
@@ -62,10 +64,20 @@ pub fn outcome(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos
             Effect::Hang => return FaultOutcome::HangUntil(fault.until),
             Effect::Delay(by) => delay += by,
             Effect::Fail(code) => error = error.or(Some(code)),
-            Effect::ShiftStamps(_) => {}
+            Effect::Count(_) | Effect::ShiftStamps(_) => {}
         }
     }
     FaultOutcome::After(delay, error)
+}
+
+/// The wrong number of entries that a call of `function` reports at `t`, if any.
+#[must_use]
+pub fn count(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos) -> Option<u32> {
+    let counts = faults.iter().filter(|fault| fault.affects(function, device, t));
+    counts.into_iter().find_map(|fault| match fault.effect {
+        Effect::Count(count) => Some(count),
+        Effect::Fail(_) | Effect::Delay(_) | Effect::Hang | Effect::ShiftStamps(_) => None,
+    })
 }
 
 /// The sum of all shifts of the stamp of a sample of this device at `t`, in milliseconds.
@@ -73,7 +85,7 @@ pub fn outcome(faults: &[Fault], function: &str, device: Option<usize>, t: Nanos
 pub fn stamp_shift(faults: &[Fault], device: usize, t: Nanos) -> i64 {
     let shifts = faults.iter().filter_map(|fault| match fault.effect {
         Effect::ShiftStamps(millis) => Some((fault, millis)),
-        Effect::Fail(_) | Effect::Delay(_) | Effect::Hang => None,
+        Effect::Fail(_) | Effect::Delay(_) | Effect::Hang | Effect::Count(_) => None,
     });
     let affects = |fault: &Fault| {
         fault.from <= t && t < fault.until && fault.device.is_none_or(|it| it == device)

@@ -55,11 +55,21 @@ impl Fake {
     /// # Errors
     /// Returns an error if the library was not built or the directory cannot be written.
     pub fn install(dir: &Path, script: &str) -> Result<Self, InstallError> {
-        let write = |source| InstallError::Write { dir: dir.to_owned(), source };
         let fake = Self { dir: dir.to_owned() };
-        fs::copy(built()?, fake.library()).map_err(write)?;
-        fs::write(fake.script(), script).map_err(write)?;
+        fake.replace(script)?;
         Ok(fake)
+    }
+
+    /// Puts another library, with this script, in the place of the installed one, as an update of the driver does.
+    /// A program that has loaded the old one keeps it.
+    ///
+    /// # Errors
+    /// Returns an error if the library was not built or the directory cannot be written.
+    pub fn replace(&self, script: &str) -> Result<(), InstallError> {
+        let write = |source| InstallError::Write { dir: self.dir.clone(), source };
+        let new = self.dir.join("new");
+        fs::write(&new, script).and_then(|()| fs::rename(&new, self.script())).map_err(write)?;
+        fs::copy(built()?, &new).and_then(|_| fs::rename(&new, self.library())).map_err(write)
     }
 
     /// Path of the library, for `Nvml::builder().lib_path(…)`.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use phasemeter_meter::reading::MissingReason;
+use phasemeter_meter::reading::{Basis, MissingReason};
 use phasemeter_meter::units::{Nanos, Utilization};
 use phasemeter_sources::live::{DriverCall, Event, LossReason, Metric, UnsupportedReason};
 
@@ -108,6 +108,125 @@ fn gpu_that_answers_no_query_is_lost_whatever_the_error() {
         let expected = [Event::Lost(LossReason::Unanswered), Event::Recovered];
         assert_eq!(run.faults(1), expected, "{error}");
         assert_unaffected(&run, &[0, 2]);
+    }
+}
+
+/// The functions that are called of a GPU, except those that find it.
+const FUNCTIONS: [&str; 33] = [
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+    "nvmlDeviceGetProcessUtilization",
+    "nvmlDeviceGetSamples",
+    "nvmlDeviceRegisterEvents",
+    "nvmlDeviceGetSupportedEventTypes",
+    "nvmlGpmQueryDeviceSupport",
+    "nvmlGpmSampleGet",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetPowerManagementLimit",
+    "nvmlDeviceGetNumFans",
+    "nvmlDeviceGetFanSpeed_v2",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetEncoderUtilization",
+    "nvmlDeviceGetDecoderUtilization",
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetSerial",
+    "nvmlDeviceGetVbiosVersion",
+    "nvmlDeviceGetPciInfo_v3",
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetTemperatureThreshold",
+];
+
+/// Scenario: a GPU per function, which answers that one with an error from the start, permission denied among them.
+/// Guarantee: whatever the call and the error, the GPU is found, is not lost, lacks what that call tells, and says so
+/// once per metric.
+#[test]
+fn any_call_may_fail_alone() {
+    for error in ["no_permission", "not_supported", "function_not_found", "gpu_is_lost", "unknown"]
+    {
+        let mut script = "length_ms = 600000\n".to_owned();
+        for (device, function) in FUNCTIONS.iter().enumerate() {
+            let fans = "[[device]]\n[[device.phase]]\nutilization = 20\nfans_percent = [40]\nprocesses = [{ pid = 1 }]";
+            script += &format!(
+                "{fans}\n[[fault]]\ndevice = {device}\nfunctions = [\"{function}\"]\nerror = \"{error}\"\n"
+            );
+        }
+        let rig = Rig::new(&script);
+        let all: Vec<_> = (0..FUNCTIONS.len()).collect();
+        let run = rig.sample_until(|run| have_readings(run, &all, 12));
+        for (gpu, function) in FUNCTIONS.iter().enumerate() {
+            let readings = run.readings(gpu);
+            let own = Utilization::from_percent(20).unwrap();
+            let has_utilization = readings.iter().all(|reading| reading.utilization == Ok(own));
+            assert_eq!(
+                has_utilization,
+                *function != "nvmlDeviceGetUtilizationRates",
+                "{function}: {error}"
+            );
+            let faults = run.faults(gpu);
+            let mut unsupported = Vec::new();
+            for event in &faults {
+                let Event::Unsupported(metric, _) = event else {
+                    panic!("{function}: {error}: {faults:?}")
+                };
+                assert!(!unsupported.contains(metric), "{function}: {error}: {faults:?}");
+                unsupported.push(*metric);
+            }
+        }
+    }
+}
+
+/// Scenario: lists of processes, samples, fans and MIG instances are said to have billions of entries.
+/// Guarantee: no memory is requested for them; the GPU is observed, and lacks what the list would have told.
+#[test]
+fn false_number_of_entries_costs_its_list_only() {
+    for entries in [u32::MAX, u32::MAX - 7, 1 << 20] {
+        let rig = Rig::new(&format!(
+            "length_ms = 600000
+            [[device]]
+            mig = true
+            [[device]]
+            [[device.phase]]
+            for_ms = 600000
+            utilization = 20
+            fans_percent = [40]
+            processes = [{{ pid = 1 }}, {{ pid = 2 }}]
+            [[device]]
+            [[device.phase]]
+            for_ms = 600000
+            utilization = 30
+            [[fault]]
+            functions = [
+                \"nvmlDeviceGetComputeRunningProcesses_v3\", \"nvmlDeviceGetMPSComputeRunningProcesses_v3\",
+                \"nvmlDeviceGetProcessUtilization\", \"nvmlDeviceGetSamples\", \"nvmlDeviceGetNumFans\",
+                \"nvmlDeviceGetMaxMigDeviceCount\",
+            ]
+            device = 1
+            entries = {entries}
+            [[fault]]
+            functions = [\"nvmlDeviceGetMaxMigDeviceCount\", \"nvmlDeviceGetComputeRunningProcesses_v3\"]
+            device = 0
+            entries = {entries}"
+        ));
+        let run = rig.sample_until(|run| have_readings(run, &[0, 1, 2], 25));
+        let readings = run.readings(1);
+        let own = Utilization::from_percent(20).unwrap();
+        assert!(
+            readings.iter().all(|it| it.utilization == Ok(own) && it.compute_processes.is_none())
+        );
+        assert_eq!(run.intervals(1).iter().filter(|it| it.basis == Basis::NvmlSamples).count(), 0);
+        assert_unaffected(&run, &[2]);
     }
 }
 

@@ -9,12 +9,13 @@ use super::raw::NvmlResult;
 use super::session::{self, Session};
 use crate::device::Device;
 use crate::error_code::ErrorCode;
-use crate::fault::{FaultOutcome, outcome};
+use crate::fault::{self, FaultOutcome, outcome};
 use crate::mig::Instance;
 
 /// A call on one device.
 pub(super) struct Call<'a> {
     pub(super) session: &'a Session,
+    pub(super) function: &'a str,
     pub(super) device: &'a Device,
     /// The device's place in the script.
     pub(super) index: usize,
@@ -28,6 +29,16 @@ impl Call<'_> {
     /// The device's index: its place among the devices that are listed now.
     pub(super) fn listed_index(&self) -> usize {
         self.session.model.listed(self.now).take_while(|(place, _)| *place < self.index).count()
+    }
+
+    /// A number of entries, or the wrong one of a fault.
+    pub(super) fn count(&self, count: u32) -> u32 {
+        self.wrong_count().unwrap_or(count)
+    }
+
+    /// The wrong number of entries that the call reports, if any.
+    pub(super) fn wrong_count(&self) -> Option<u32> {
+        fault::count(&self.session.model.faults, self.function, Some(self.index), self.now)
     }
 
     /// Whether the device is in MIG mode now.
@@ -63,7 +74,7 @@ pub(super) fn on_instance(
         let existing = |place: usize| device.instances.get(place).filter(|it| it.exists(now));
         let instance = place.map(|place| existing(place).ok_or(ErrorCode::InvalidArgument));
         let instance = instance.transpose()?;
-        handler(&Call { session: &session, device, index, instance, now })
+        handler(&Call { session: &session, function, device, index, instance, now })
     }))
 }
 

@@ -8,8 +8,10 @@ use nvml_wrapper_sys::bindings::{
 
 use super::call::{code, device_functions, find_device, instance_functions, system_functions};
 use super::raw::{Buffer, Out, Text, put};
+use super::session::Session;
 use crate::device::{BusId, Device};
 use crate::error_code::ErrorCode;
+use crate::fault;
 
 /// The switch at the other end of all links.
 const SWITCH: BusId = BusId { domain: 0, bus: 0xC0, device: 0 };
@@ -86,9 +88,9 @@ fn is_at(device: &Device, text: &str) -> bool {
 
 system_functions! {
     fn nvmlDeviceGetCount(session, count: Out<'_, u32>)
-        put(count, number(session.model.listed(session.now()).count()));
+        put(count, listed_count(session, "nvmlDeviceGetCount"));
     fn nvmlDeviceGetCount_v2(session, count: Out<'_, u32>)
-        put(count, number(session.model.listed(session.now()).count()));
+        put(count, listed_count(session, "nvmlDeviceGetCount_v2"));
 }
 
 device_functions! {
@@ -157,6 +159,13 @@ instance_functions! {
         let own = call.instance.map_or(&call.device.identity.uuid, |instance| &instance.uuid);
         uuid.put(length, own)
     };
+}
+
+/// The number of devices, or the wrong one of a fault.
+fn listed_count(session: &Session, function: &str) -> u32 {
+    let now = session.now();
+    let wrong = fault::count(&session.model.faults, function, None, now);
+    wrong.unwrap_or_else(|| number(session.model.listed(now).count()))
 }
 
 /// A device's PCI address: its parts and its text in the current and the legacy form.

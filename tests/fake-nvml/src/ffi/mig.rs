@@ -17,7 +17,7 @@ const MAX_INSTANCES: u32 = 7;
 
 device_functions! {
     fn nvmlDeviceGetMaxMigDeviceCount(call, count: Out<'_, u32>)
-        put(count, if call.is_in_mig_mode() { MAX_INSTANCES } else { 0 });
+        put(count, call.count(if call.is_in_mig_mode() { MAX_INSTANCES } else { 0 }));
 
     fn nvmlDeviceGetMigDeviceHandleByIndex(call, index: u32, out: Out<'_, nvmlDevice_t>) {
         if !call.is_in_mig_mode() {

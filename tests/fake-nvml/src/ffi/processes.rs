@@ -58,7 +58,7 @@ device_functions! {
         if shares.is_empty() {
             return Err(ErrorCode::NotFound);
         }
-        samples.fill(count, shares.into_iter().map(|share| nvmlProcessUtilizationSample_t {
+        samples.fill(count, call.wrong_count(), shares.into_iter().map(|share| nvmlProcessUtilizationSample_t {
             pid: share.pid,
             timeStamp: call.session.stamp(share.at),
             smUtil: share.busy,
@@ -82,7 +82,7 @@ fn list<T>(
     };
     let listed: Vec<T> =
         call.device.processes(call.now).iter().filter(is_listed).map(info).collect();
-    infos.fill(count, listed.into_iter())
+    infos.fill(count, call.wrong_count(), listed.into_iter())
 }
 
 fn info_v1(process: &Process) -> nvmlProcessInfo_v1_t {

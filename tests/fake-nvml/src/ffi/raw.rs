@@ -86,22 +86,24 @@ impl<T> Array<T> {
     }
 
     /// Returns a list as NVML does: `count` is the capacity on input and the list's length on output.
-    /// If the capacity is too small, no entry is written.
+    /// If the capacity is too small, no entry is written. `wrong`: the length that it reports, if another one.
     pub(super) fn fill(
         mut self,
         count: InOut<'_, u32>,
+        wrong: Option<u32>,
         list: impl ExactSizeIterator<Item = T>,
     ) -> NvmlResult {
         let count = count.ok_or(ErrorCode::InvalidArgument)?;
         let capacity = *count;
-        *count = u32::try_from(list.len()).map_err(|_| ErrorCode::Unknown)?;
+        let length = u32::try_from(list.len()).map_err(|_| ErrorCode::Unknown)?;
+        *count = wrong.unwrap_or(length);
         if *count == 0 {
             return Ok(());
         }
-        if self.is_null() || capacity < *count {
+        if self.is_null() || capacity < length {
             return Err(ErrorCode::InsufficientSize);
         }
-        for (to, from) in self.entries(*count)?.iter_mut().zip(list) {
+        for (to, from) in self.entries(length)?.iter_mut().zip(list) {
             *to = from;
         }
         Ok(())

@@ -88,7 +88,7 @@ device_functions! {
 
     fn nvmlDeviceGetNumFans(call, count: Out<'_, u32>)
         match u32::try_from(call.device.state(call.now).fans.len()) {
-            Ok(fans @ 1..) => put(count, fans),
+            Ok(fans @ 1..) => put(count, call.count(fans)),
             _ => Err(ErrorCode::NotSupported),
         };
     fn nvmlDeviceGetFanSpeed(call, percent: Out<'_, u32>) put(percent, fan_speed(call, 0)?);

@@ -44,7 +44,7 @@ device_functions! {
         put(value_type, UNSIGNED_INT)?;
         let count = count.ok_or(ErrorCode::InvalidArgument)?;
         if samples.is_null() {
-            *count = call.device.ring(rate).depth;
+            *count = call.count(call.device.ring(rate).depth);
             return Ok(());
         }
         if *count == 0 {
@@ -55,7 +55,7 @@ device_functions! {
             *to = from;
             written += 1;
         }
-        *count = written;
+        *count = call.count(written);
         Ok(())
     };
 }

@@ -25,6 +25,7 @@ pub(super) struct FaultText {
     #[serde(default = "once")]
     count: usize,
     shift_stamps_ms: Option<i64>,
+    entries: Option<u32>,
 }
 
 const fn once() -> usize {
@@ -52,17 +53,18 @@ impl FaultText {
             return Err(format!("unknown NVML function {name}; see symbols.txt"));
         }
         let at = Nanos::from_millis(self.at_ms);
-        let Self { error, delay_ms, hang, xid, shift_stamps_ms, .. } = self;
-        let effect = match (error, delay_ms, hang, xid, shift_stamps_ms) {
-            (Some(code), None, false, None, None) => Effect::Fail(code),
-            (None, Some(delay), false, None, None) => Effect::Delay(delay.nanos()),
-            (None, None, true, None, None) => Effect::Hang,
-            (None, None, false, None, Some(millis)) => Effect::ShiftStamps(millis),
-            (None, None, false, Some(code), None) => {
+        let Self { error, delay_ms, hang, xid, shift_stamps_ms, entries, .. } = self;
+        let effect = match (error, delay_ms, hang, xid, shift_stamps_ms, entries) {
+            (Some(code), None, false, None, None, None) => Effect::Fail(code),
+            (None, Some(delay), false, None, None, None) => Effect::Delay(delay.nanos()),
+            (None, None, true, None, None, None) => Effect::Hang,
+            (None, None, false, None, Some(millis), None) => Effect::ShiftStamps(millis),
+            (None, None, false, None, None, Some(entries)) => Effect::Count(entries),
+            (None, None, false, Some(code), None, None) => {
                 return Ok(ScriptedFault::Xid(Xid { at, device: self.device, code }, self.count));
             }
             _ => {
-                let effects = "error, delay_ms, hang, xid and shift_stamps_ms";
+                let effects = "error, delay_ms, hang, xid, shift_stamps_ms and entries";
                 return Err(format!("expected exactly one of {effects}"));
             }
         };

@@ -11,6 +11,8 @@ use phasemeter_meter::units::{
     Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Nanos, Utilization,
 };
 
+use phasemeter_nvml_calls::samples;
+
 use super::gpm::{Gpm, Sampled};
 use super::identity::power_limit;
 use super::mig::{Emitted, MigInstances};
@@ -56,7 +58,7 @@ impl<'d> Gpu<'d> {
 
     /// All samples in the ring buffer, which may be empty (`nvmlDeviceGetSamples`).
     fn samples(&self) -> Result<Vec<Sample>, QueryError> {
-        let samples = match self.device.samples(Sampling::GpuUtilization, None) {
+        let samples = match samples(&self.device, Sampling::GpuUtilization, 0) {
             Err(NvmlError::NotFound) => Vec::new(),
             result => result?,
         };

@@ -16,6 +16,9 @@ use super::gpm::{Gpm, Sampled};
 use super::processes;
 use crate::live::{ComputeProcess, MigInstance, MigProfile, QueryError};
 
+/// Maximum number of instances: no GPU has more than eight.
+const MAX_INSTANCES: u32 = 64;
+
 /// The instances seen at the last poll.
 #[derive(Debug, Default)]
 pub(super) struct MigInstances<'d>(BTreeMap<MigId, Known<'d>>);
@@ -41,7 +44,7 @@ impl<'d> MigInstances<'d> {
         mut emit: impl FnMut(Emitted),
     ) -> Result<(), QueryError> {
         let mut before = std::mem::take(&mut self.0);
-        for index in 0..device.mig_device_count()? {
+        for index in 0..count(device)? {
             let instance = match device.mig_device_by_index(index) {
                 // An unused index.
                 Err(NvmlError::NotFound) => continue,
@@ -98,10 +101,16 @@ impl Known<'_> {
 
 /// The profiles of a GPU's instances, like `1g.10gb`: the end of their names.
 pub(super) fn profiles(device: &Device<'_>) -> Vec<String> {
-    let count = device.mig_device_count().unwrap_or(0);
+    let count = count(device).unwrap_or(0);
     let names = (0..count).filter_map(|index| device.mig_device_by_index(index).ok()?.name().ok());
     let profile = |name: String| Some(name.rsplit_once(" MIG ")?.1.trim().to_owned());
     names.filter_map(profile).filter(|profile| !profile.is_empty()).collect()
+}
+
+/// How many instances it can have.
+fn count(device: &Device<'_>) -> Result<u32, QueryError> {
+    let count = device.mig_device_count()?;
+    if count > MAX_INSTANCES { Err(QueryError::Failed) } else { Ok(count) }
 }
 
 fn memory(instance: &Device<'_>) -> Result<[(Quantity, i64); 2], QueryError> {

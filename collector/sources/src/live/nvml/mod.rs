@@ -29,6 +29,7 @@ use super::{
 };
 pub use error::NvmlUnusable;
 use gpu::Gpu;
+use phasemeter_nvml_calls::compute_processes;
 pub use phasemeter_nvml_calls::load_library;
 
 /// The location of the driver's library, and how it is tried.
@@ -93,8 +94,7 @@ impl OpenDriver for Nvml {
     }
 
     fn processes(&self, uuid: &str) -> Vec<u32> {
-        let listed =
-            self.device_by_uuid(uuid).and_then(|device| device.running_compute_processes());
+        let listed = self.device_by_uuid(uuid).and_then(|device| compute_processes(&device));
         listed.unwrap_or_default().into_iter().map(|process| process.pid).collect()
     }
 

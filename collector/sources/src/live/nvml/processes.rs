@@ -9,6 +9,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::{ProcessInfo, ProcessUtilizationSample};
 use phasemeter_meter::quantity::Quantity;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_nvml_calls::{bounded, compute_processes, mps_processes, process_utilization};
 
 use super::value::from_percent;
 use crate::live::{ComputeProcess, ProcessUse, QueryError};
@@ -50,7 +51,7 @@ impl Processes {
         at: Timestamp,
         emit: impl FnMut(ComputeProcess),
     ) -> Result<u32, QueryError> {
-        let count = device.running_compute_processes_count()?;
+        let count = bounded(device.running_compute_processes_count()?)?;
         let is_listed = |(number, listed)| number == count && at.since(listed) < LIST_PERIOD;
         if !self.listed.is_some_and(is_listed)
             // Their number is known even if their IDs are not.
@@ -73,13 +74,13 @@ impl Processes {
     ) -> Result<(), QueryError> {
         let last = self.used.take();
         let stamp = last.as_ref().and_then(|last| last.stamp);
-        let running = device.running_compute_processes()?.into_iter().map(|process| process.pid);
+        let running = compute_processes(device)?.into_iter().map(|process| process.pid);
         let listed: BTreeSet<u32> = running.chain(self.clients.iter().copied()).collect();
         // One that has ended since was there for a part of the time.
         let ended = last.iter().flat_map(|last| last.listed.iter().copied());
         let all: BTreeSet<u32> = ended.chain(listed.iter().copied()).collect();
         let samples = if all.len() > 1 {
-            match device.process_utilization_stats(stamp) {
+            match process_utilization(device, stamp.unwrap_or(0)) {
                 Err(NvmlError::NotFound) => Vec::new(),
                 samples => samples?,
             }
@@ -121,13 +122,13 @@ struct Listed {
 /// Lists the processes of a GPU or MIG instance.
 fn list(device: &Device<'_>) -> Result<Listed, NvmlError> {
     let mut all: BTreeMap<u32, Option<u32>> = BTreeMap::new();
-    for ProcessInfo { pid, gpu_instance_id, .. } in device.running_compute_processes()? {
+    for ProcessInfo { pid, gpu_instance_id, .. } in compute_processes(device)? {
         let known = all.entry(pid).or_default();
         *known = known.or(gpu_instance_id);
     }
     let mut clients = BTreeSet::new();
     // Old drivers and old GPUs have no such list.
-    for process in device.mps_running_compute_processes().unwrap_or_default() {
+    for process in mps_processes(device).unwrap_or_default() {
         all.entry(process.pid).or_insert_with(|| {
             clients.insert(process.pid);
             process.gpu_instance_id
