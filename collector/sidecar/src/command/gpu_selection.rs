@@ -11,6 +11,7 @@ use phasemeter_sources::live::{DiscoveredGpu, Discovery, GpuAnswer, Search};
 use tracing::{debug, warn};
 
 use super::error::CommandError;
+use super::known_gpus::ListedGpu;
 use super::live_error::LiveError;
 use phasemeter_cli::MachineArgs;
 
@@ -40,21 +41,23 @@ impl GpuSelection {
         Self { requested: requested_or_set(&args.gpus), own: OwnGpus::of_machine() }
     }
 
-    /// Selects among the GPUs of a search, which have these identities.
+    /// Selects among the GPUs of a search, which are listed like this.
     pub(super) fn select(
         &self,
         search: &Search,
-        gpus: &[GpuIdentity],
+        listed: &[ListedGpu],
     ) -> Result<Selection, LiveError> {
         // One that is missing may have a process that tells whose IDs the driver has.
         let answers = if search.is_complete() { search.gpus() } else { &[] };
-        let processes = answers.iter().map(|gpu| match gpu {
-            GpuAnswer::Found(found) => found.processes.as_slice(),
-            GpuAnswer::Waiting | GpuAnswer::Failed(_) => &[],
-        });
+        let processes =
+            listed.iter().map(|gpu| match gpu.place.and_then(|place| answers.get(place)) {
+                Some(GpuAnswer::Found(found)) => found.processes.as_slice(),
+                Some(GpuAnswer::Waiting | GpuAnswer::Failed(_)) | None => &[],
+            });
         let is_own_only = search.driver().is_some_and(|driver| driver.open.lists_own_only());
         let evidence = self.own.evidence(processes, is_own_only);
-        Ok(select(&names(&self.requested)?, self.own.variables(), &evidence, gpus)?)
+        let gpus: Vec<_> = listed.iter().map(|gpu| gpu.identity.clone()).collect();
+        Ok(select(&names(&self.requested)?, self.own.variables(), &evidence, &gpus)?)
     }
 }
 

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::gpu_selection::{GpuSelection, log_missing};
+use super::known_gpus::{KnownGpus, ListedGpu, unidentified};
 use super::live_error::LiveError;
 
 /// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it
@@ -50,11 +51,15 @@ pub(super) struct GpuArrivals {
     description: Option<String>,
     /// Why the last search failed, if it did.
     failure: Option<String>,
+    /// The GPUs that were listed so far. All indices are theirs.
+    known: KnownGpus,
     /// The indices of GPUs that belong to the run from its start, and have not been returned: those that
     /// the first listing has, and those that the user names.
     awaited: BTreeSet<u32>,
-    /// The UUIDs of the GPUs that were returned, by their index then.
+    /// The UUIDs of the GPUs that were returned, by index: the last one of each.
     arrived: BTreeMap<u32, String>,
+    /// The UUIDs of all that were returned.
+    returned: BTreeSet<String>,
     /// The indices of selected GPUs about which a warning was logged, since they answered with an error or
     /// with the UUID of another one.
     failed: BTreeSet<u32>,
@@ -98,8 +103,10 @@ impl GpuArrivals {
             is_optional,
             description: None,
             failure: None,
+            known: KnownGpus::default(),
             awaited: BTreeSet::new(),
             arrived: BTreeMap::new(),
+            returned: BTreeSet::new(),
             failed: BTreeSet::new(),
         };
         arrivals.search()?;
@@ -234,15 +241,11 @@ impl GpuArrivals {
     fn arrivals(&mut self, search: &Search) -> Result<Vec<ArrivedGpu>, LiveError> {
         let Some(initialized) = search.driver() else { return Ok(Vec::new()) };
         let is_first = self.description.is_none();
-        let identities = (0..).zip(search.gpus()).map(|(index, gpu)| match gpu {
-            GpuAnswer::Found(found) => found.identity.clone(),
-            GpuAnswer::Waiting | GpuAnswer::Failed(_) => unidentified(index),
-        });
-        let all: Vec<_> = identities.collect();
+        let all = self.known.list(search.gpus()).to_vec();
         let selection = self.selection.select(search, &all)?;
-        let selected =
-            selection.gpus.iter().filter_map(|place| Some((*place, all.get(*place)?.index?)));
-        let selected: Vec<_> = selected.collect();
+        let selected = selection.gpus.iter().filter_map(|gpu| all.get(*gpu));
+        let selected: Vec<_> =
+            selected.filter_map(|gpu| Some((gpu, gpu.identity.index?))).collect();
         if is_first || selection.by != SelectedBy::Driver {
             let indices = selected.iter().map(|(_, index)| index);
             let new = indices.filter(|index| !self.arrived.contains_key(index));
@@ -261,16 +264,14 @@ impl GpuArrivals {
             (self.description, self.failure) = (Some(description), None);
         }
         let mut arrived = Vec::new();
-        for (place, index) in selected {
-            match search.gpus().get(place) {
+        for (ListedGpu { identity, place }, index) in selected {
+            match place.and_then(|place| search.gpus().get(place)) {
                 Some(GpuAnswer::Found(found)) => {
-                    let Some(billed_from) = self.arrive(index, &found.identity, &all, is_first)
-                    else {
+                    let Some(billed_from) = self.arrive(index, identity, &all, is_first) else {
                         continue;
                     };
                     log_missing(found);
-                    let (identity, driver) =
-                        (found.identity.clone(), Arc::clone(&initialized.open));
+                    let (identity, driver) = (identity.clone(), Arc::clone(&initialized.open));
                     arrived.push(ArrivedGpu { identity, driver, billed_from });
                 }
                 Some(GpuAnswer::Failed(error)) if self.is_new_failure(index) => {
@@ -301,12 +302,14 @@ impl GpuArrivals {
         &mut self,
         index: u32,
         gpu: &GpuIdentity,
-        all: &[GpuIdentity],
+        all: &[ListedGpu],
         is_first: bool,
     ) -> Option<BilledFrom> {
         let uuid = gpu.uuid.as_ref()?;
-        let first = all.iter().find(|it| it.uuid.as_ref() == Some(uuid));
-        if let Some(other) = first.and_then(|first| first.index).filter(|first| *first != index) {
+        let first = all.iter().find(|it| it.identity.uuid.as_ref() == Some(uuid));
+        if let Some(other) =
+            first.and_then(|first| first.identity.index).filter(|first| *first != index)
+        {
             if self.is_new_failure(index) {
                 warn!(
                     gpu = index,
@@ -316,11 +319,11 @@ impl GpuArrivals {
             }
             return None;
         }
-        if self.arrived.values().any(|known| known == uuid) {
-            return None;
-        }
         let before = self.arrived.insert(index, uuid.clone());
         let is_awaited = self.awaited.remove(&index);
+        if !self.returned.insert(uuid.clone()) {
+            return None;
+        }
         match before {
             Some(before) => {
                 info!(gpu = index, "GPU {index} is {uuid} now, not {before}; metered from now on");
@@ -336,9 +339,4 @@ impl GpuArrivals {
     fn is_new_failure(&mut self, index: u32) -> bool {
         !self.arrived.contains_key(&index) && self.failed.insert(index)
     }
-}
-
-/// A GPU that has not answered: only its index is known.
-fn unidentified(index: u32) -> GpuIdentity {
-    GpuIdentity { name: index.to_string(), index: Some(index), ..GpuIdentity::default() }
 }

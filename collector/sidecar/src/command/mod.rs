@@ -68,6 +68,7 @@ mod interruption_log;
 mod interruptions;
 #[cfg(feature = "full")]
 mod kept_reports;
+mod known_gpus;
 mod listing;
 #[cfg(feature = "full")]
 mod live;

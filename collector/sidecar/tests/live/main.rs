@@ -66,6 +66,7 @@ mod python;
 mod python_module;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod reloads;
 mod report_periods;
 mod resources;
 mod restart;

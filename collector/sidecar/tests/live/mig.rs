@@ -168,6 +168,54 @@ fn change_of_mode_and_layout_shifts_no_account() {
     assert!(observed > 8.0, "outside of MIG mode it is the GPU's: {gpu:#}");
 }
 
+/// Scenario: MIG mode is enabled while a pod holds the whole GPU, and an instance is created that no pod has.
+/// Guarantee: the grant holds, no account moves: what the pod used before is its own, the mode is one line, and all sums
+/// to the time.
+#[test]
+fn mig_mode_in_mid_run_takes_nothing_from_the_holder_of_the_gpu() {
+    let rig = Rig::new(
+        "length_ms = 600000
+        [[device]]
+        mig = true
+        mig_from_ms = 9000
+        [[device.instance]]
+        profile = \"3g.40gb\"
+        gpu_instance = 1
+        at_ms = 10000
+        sm = 80
+        [[device.phase]]
+        for_ms = 600000
+        utilization = 95
+        processes = [{ pid = 4000000 }]",
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let kubelet = FakeKubelet::start(&dir.path().join("kubelet.sock"));
+    let whole = "GPU-00000000-0000-0000-0000-000000000000".to_owned();
+    let pod = crate::hand_over::pod("whole", "nvidia.com/gpu", whole);
+    kubelet.lists(ListPodResourcesResponse { pod_resources: vec![pod] });
+    let report = dir.path().join("report.json");
+    let arguments = format!("--duration 24 {NO_POLICIES} --report {}", report.display());
+    let mut command = command_of(&rig, "agent", &arguments);
+    command.args(["--kubelet-socket", &path("kubelet.sock"), "--pod-logs", &path("logs")]);
+    let output = command.args(["--socket", &path("agent.sock")]).output().unwrap();
+    let log = stderr(&output);
+    assert!(output.status.success(), "{log}");
+    assert_eq!(log.matches("MIG mode is enabled").count(), 1, "{log}");
+    let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    let gpu = &report["gpus"][0];
+    assert_billed(gpu);
+    let holders = gpu["holders"].as_array().unwrap();
+    let [holder] = &holders[..] else { panic!("{gpu:#}") };
+    assert!(holder["name"].as_str().unwrap().contains("ml/whole"), "{gpu:#}");
+    let parts = ["used_seconds", "granted_unused_seconds", "never_touched_seconds"];
+    let held: f64 = parts.iter().map(|part| seconds(&holder[part])).sum();
+    let all = held + seconds(&gpu["nobody"]["seconds"]);
+    assert!((all - seconds(&gpu["span_seconds"])).abs() < 1e-6, "{gpu:#}");
+    let before = seconds(&gpu["phases"]["compute_bound"]["seconds"]);
+    assert!(before > 5.0 && seconds(&holder["used_seconds"]) >= 0.95 * before - 1.0, "{gpu:#}");
+}
+
 /// Scenario: two pods have a half each; a process of an unreadable control group computes on one of them.
 /// Guarantee: by the agent, its pod has used its half, and the other one has never touched its own.
 #[test]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
+use phasemeter_sources::live::Event;
 use proptest::prelude::*;
 
 use self::checks::attribute;
@@ -25,12 +26,7 @@ fn clock_steps_change_no_length() {
         (300_000, -1_767_225_600_000 / 2),
         (395_000, 1_000_000),
     ];
-    let plan = Plan {
-        tick: Nanos::from_millis(100),
-        length: Nanos::from_secs(400),
-        faults: Vec::new(),
-        steps: BTreeMap::from(steps),
-    };
+    let plan = Plan { steps: BTreeMap::from(steps), ..Plan::of(Nanos::from_secs(400)) };
     let outcome = plan.run();
     outcome.check_accounts(&plan);
     outcome.check_healthy(&plan);
@@ -61,6 +57,28 @@ fn clock_steps_change_no_length() {
     assert_eq!(times, expected);
 }
 
+/// Scenario: the machine is suspended for half an hour, and again for some seconds: one clock stands still meanwhile.
+/// Guarantee: that time is unobserved, to some seconds, and neither a hang nor a loss; the span is that of the run.
+#[test]
+fn suspended_time_is_unobserved() {
+    let suspensions = BTreeMap::from([(167_000, 1_837_000), (2_171_000, 8_350)]);
+    let suspended = Nanos::from_millis(suspensions.values().sum());
+    let plan = Plan { suspensions, ..Plan::of(Nanos::from_secs(2_400)) };
+    let outcome = plan.run();
+    outcome.check_exports(&plan);
+    for (gpu, summary) in outcome.summaries.iter().enumerate() {
+        assert_eq!(summary.span, Some((plan::start(), plan::start() + plan.length)), "GPU {gpu}");
+        let unobserved = summary.accounts[Account::Unobserved].time;
+        let margin = Nanos::from_secs(3);
+        let difference = unobserved.0.abs_diff(suspended.0);
+        assert!(difference <= margin.0, "GPU {gpu}: {unobserved:?} of {suspended:?}");
+        assert_eq!(summary.accounts.all().time, plan.length, "GPU {gpu}");
+        let is_fault =
+            |event: &&Event| !matches!(event, Event::Unsupported(..) | Event::PollPeriod(..));
+        assert_eq!(outcome.events[gpu].iter().find(is_fault), None, "GPU {gpu}");
+    }
+}
+
 /// A call for utilization takes longer than half the time for which its value is valid.
 #[test]
 fn slow_utilization_leaves_other_metrics() {
@@ -72,13 +90,11 @@ fn slow_utilization_leaves_other_metrics() {
         effect: effect.to_owned(),
     };
     let plan = Plan {
-        tick: Nanos::from_millis(100),
-        length: Nanos::from_secs(120),
         faults: vec![
             fault(&[UTILIZATION], "delay_ms = 600"),
             fault(&["nvmlDeviceGetSamples"], "error = \"not_supported\""),
         ],
-        steps: BTreeMap::new(),
+        ..Plan::of(Nanos::from_secs(120))
     };
     let outcome = plan.run();
     outcome.check_accounts(&plan);

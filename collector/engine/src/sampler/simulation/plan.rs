@@ -34,13 +34,15 @@ pub(super) struct ScriptedFault {
 }
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) tick: Nanos,
     pub(super) length: Nanos,
     pub(super) faults: Vec<ScriptedFault>,
     /// Steps of the wall clock: when in milliseconds, and by how many.
     pub(super) steps: BTreeMap<u64, i64>,
+    /// When the machine is suspended, and for how long, in milliseconds. The driver reports nothing of it.
+    pub(super) suspensions: BTreeMap<u64, u64>,
 }
 
 pub(super) const UTILIZATION: &str = "nvmlDeviceGetUtilizationRates";
@@ -106,11 +108,17 @@ pub(super) fn any_plan() -> impl Strategy<Value = Plan> {
             length: Nanos::from_millis(length_ms),
             faults,
             steps: steps.into_iter().map(|(second, millis)| (second * 1_000, millis)).collect(),
+            suspensions: BTreeMap::new(),
         })
     })
 }
 
 impl Plan {
+    /// A run at 10 Hz of this length, in which nothing happens.
+    pub(super) fn of(length: Nanos) -> Self {
+        Self { tick: Nanos::from_millis(100), length, ..Self::default() }
+    }
+
     /// The utilization of a GPU in percent, which is constant: an account of its own or a neighbor's.
     pub(super) const fn percent(gpu: usize) -> u32 {
         [95, 5, 50, 80, 50, 95, 80, 5][gpu]
@@ -128,17 +136,25 @@ impl Plan {
 
     pub(super) fn script(&self) -> String {
         let mut script = format!(
-            "time = \"simulated\"\nstart_unix_ms = {START_MILLIS}\nlength_ms = {}\n",
-            self.length.0 / 1_000_000
+            "time = \"simulated\"\nstart_unix_ms = {START_MILLIS}\nlength_ms = {}\n\
+             [driver]\nempty_when_idle = {}\n",
+            self.length.0 / 1_000_000,
+            !self.suspensions.is_empty()
         );
         for gpu in 0..GPUS {
             let percent = Self::percent(gpu);
-            write!(
-                script,
-                "[[device]]\n[[device.phase]]\nutilization = {percent}\npower_w = {WATTS}\n\
-                 processes = [{{ pid = 7 }}]\n"
-            )
-            .unwrap();
+            let busy = format!(
+                "utilization = {percent}\npower_w = {WATTS}\nprocesses = [{{ pid = 7 }}]\n"
+            );
+            script += "[[device]]\n";
+            let mut since = 0;
+            for (at_ms, for_ms) in &self.suspensions {
+                let awake = at_ms - since;
+                write!(script, "[[device.phase]]\nfor_ms = {awake}\n{busy}").unwrap();
+                write!(script, "[[device.phase]]\nfor_ms = {for_ms}\npower_w = 0\n").unwrap();
+                since = at_ms + for_ms;
+            }
+            write!(script, "[[device.phase]]\n{busy}").unwrap();
         }
         // The driver stamps samples by the wall clock.
         for (at_ms, millis) in &self.steps {

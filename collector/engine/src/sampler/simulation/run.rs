@@ -60,6 +60,8 @@ struct Simulation {
     observed: Vec<(Nanos, Observation)>,
     /// Steps of the wall clock in milliseconds.
     steps: Vec<(Nanos, i64)>,
+    /// When the machine is suspended, and for how long.
+    suspensions: Vec<(Nanos, Nanos)>,
 }
 
 thread_local! {
@@ -81,7 +83,9 @@ impl Simulation {
         let wall = start() + now;
         let wall = wall.as_nanos().saturating_add_signed(steps.sum::<i64>() * 1_000_000);
         let wall = Timestamp::from_nanos(wall).unwrap();
-        ClockReading { boot: UPTIME + now, awake: UPTIME + now, wall, gap: Nanos::ZERO }
+        let suspended = self.suspensions.iter().map(|(at, lasts)| (now - *at).min(*lasts));
+        let awake = UPTIME + (now - suspended.sum());
+        ClockReading { boot: UPTIME + now, awake, wall, gap: Nanos::ZERO }
     }
 
     fn receive(&mut self) {
@@ -92,7 +96,14 @@ impl Simulation {
 
     fn wait(&mut self, duration: Duration) {
         self.receive();
-        let now = self.now() + Nanos::from(duration);
+        let before = self.now();
+        let mut now = before + Nanos::from(duration);
+        for (at, lasts) in &self.suspensions {
+            // Nothing runs until it is over.
+            if before < *at && *at <= now {
+                now += *lasts;
+            }
+        }
         self.control.set_time(now).unwrap();
         self.stop.store(now >= self.end, Ordering::Release);
     }
@@ -117,6 +128,9 @@ impl Plan {
         let queue = Arc::new(Queue::new(4_096));
         let millis = |(at, by): (&u64, &i64)| (Nanos::from_millis(*at), *by);
         let steps = self.steps.iter().map(millis).collect();
+        let suspended =
+            |(at, lasts): (&u64, &u64)| (Nanos::from_millis(*at), Nanos::from_millis(*lasts));
+        let suspensions = self.suspensions.iter().map(suspended).collect();
         let state = Simulation {
             control,
             end,
@@ -125,6 +139,7 @@ impl Plan {
             buffer: Vec::new(),
             observed: Vec::new(),
             steps,
+            suspensions,
         };
         SIMULATION.set(Some(state));
 
