@@ -1,5 +1,5 @@
 //! A TCP relay to an address, as the network between two programs: counts what it carries, delays it, and can be
-//! cut. Shared by path.
+//! cut, or carry nothing without a word. Shared by path.
 
 #![allow(dead_code, reason = "each user uses a part")]
 
@@ -24,11 +24,14 @@ pub(crate) struct Relay {
 
 #[derive(Debug)]
 struct Link {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
     /// How long a byte is on its way, in each direction.
     delay: Duration,
     sent: AtomicU64,
     is_cut: AtomicBool,
+    is_silent: AtomicBool,
+    /// How often it has carried nothing for a time: older connections never carry anything again.
+    silences: AtomicU64,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -40,10 +43,20 @@ impl Relay {
 
     /// Opens a relay over which a request and its response take this long together.
     pub(crate) fn delayed(target: SocketAddr, round_trip: Duration) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Self::listening(([127, 0, 0, 1], 0).into(), target, round_trip / 2)
+    }
+
+    /// Opens a relay without a delay at this address.
+    pub(crate) fn at(address: SocketAddr, target: SocketAddr) -> io::Result<Self> {
+        Self::listening(address, target, Duration::ZERO)
+    }
+
+    fn listening(address: SocketAddr, target: SocketAddr, delay: Duration) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let (sent, is_cut, open) = Default::default();
-        let link = Arc::new(Link { target, delay: round_trip / 2, sent, is_cut, open });
+        let (sent, is_cut, is_silent, silences, open) = Default::default();
+        let target = Mutex::new(target);
+        let link = Arc::new(Link { target, delay, sent, is_cut, is_silent, silences, open });
         let accepting = Arc::clone(&link);
         thread::spawn(move || {
             // Both ends notice a broken connection themselves.
@@ -64,6 +77,25 @@ impl Relay {
         open.drain(..).for_each(|stream| _ = stream.shutdown(Shutdown::Both));
     }
 
+    /// Breaks all connections, and forwards new ones to another address.
+    pub(crate) fn redirect(&self, target: SocketAddr) {
+        self.cut();
+        *self.link.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        self.mend();
+    }
+
+    /// From now on carries nothing of any connection, and neither closes nor refuses one, as if the other end was gone;
+    /// until [`Self::speak`], when new connections work, and those until then stay dead.
+    pub(crate) fn fall_silent(&self) {
+        self.link.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Carries what new connections have.
+    pub(crate) fn speak(&self) {
+        self.link.silences.fetch_add(1, Ordering::SeqCst);
+        self.link.is_silent.store(false, Ordering::SeqCst);
+    }
+
     /// Connects again.
     pub(crate) fn mend(&self) {
         self.link.is_cut.store(false, Ordering::SeqCst);
@@ -71,12 +103,18 @@ impl Relay {
 }
 
 impl Link {
+    /// Whether a connection that was made after this many silences carries nothing.
+    fn is_dead(&self, silences: u64) -> bool {
+        self.is_silent.load(Ordering::SeqCst) || self.silences.load(Ordering::SeqCst) != silences
+    }
+
     fn connect(self: &Arc<Self>, client: TcpStream) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_cut.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let server = TcpStream::connect(self.target)?;
+        let target = *self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = TcpStream::connect(target)?;
         for stream in [&client, &server] {
             stream.set_nodelay(true)?;
             open.push(stream.try_clone()?);
@@ -91,8 +129,12 @@ impl Link {
     fn carry(self: &Arc<Self>, mut from: TcpStream, mut to: TcpStream, is_counted: bool) {
         let (pieces, arriving) = mpsc::sync_channel::<(Instant, Vec<u8>)>(PIECES);
         let link = Arc::clone(self);
+        let silences = self.silences.load(Ordering::SeqCst);
         thread::spawn(move || {
             for (at, piece) in arriving {
+                if link.is_dead(silences) {
+                    continue;
+                }
                 thread::sleep((at + link.delay).saturating_duration_since(Instant::now()));
                 if to.write_all(&piece).is_err() {
                     break;
@@ -100,7 +142,9 @@ impl Link {
                 let counted = if is_counted { piece.len() as u64 } else { 0 };
                 link.sent.fetch_add(counted, Ordering::Relaxed);
             }
-            _ = to.shutdown(Shutdown::Write);
+            if !link.is_dead(silences) {
+                _ = to.shutdown(Shutdown::Write);
+            }
         });
         thread::spawn(move || {
             let mut buffer = vec![0; PIECE];

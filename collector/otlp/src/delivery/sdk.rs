@@ -24,7 +24,12 @@ impl Target {
         let once = RetryPolicy::disabled();
         match self.protocol {
             Protocol::Grpc => {
-                let endpoint = Endpoint::from(uri.clone()).timeout(self.timeout);
+                // A server that is gone without a word is noticed when it does not answer a ping. More of them a request
+                // are too many for some servers.
+                let endpoint = Endpoint::from(uri.clone())
+                    .timeout(self.timeout)
+                    .http2_keep_alive_interval(self.timeout / 2)
+                    .keep_alive_timeout(self.timeout / 2);
                 MetricExporter::builder()
                     .with_tonic()
                     .with_channel(endpoint.connect_with_connector_lazy(connector))

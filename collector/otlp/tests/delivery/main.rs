@@ -4,6 +4,9 @@
 
 #[path = "../mock_backend/mod.rs"]
 mod mock_backend;
+mod network;
+#[path = "../../../../tests/relay/mod.rs"]
+mod relay;
 mod retry;
 mod storage;
 mod tls;

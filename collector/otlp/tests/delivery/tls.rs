@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::mock_backend::MockBackend;
+use crate::relay::Relay;
 use crate::{AT_ONCE, PROTOCOLS, config, items, send, spans, until};
 
 /// A certificate authority.
@@ -33,8 +34,14 @@ impl Authority {
 
     /// A signed certificate and its key, in PEM.
     fn sign(&self, name: &str) -> (String, String) {
+        self.sign_until(name, 4096)
+    }
+
+    /// The same, valid until this year.
+    fn sign_until(&self, name: &str, year: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
@@ -62,8 +69,13 @@ impl Authority {
 
     /// A server with a certificate of this authority; requires client certificates if `mutual`.
     fn server(&self, mutual: bool) -> rustls::ServerConfig {
+        self.server_with(self.sign("localhost"), mutual)
+    }
+
+    /// The same with this certificate and key.
+    fn server_with(&self, pair: (String, String), mutual: bool) -> rustls::ServerConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let (certificate, key) = self.sign("localhost");
+        let (certificate, key) = pair;
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -158,6 +170,31 @@ fn replaced_certificates_are_used_without_a_restart() {
         old.file("client.pem", &certificate);
         old.file("client.key", &key);
         old.file("ca.pem", &new.issuer.pem());
+        let counts = client.flush(crate::GRACE).traces;
+        assert_eq!(items(&counts), [3, 0, 0, 0, 0], "{protocol}: {counts:?}");
+    }
+}
+
+/// Scenario: the certificate of the backend has expired; later the backend has a new one.
+/// Guarantee: nothing is sent meanwhile, the reason is known, and all arrives once there is a new one, without a restart.
+#[test]
+fn expired_certificate_of_the_backend_delays_until_it_is_replaced() {
+    let authority = Authority::new("ours");
+    for protocol in PROTOCOLS {
+        let expired = authority.sign_until("localhost", 2001);
+        let old = MockBackend::with_tls([], authority.server_with(expired, false));
+        let relay = Relay::to(old.address).unwrap();
+        let trusted = authority.file("ca.pem", &authority.issuer.pem());
+        let endpoint = format!("https://localhost:{}", relay.address.port());
+        let settings = [("PROTOCOL", protocol), ("CERTIFICATE", trusted.as_str())];
+        let client = Client::start(&config(&endpoint, &settings)).unwrap();
+        client.enqueue(spans("step", 3));
+        until(&client, |outcome| outcome.traces.failed_attempts >= 3);
+        let error = client.stats().read().traces.last_error.unwrap();
+        assert!(error.contains("expired"), "{protocol}: {error}");
+        assert!(old.received().is_empty());
+        let new = MockBackend::with_tls([], authority.server(false));
+        relay.redirect(new.address);
         let counts = client.flush(crate::GRACE).traces;
         assert_eq!(items(&counts), [3, 0, 0, 0, 0], "{protocol}: {counts:?}");
     }

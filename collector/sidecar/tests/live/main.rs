@@ -20,6 +20,7 @@ use phasemeter_sources::live::{
 // For the generator of policy directories.
 use policies as support;
 
+mod addresses;
 mod agent_accounts;
 mod alerts;
 mod churn;
@@ -66,6 +67,8 @@ mod python;
 mod python_module;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+#[path = "../../../../tests/relay/mod.rs"]
+mod relay;
 mod reloads;
 mod report_periods;
 mod resources;
