@@ -9,7 +9,7 @@ pub use phasemeter_savings::recommendation::{Saving, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::fixture_value::{named, scalar};
-use crate::lever::Lever;
+use crate::lever::{Lever, Proof};
 use crate::window::{Gpu, Window};
 
 /// A recommendation. Every bound named here has been validated.
@@ -177,12 +177,30 @@ impl Response {
 }
 
 impl Recommendation {
-    /// The part that savings are computed from. `policy` is the name of the policy.
+    /// How it is known what it saves or frees; `None` if it prevents a loss.
     #[must_use]
-    pub fn for_savings<'a>(&'a self, policy: &'a str) -> recommendation::Recommendation<'a> {
-        let Self { ref code, target, saving, ref gpus, kind, lever, .. } = *self;
-        let is_saving = kind == RecommendationKind::Saving;
-        let moves_work = lever.moves_work();
-        recommendation::Recommendation { policy, code, target, saving, gpus, is_saving, moves_work }
+    pub fn proof(&self) -> Option<Proof> {
+        (self.kind != RecommendationKind::Risk).then(|| self.lever.proof())
+    }
+
+    /// The part that savings are computed from. `policy` is the name of the policy. Of a hypothesis, only what a trial
+    /// has `settled` counts.
+    #[must_use]
+    pub fn for_savings<'a>(
+        &'a self,
+        policy: &'a str,
+        settled: Option<Saving>,
+    ) -> recommendation::Recommendation<'a> {
+        let Self { ref code, target, ref gpus, kind, lever, .. } = *self;
+        let is_proved = settled.is_some() || !matches!(self.proof(), Some(Proof::Trial { .. }));
+        recommendation::Recommendation {
+            policy,
+            code,
+            target,
+            saving: settled.unwrap_or(self.saving),
+            gpus,
+            is_saving: kind == RecommendationKind::Saving && is_proved,
+            moves_work: lever.moves_work(),
+        }
     }
 }

@@ -65,6 +65,7 @@ mod situations;
 mod time_zones;
 mod trace;
 mod trace_size;
+mod trials;
 mod wire_registry;
 mod work_log;
 mod worked_examples;

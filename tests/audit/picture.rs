@@ -9,7 +9,7 @@ const MARGIN: f64 = 16.0;
 
 /// The report up to and including its first recommendation.
 pub(crate) fn beginning(report: &str) -> &str {
-    let first = report.find("\nSaves ").map_or(0, |start| start + 1);
+    let first = report.find("\nTry ").map_or(0, |start| start + 1);
     let length = report[first..].find("\n\n").map_or(report.len(), |end| first + end + 1);
     &report[..length]
 }

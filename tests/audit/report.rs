@@ -168,21 +168,51 @@ fn check_money(of: &Value, bill: &Value, phases: &Value) {
     assert_eq!(idle.iter().sum::<i128>(), phase("idle"), "{of:#}");
 }
 
-/// All waste is advised, uncovered or minor.
+/// All waste is advised, on trial, uncovered or minor.
 fn check_coverage(report: &Value) {
     let covered = &report["waste_coverage"];
     let waste = nanos(&report["cost"]["waste_usd"]);
     if covered.is_null() {
         return;
     }
-    let parts = ["advised_usd", "uncovered_usd", "minor_usd"];
+    let parts = ["advised_usd", "uncovered_usd", "trial_usd", "minor_usd"];
     let parts = parts.map(|part| nanos(&covered[part]).unwrap());
     assert_eq!(Some(parts.iter().sum::<i128>()), waste, "{report:#}");
     let uncovered = list(&report["uncovered_waste"]).iter().filter_map(|it| nanos(&it["usd"]));
     assert_eq!(uncovered.sum::<i128>(), parts[1], "{report:#}");
 }
 
-/// Recommendations are sorted by what is at stake: after risks, and before lower rates. Of one stake, savings come first,
+/// Whether a recommendation is a hypothesis that was not tried.
+pub(crate) fn is_open_trial(it: &Value) -> bool {
+    !it["trial"].is_null() && it["trial"]["settled"].is_null()
+}
+
+/// Hypotheses have what decides them, and are in no sum until they are settled.
+fn check_trials(report: &Value) {
+    for it in list(&report["recommendations"]) {
+        assert_eq!(it["proof"] == "trial", !it["trial"].is_null(), "{it:#}");
+        assert!(it["kind"] != "risk" || it["proof"].is_null(), "{it:#}");
+        assert!(!(is_open_trial(it) && it["counted"] == true), "{it:#}");
+    }
+    let open: Vec<_> = list(&report["recommendations"])
+        .iter()
+        .filter(|it| is_open_trial(it))
+        .map(|it| (&it["policy"], &it["code"], &it["gpus"]))
+        .collect();
+    let Some(gpus) = report["savings"]["gpus"].as_array() else { return };
+    for (gpu, step) in
+        gpus.iter().flat_map(|gpu| list(&gpu["steps"]).iter().map(move |it| (gpu, it)))
+    {
+        let is_counted = open.iter().any(|(policy, code, gpus)| {
+            let source = &step["source"];
+            (&source["policy"], &source["code"]) == (*policy, *code)
+                && list(gpus).contains(&gpu["id"])
+        });
+        assert!(!is_counted, "{step:#}");
+    }
+}
+
+/// Recommendations are sorted by what is at stake: after risks, and before lower rates. Of one stake, savings come first, then trials,
 /// by saving times confidence. Together they save no more than possible.
 fn check_recommendations(report: &Value) {
     let recommendations = list(&report["recommendations"]);
@@ -197,9 +227,11 @@ fn check_recommendations(report: &Value) {
     let stake = |it: &Value| (place(it), std::cmp::Reverse(nanos(&it["at_stake"]["usd"])));
     assert!(recommendations.is_sorted_by_key(stake), "{report:#}");
     let kind = |it: &Value| match it["kind"].as_str().unwrap() {
-        "saving" if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => 0,
-        "risk" | "capacity" => 1,
-        _ => 2,
+        "saving" if it["saving_fraction"]["high"].as_f64().unwrap() > 0.0 => {
+            i32::from(is_open_trial(it))
+        }
+        "risk" | "capacity" => 2,
+        _ => 3,
     };
     let worth = |it: &Value| {
         let usd = nanos(&it["saving_usd"]["expected"])?;
@@ -215,6 +247,7 @@ fn check_recommendations(report: &Value) {
         }
     }
     check_coverage(report);
+    check_trials(report);
     let names: Vec<_> = list(&report["gpus"]).iter().map(|gpu| &gpu["id"]).collect();
     for recommendation in recommendations {
         assert!(

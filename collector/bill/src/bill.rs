@@ -12,6 +12,7 @@ use phasemeter_meter::date::Date;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::money::NanoUsd;
 use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_savings::estimate::Estimate;
 
 use crate::calendar::{by_day, by_month};
 use crate::dimension::Dimension;
@@ -60,8 +61,21 @@ pub struct Bill {
     pub sessions: usize,
     /// The first and the last instant.
     pub span: Option<(Timestamp, Timestamp)>,
+    /// What trials have saved in its reports. It is in none of the sums.
+    pub realized: Vec<Realized>,
     /// What to know about the bill, one sentence each without its full stop.
     pub notes: Vec<String>,
+}
+
+/// What a trial has saved in a report of a bill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Realized {
+    /// The code of the recommendation that was followed.
+    pub code: String,
+    /// The report after it.
+    pub report: String,
+    /// Dollars: measured, with their interval.
+    pub saved: Estimate<NanoUsd>,
 }
 
 /// Adds up reports.
@@ -254,7 +268,8 @@ impl Biller {
         let mut gpu_names = self.gpu_names;
         gpu_names.settle();
         let (by, share, span) = (self.by, self.share, self.span);
-        Ok(Bill { by, share, gpu_names, rows, sum, reports, sessions, span, notes })
+        let realized = Vec::new();
+        Ok(Bill { by, share, gpu_names, rows, sum, reports, sessions, span, realized, notes })
     }
 }
 

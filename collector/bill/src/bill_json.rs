@@ -7,7 +7,7 @@ use phasemeter_meter::instant::Instant;
 use serde::Serialize;
 
 use crate::amount::Usd;
-use crate::bill::{Bill, Payer, Row};
+use crate::bill::{Bill, Payer, Realized, Row};
 use crate::invoice::{Line, Reconciliation};
 use crate::totals::Totals;
 
@@ -25,6 +25,9 @@ struct JsonBill<'a> {
     rows: Vec<JsonRow<'a>>,
     total: JsonTotals,
     invoice: Option<Vec<JsonLine<'a>>>,
+    /// Empty without trials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    realized: Vec<JsonRealized<'a>>,
     notes: &'a [String],
 }
 
@@ -65,12 +68,28 @@ struct Range {
 }
 
 #[derive(Serialize)]
+struct JsonRealized<'a> {
+    code: &'a str,
+    report: &'a str,
+    low_usd: Usd,
+    expected_usd: Usd,
+    high_usd: Usd,
+}
+
+#[derive(Serialize)]
 struct JsonLine<'a> {
     account: &'static str,
     group: BTreeMap<String, Option<&'a str>>,
     total_usd: Option<Usd>,
     billed_usd: Option<Usd>,
     difference_usd: Option<Usd>,
+}
+
+impl<'a> JsonRealized<'a> {
+    fn of(Realized { code, report, saved }: &'a Realized) -> Self {
+        let [low_usd, expected_usd, high_usd] = [saved.low, saved.expected, saved.high].map(Usd);
+        Self { code, report, low_usd, expected_usd, high_usd }
+    }
 }
 
 impl From<&Totals> for JsonTotals {
@@ -121,6 +140,7 @@ pub fn write(bill: &Bill, invoice: Option<&Reconciliation>, mut out: impl Write)
             let lines = invoice.lines.iter();
             lines.map(|it| JsonLine { group: group(bill, &it.payer), ..line(it) }).collect()
         }),
+        realized: bill.realized.iter().map(JsonRealized::of).collect(),
         notes: &bill.notes,
     };
     serde_json::to_writer_pretty(&mut out, &json)?;

@@ -7,7 +7,7 @@ use phasemeter_terminal::number::counted;
 use phasemeter_terminal::page::{Page, Style};
 use phasemeter_terminal::table::Table;
 
-use crate::bill::{Bill, NobodysShare, Payer, Row};
+use crate::bill::{Bill, NobodysShare, Payer, Realized, Row};
 use crate::dimension::Dimension;
 use crate::format::{dollars, hours, percent, printed};
 use crate::invoice::Reconciliation;
@@ -87,8 +87,16 @@ pub fn render(bill: &Bill, invoice: Option<&Reconciliation>) -> String {
         page.end_line();
         write_invoice(&mut page, bill, &amounts, invoice);
     }
+    page.sentences("Realized", bill.realized.iter().map(realized));
     page.sentences("Notes", &bill.notes);
     page.into_text()
+}
+
+/// What a trial has saved.
+fn realized(trial: &Realized) -> String {
+    let Realized { code, report, saved } = trial;
+    let [low, expected, high] = [saved.low, saved.expected, saved.high].map(dollars);
+    format!("{code} saved {expected} ({low} to {high}) in {report}, which is in none of the sums")
 }
 
 /// What holders used of the GPUs that were divided among them.

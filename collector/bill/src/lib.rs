@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! JSON report → Report → Biller → Bill → text, JSON
-//!                      → Pair → Comparison → text, JSON
+//!                      → Pair → Comparison → text, JSON; trial → Record → JSON
 //!                      → Overlay → profile with tracks
 //!             → Summary → page, live view
 //! ```
@@ -40,6 +40,7 @@ pub mod status;
 
 // Comparisons.
 pub mod compare;
+pub mod trial;
 
 // Profiles.
 pub mod overlay;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
 use crate::error::ReadError;
 use crate::report::Report;
@@ -14,13 +14,16 @@ const BUFFER: usize = 64 << 10;
 /// The path of the whole.
 const THE_REPORT: &str = "the report";
 
-/// The first half of the SHA-256 of a report.
+/// The SHA-256 of a report.
+pub type Sha256 = [u8; 32];
+
+/// Its first half.
 pub type Digest = [u8; 16];
 
 /// A reader that computes the digest of what is read.
 struct Hashing<R> {
     input: R,
-    hash: Sha256,
+    hash: sha2::Sha256,
 }
 
 impl<R: Read> Read for Hashing<R> {
@@ -36,7 +39,18 @@ impl<R: Read> Read for Hashing<R> {
 /// # Errors
 /// Returns an error if it cannot be read, a field is missing or malformed, or its sums do not match.
 pub fn read(file: &str, input: impl Read) -> Result<(Report, Digest), ReadError> {
-    let mut hashing = Hashing { input, hash: Sha256::new() };
+    let (report, hash) = read_whole(file, input)?;
+    let mut digest = Digest::default();
+    digest.copy_from_slice(&hash[..16]);
+    Ok((report, digest))
+}
+
+/// The same, with its whole SHA-256.
+///
+/// # Errors
+/// Returns an error as [`read`] does.
+pub fn read_whole(file: &str, input: impl Read) -> Result<(Report, Sha256), ReadError> {
+    let mut hashing = Hashing { input, hash: sha2::Sha256::new() };
     let report = {
         let mut json =
             serde_json::Deserializer::from_reader(BufReader::with_capacity(BUFFER, &mut hashing));
@@ -46,10 +60,7 @@ pub fn read(file: &str, input: impl Read) -> Result<(Report, Digest), ReadError>
         report
     };
     validate(file, &report)?;
-    let hash = hashing.hash.finalize();
-    let mut digest = Digest::default();
-    digest.copy_from_slice(&hash[..16]);
-    Ok((report, digest))
+    Ok((report, hashing.hash.finalize().into()))
 }
 
 fn rejected(file: &str, error: serde_path_to_error::Error<serde_json::Error>) -> ReadError {

@@ -273,6 +273,9 @@ pub struct WorkHour {
 /// A recommendation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Recommendation {
+    /// The policy that returned it.
+    #[serde(default)]
+    pub policy: String,
     /// The policy's code for it.
     pub code: String,
     /// Its title.
@@ -281,6 +284,17 @@ pub struct Recommendation {
     pub saving_fraction: SavingFraction,
     /// IDs of its GPUs.
     pub gpus: Vec<String>,
+    /// How it is decided; `None` if it needs no trial.
+    #[serde(default)]
+    pub trial: Option<Trial>,
+}
+
+/// How a recommendation is decided that is a hypothesis.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Trial {
+    /// Whether the work moves to GPUs of another model.
+    #[serde(default)]
+    pub on_other_gpu: bool,
 }
 
 /// A saving, as a fraction of a bill.

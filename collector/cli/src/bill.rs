@@ -36,6 +36,9 @@ pub struct BillArgs {
     #[arg(long, value_name = "FILE")]
     pub invoice: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub trials: TrialRecordArgs,
+
     /// Skip reports that are invalid, with a note, in place of failing.
     #[arg(long)]
     pub skip_invalid: bool,
@@ -113,6 +116,47 @@ pub struct CompareArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+}
+
+/// `phasemeter trial`.
+#[derive(Debug, Args)]
+pub struct TrialArgs {
+    /// The JSON report before the change, which recommends it.
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+
+    /// The JSON report after it.
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+
+    /// Code of the recommendation that was followed [default: the only one to try].
+    #[arg(long, value_name = "CODE")]
+    pub recommendation: Option<String>,
+
+    /// The directory of the record. The reports should be in it, too: whoever reads the record needs them.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub trials: PathBuf,
+
+    /// The unit of work, if the reports have several in common.
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+
+    /// Confidence level of intervals in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = level)]
+    pub level: f64,
+
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Records of trials.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TrialRecordArgs {
+    /// A directory of records of `phasemeter trial`. What they settled counts as a saving, or is marked as
+    /// refuted. A record whose reports have changed is refused.
+    #[arg(long = "trials", value_name = "DIR", help_heading = "Policies")]
+    pub records: Option<PathBuf>,
 }
 
 /// `phasemeter page`.

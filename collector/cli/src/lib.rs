@@ -53,7 +53,9 @@ pub use agent::{AgentArgs, NodeArgs, PriceLabel};
 #[cfg(feature = "full")]
 pub use alerts::AlertArgs;
 #[cfg(feature = "full")]
-pub use bill::{BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs};
+pub use bill::{
+    BillArgs, BillFormat, CompareArgs, OverlayArgs, PageArgs, TrialArgs, TrialRecordArgs,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "full")]
 pub use configuration::{ConfigArgs, ConfigCommand, FileArgs};
@@ -206,6 +208,9 @@ pub enum Command {
     /// Compare two JSON reports of the same work, before and after a change.
     #[cfg(feature = "full")]
     Compare(CompareArgs),
+    /// Settle a recommendation to be tried, by two JSON reports of the same work.
+    #[cfg(feature = "full")]
+    Trial(TrialArgs),
     /// Write a JSON report as a page for a browser, which needs no network.
     #[cfg(feature = "full")]
     Page(PageArgs),
@@ -308,6 +313,10 @@ pub struct AuditArgs {
 
     #[command(flatten)]
     pub missing: MissingArgs,
+
+    #[cfg(feature = "full")]
+    #[command(flatten)]
+    pub trials: TrialRecordArgs,
 
     #[command(flatten)]
     pub metering: MeteringArgs,

@@ -17,7 +17,7 @@ use phasemeter_receiver::ListenAddress;
 use super::export::ExportArgs;
 use super::value::{duration, period, seconds};
 use super::{InterruptionArgs, MeterArgs, MeteringArgs};
-use super::{RequestSizeArgs, SpanArgs, WorkMappingArgs};
+use super::{RequestSizeArgs, SpanArgs, TrialRecordArgs, WorkMappingArgs};
 
 /// `phasemeter record`.
 #[derive(Debug, Args)]
@@ -78,6 +78,9 @@ pub struct WorkloadArgs {
 
     #[command(flatten)]
     pub work_mappings: WorkMappingArgs,
+
+    #[command(flatten)]
+    pub trials: TrialRecordArgs,
 
     /// Unix socket on which the workload reports its work, one line each: `work samples 512`, `step`,
     /// `epoch` or `checkpoint`. Its path is in PHASEMETER_SOCKET of the command's environment

@@ -1,6 +1,7 @@
 //! What a report states that follows from the source of its run.
 
 use phasemeter_engine::work::{InterruptionLog, WorkByHour};
+use phasemeter_savings::trial::Settled;
 
 use super::attribution::Attribution;
 use super::rejected_row::RejectedRow;
@@ -30,4 +31,6 @@ pub struct Provenance {
     pub delivery: Vec<String>,
     /// Whether durations of policies are reported. They are not for reproducible reports.
     pub timed: bool,
+    /// The trials of recommendations that were settled.
+    pub settled: Vec<Settled>,
 }

@@ -13,11 +13,12 @@ use phasemeter_meter::reading::{GpuIdentity, MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_rules::recommendation::{Effort, RecommendationKind};
 use phasemeter_savings::recommendation::Target;
+use phasemeter_savings::trial::Outcome;
 use unicode_width::UnicodeWidthStr;
 
 use super::experiment::Experiment;
 use super::input::{GpuInput, Input, PoliciesInput};
-use super::policies::{Range, Recommendation, Stake};
+use super::policies::{Range, Recommendation, Settlement, Stake, Trial};
 use super::provenance::Provenance;
 
 /// 2026-07-27 00:22:27 UTC.
@@ -165,11 +166,30 @@ pub(super) fn recommendation(target: &str, kind: &str, gpus: &[&str]) -> Recomme
         confidence: 1.0,
         gpus: gpus.iter().map(|&gpu| gpu.to_owned()).collect(),
         evidence: std::collections::BTreeMap::new(),
+        proof: Some("replay"),
+        trial: None,
         saving_fraction: Range { low: 0.0, expected: 0.1, high: 0.2 },
         saving_usd: None,
         at_stake: Stake::default(),
         counted: false,
         remediation: None,
+    }
+}
+
+/// The trial of a hypothesis, with what it has shown.
+pub(super) fn open_trial(settled: Option<Outcome>) -> Trial {
+    Trial {
+        supposes: "it helps",
+        hours: 16,
+        shows: "fewer dollars",
+        on_other_gpu: false,
+        command: "phasemeter trial".to_owned(),
+        order: Some(1),
+        settled: settled.map(|result| Settlement {
+            result,
+            saving_fraction: Range { low: 0.1, expected: 0.2, high: 0.3 },
+            record: "one.trial.json".to_owned(),
+        }),
     }
 }
 

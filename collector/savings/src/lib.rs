@@ -12,6 +12,7 @@ pub mod coverage;
 pub mod estimate;
 pub mod fraction;
 pub mod recommendation;
+pub mod trial;
 pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};

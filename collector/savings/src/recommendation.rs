@@ -53,7 +53,8 @@ pub struct Recommendation<'a> {
     pub saving: Saving,
     /// IDs of the GPUs it applies to.
     pub gpus: &'a [String],
-    /// Whether it reduces the bill. If not, it prevents a loss or frees capacity, and never counts.
+    /// Whether it is known to reduce the bill. If not, it prevents a loss, frees capacity or is a hypothesis that no
+    /// trial has settled, and never counts.
     pub is_saving: bool,
     /// Whether it changes on which GPUs the work runs. Such recommendations are alternatives: a GPU that is shared
     /// is not replaced as well.

@@ -38,10 +38,13 @@ is = "power"
 unit = "W"
 "#;
 
+/// Percent, MiB and watts at a tick.
+type Load = fn(u64) -> (u64, u64, u64);
+
 /// Two hours of a node, each fifteen seconds, with the labels of version 1.4: GPUs that are full at little power, that
 /// bounce, that are steady at a part of the load, and that never work.
 fn pages() -> String {
-    let load: [fn(u64) -> (u64, u64, u64); 5] = [
+    let load: [Load; 5] = [
         |_| (99, 150_000, 300),
         |tick| if tick / 4 % 2 == 0 { (96, 60_000, 600) } else { (1, 60_000, 160) },
         |_| (45, 40_000, 400),

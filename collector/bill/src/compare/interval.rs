@@ -17,11 +17,13 @@ pub struct Options {
     pub unit: Option<String>,
     /// Confidence level of intervals, between 0 and 1.
     pub level: f64,
+    /// Whether the work moves to other GPUs, so that their number and model may differ.
+    pub on_other_gpu: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { unit: None, level: 0.95 }
+        Self { unit: None, level: 0.95, on_other_gpu: false }
     }
 }
 

@@ -13,15 +13,14 @@ pub mod text;
 pub use self::error::CompareError;
 pub use self::interval::{Change, Options};
 pub use self::run::Sums;
+pub(crate) use self::run::cost_share;
+pub use phasemeter_savings::trial::MIN_HOURS;
 
 use phasemeter_meter::phase::Account;
 
 use self::interval::{Hours, Statistic};
 use self::run::Run;
 use crate::report::{Recommendation, Report};
-
-/// Minimum number of hours with work in each report for an interval.
-pub const MIN_HOURS: usize = 16;
 
 /// Minimum number of whole weeks with work in each report to compare weeks in place of hours: they hold the same days,
 /// and depend less on each other.
@@ -74,7 +73,7 @@ impl Comparison {
     ) -> Result<Self, CompareError> {
         let promise = promised(names[0], reports[0], done)?;
         let unit = run::common_unit(names, reports, options.unit.as_deref());
-        let mut reasons = run::differences(reports);
+        let mut reasons = run::differences(reports, options.on_other_gpu);
         let unit = unit.map_err(|reason| reasons.push(reason)).unwrap_or_default();
         if !reasons.is_empty() {
             let [before, after] = names.map(str::to_owned);
@@ -156,7 +155,7 @@ fn promised(name: &str, before: &Report, done: &[String]) -> Result<Option<Promi
         })?);
     }
     let saving = if let [one] = found[..] {
-        let share = run::cost_share(before, &one.gpus);
+        let share = cost_share(before, &one.gpus);
         let fraction = one.saving_fraction;
         Some([fraction.low, fraction.expected, fraction.high].map(|it| it * share))
     } else {

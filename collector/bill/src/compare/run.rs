@@ -199,15 +199,15 @@ pub(super) fn common_unit(
     }
 }
 
-/// Why two reports are not of the same work, if they are not.
-pub(super) fn differences(reports: [&Report; 2]) -> Vec<String> {
+/// Why two reports are not of the same work, if they are not. Of a move to other GPUs, these may differ.
+pub(super) fn differences(reports: [&Report; 2], on_other_gpu: bool) -> Vec<String> {
     let mut reasons = Vec::new();
     let [before, after] = reports.map(|report| report.gpus.len());
-    if before != after {
+    if before != after && !on_other_gpu {
         reasons.push(format!("the number of GPUs differs ({before}, and {after})"));
     }
     let [before, after] = reports.map(models);
-    if before != after {
+    if before != after && !on_other_gpu {
         let text = |models: &BTreeSet<&str>| models.iter().copied().collect::<Vec<_>>().join(", ");
         reasons.push(format!("the GPU models differ ({}, and {})", text(&before), text(&after)));
     }
@@ -246,7 +246,7 @@ pub(super) fn rates_differ(sums: &[Sums; 2]) -> bool {
 }
 
 /// The cost of these GPUs as a fraction of the bill.
-pub(super) fn cost_share(report: &Report, gpus: &[String]) -> f64 {
+pub(crate) fn cost_share(report: &Report, gpus: &[String]) -> f64 {
     let named = report.gpus.iter().filter(|gpu| gpus.contains(&gpu.id));
     let (named, all) = (named.map(cost).sum::<f64>(), cost_of_all(report));
     if all > 0.0 { named / all } else { 0.0 }

@@ -6,6 +6,7 @@ use phasemeter_otlp::encode::{PolicyErrorEvent, RecommendationEvent};
 use phasemeter_rules::Log;
 use phasemeter_rules::error::PolicyError;
 use phasemeter_rules::generation::{Generation, Rejection};
+use phasemeter_rules::lever::Proof;
 use phasemeter_rules::policy::{Policy, Usage};
 use phasemeter_rules::recommendation::{Need, Recommendation, RecommendationKind, Response};
 use phasemeter_rules::window::Window;
@@ -133,6 +134,7 @@ fn recommendation_event<'a>(policy: &'a Policy, it: &'a Recommendation) -> Recom
         gpus: &it.gpus,
         kind: it.kind.name(),
         effort: it.effort.name(),
+        proof: it.proof().and_then(Proof::name),
         reversible: it.reversible,
         remediation: it.remediation.as_ref().map(|it| (it.kind.as_str(), &it.parameters)),
     }

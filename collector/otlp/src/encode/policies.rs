@@ -57,6 +57,8 @@ pub struct RecommendationEvent<'a> {
     pub kind: &'a str,
     /// `low`, `medium` or `high`.
     pub effort: &'a str,
+    /// `replay` or `trial`; `None` for a risk and a diagnosis.
+    pub proof: Option<&'a str>,
     /// Whether it can be undone at once.
     pub reversible: bool,
     /// Kind and parameters of the action for automation.
@@ -172,6 +174,7 @@ fn recommendation_event(
         });
         std::iter::once(text(&named("remediation.kind"), *kind)).chain(parameters)
     });
+    let proof = it.proof.map(|proof| text(&named("proof"), proof));
     let place = place.into_iter().map(|(name, value)| text(&name, value));
     let attributes = [
         text(attribute::POLICY_NAME, it.policy_name),
@@ -196,6 +199,7 @@ fn recommendation_event(
         body: it.title.to_owned(),
         attributes: attributes
             .into_iter()
+            .chain(proof)
             .chain(place)
             .chain(evidence)
             .chain(remediation)
@@ -263,6 +267,7 @@ mod tests {
             gpus: &[],
             kind: "saving",
             effort: "low",
+            proof: None,
             reversible: true,
             remediation: None,
         }

@@ -20,7 +20,7 @@ const SCRIPT: &str = concat!(
 
 /// SHA-256 of style and script, by which the page's policy allows them.
 const STYLE_HASH: &str = "sha256-lLRrn+1miTI/1+5LnA0PvMWBT2/Nc6jmmLS52MyPze0=";
-const SCRIPT_HASH: &str = "sha256-t0JP7eDH0FYRwLz3QUyEAmNTw9VummpWMEdf44TLjKE=";
+const SCRIPT_HASH: &str = "sha256-394drMlvkxcvb6t79ae42FVHlUEdfeEzA172A52Bflo=";
 
 /// The page of a JSON report, which must be valid.
 #[must_use]

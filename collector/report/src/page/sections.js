@@ -49,7 +49,7 @@ function answer(report, names) {
     ? entry("bill", "Bill", dollars(cost.total_usd), "figure", [hours, rangeText].filter(Boolean).join(" · "))
     : entry("bill", "Bill", "no price", "figure", `${hours} · ${cost.unpriced_reason ?? "no GPU has a price"}`);
   const { waste_coverage: covered } = report;
-  const parts = covered ? ` · ${dollars(covered.advised_usd)} advised, ${dollars(covered.uncovered_usd)} uncovered, ${dollars(covered.minor_usd)} in small parts` : "";
+  const parts = covered ? ` · ${dollars(covered.advised_usd)} advised, ${dollars(covered.trial_usd)} on trial, ${dollars(covered.uncovered_usd)} uncovered, ${dollars(covered.minor_usd)} in small parts` : "";
   const wasted = priced
     ? entry("waste", "Waste", dollars(cost.waste_usd), "figure", `${share(nanos(cost.waste_usd), nanos(cost.total_usd))} of the bill${parts}`)
     : entry("waste", "Effective", `${number(cost.effective_gpu_hours)} h`, "figure", `of ${hours}`);
@@ -83,13 +83,16 @@ function decides({ risks, missing }) {
   return [risks.length ? `first see ${risks.join(", ")}` : null, missing.length ? `missing: ${missing.join(", ")}` : null].filter(Boolean).join(" · ").replaceAll(/[._]/g, " ");
 }
 
-/** What a recommendation is worth, in words: the figure, and what it means. */
-function worth({ kind, saving_usd: usd, saving_fraction: fraction, at_stake: stake, confidence }) {
-  const sure = `${Math.round(confidence * 100)}% confident`;
+/** What a recommendation is worth, in words: the figure, and what it means. A trial promises nothing until it is settled. */
+function worth({ kind, saving_usd: usd, saving_fraction: fraction, at_stake: stake, confidence, trial }) {
+  const amount = stake.usd === null ? `${number(stake.gpu_hours)} GPU-hours` : dollars(stake.usd);
+  if (trial && !trial.settled) return ["Try", [stake.gpu_hours > 0 ? `${amount} at stake` : "in no sum", trial.order ? `to try ${trial.order === 1 ? "first" : "next"}` : null].filter(Boolean).join(", ")];
+  if (trial && trial.settled.result !== "saves") return ["Tried", "no saving was found"];
+  const sure = trial ? "measured by a trial" : `${Math.round(confidence * 100)}% confident`;
   if (kind === "risk") return ["Risk", sure];
   if (usd && nanos(usd.high) > 0n) return [dollars(usd.expected), `${kind === "capacity" ? "of capacity freed, not saved" : "saved of this bill"} (${dollars(usd.low)} to ${dollars(usd.high)}), ${sure}`];
   if (fraction.high > 0) return [`${(fraction.expected * 100).toFixed(1)}%`, `${kind === "capacity" ? "of these GPUs freed" : "of their bill"}, ${sure}`];
-  const about = stake.gpu_hours > 0 ? `${stake.usd === null ? `${number(stake.gpu_hours)} GPU-hours` : dollars(stake.usd)} at stake, ` : "";
+  const about = stake.gpu_hours > 0 ? `${amount} at stake, ` : "";
   return [kind === "capacity" ? "Capacity" : "Trial", about + sure];
 }
 

@@ -7,6 +7,7 @@ mod ranking;
 mod recommendation;
 mod savings;
 mod stake;
+mod trial;
 mod uncovered;
 
 pub(super) use need::Need;
@@ -16,6 +17,7 @@ pub(super) use recommendation::Evidence;
 pub use recommendation::Recommendation;
 pub use savings::{CategorySavings, GpuSavings, Savings, Source, Step};
 pub(super) use stake::Stake;
+pub(super) use trial::{Settlement, Trial};
 pub(super) use uncovered::{UncoveredWaste, WasteCoverage};
 
 use phasemeter_meter::quantity::Quantity;
@@ -45,20 +47,27 @@ impl PolicySection {
         let returned: Vec<_> = results.recommendations().collect();
         let gpus = || input.gpus.iter().zip(summaries);
         let priced: Vec<_> = gpus().filter_map(|(gpu, summary)| priced(gpu, summary)).collect();
-        let recommended =
-            returned.iter().map(|(policy, it)| it.for_savings(&policy.manifest().name));
+        let settled = |index: usize| {
+            let (policy, it) = returned.get(index)?;
+            trial::settled(&input.provenance.settled, &policy.manifest().name, it)
+        };
+        let recommended = returned.iter().enumerate().map(|(index, (policy, it))| {
+            let saving = settled(index).map(|trial| trial.saving);
+            it.for_savings(&policy.manifest().name, saving)
+        });
         let recommended: Vec<_> = recommended.collect();
         let combined = phasemeter_savings::Savings::of(&priced, &recommended);
         let counted =
             |index| combined.as_ref().is_some_and(|it| it.counted.get(index) == Some(&true));
         let each = returned.iter().enumerate();
         let each = each.map(|(index, (policy, it))| {
-            Recommendation::build(policy, it, &priced, counted(index))
+            Recommendation::build(policy, it, settled(index), &priced, counted(index))
         });
         let mut recommendations: Vec<_> = each.collect();
         let all: Vec<_> = gpus().collect();
         ranking::set(&mut recommendations, &all);
         recommendations.sort_by(Recommendation::order);
+        ranking::number_trials(&mut recommendations);
         let needs = Need::all(results);
         let run = &input.experiment.attributes;
         let (uncovered_waste, waste_coverage) =

@@ -17,18 +17,33 @@ pub(super) fn set(recommendations: &mut [Recommendation], gpus: &[MeteredGpu<'_>
         let Some(change) = it.change() else { continue };
         let named = it.gpus.iter().filter_map(|id| by_name.get(id.as_str()).copied());
         let stake = Stake::of(&change, named);
-        let known = largest.entry(key(it)).or_insert(stake);
+        let known = largest.entry(it.waste_key()).or_insert(stake);
         if stake.order(known).is_lt() {
             *known = stake;
         }
     }
     for it in recommendations.iter_mut().filter(|it| has_stake(it)) {
-        it.at_stake = largest.get(&key(it)).copied().unwrap_or_default();
+        it.at_stake = largest.get(&it.waste_key()).copied().unwrap_or_default();
     }
 }
 
-fn key(it: &Recommendation) -> (Target, Vec<String>) {
-    let mut gpus = it.gpus.clone();
-    gpus.sort_unstable();
-    (it.target, gpus)
+/// Numbers the trials about the same waste, in the order of the report.
+pub(super) fn number_trials(recommendations: &mut [Recommendation]) {
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for it in recommendations.iter().filter(|it| it.open_trial().is_some()) {
+        *counts.entry(it.waste_key()).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    let mut placed: BTreeMap<_, usize> = BTreeMap::new();
+    for it in recommendations.iter_mut() {
+        let key = it.waste_key();
+        if it.open_trial().is_none() || !counts.contains_key(&key) {
+            continue;
+        }
+        let place = placed.entry(key).or_default();
+        *place += 1;
+        if let Some(trial) = &mut it.trial {
+            trial.order = Some(*place);
+        }
+    }
 }

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::ops::Add;
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_rules::lever::Lever;
+use phasemeter_rules::lever::{Lever, Proof};
 use phasemeter_rules::policy::Policy;
 use phasemeter_rules::recommendation::{self, Effort, RecommendationKind};
 use phasemeter_savings::coverage::Change;
 use phasemeter_savings::estimate::Estimate;
 use phasemeter_savings::fraction::Fraction;
 use phasemeter_savings::recommendation::Target;
+use phasemeter_savings::trial::{Outcome, Settled};
 use phasemeter_savings::waterfall::PricedGpu;
 use serde::{Serialize, Serializer};
 
-use super::{Range, Stake};
+use super::{Range, Settlement, Stake, Trial};
 use crate::Usd;
 
 /// One recommendation.
@@ -51,7 +52,13 @@ pub struct Recommendation {
     pub gpus: Vec<String>,
     /// The numbers it is based on.
     pub evidence: BTreeMap<String, Evidence>,
-    /// Saving, as a fraction of the bill of these GPUs.
+    /// How it is known what it saves or frees: by `replay` of the recorded seconds, or only by a `trial`; `None` if it
+    /// prevents a loss, or only finds out what to change.
+    pub proof: Option<&'static str>,
+    /// How it is decided, if that needs a trial.
+    pub trial: Option<Trial>,
+    /// Saving, as a fraction of the bill of these GPUs: of a trial the promise of the policy until it is settled, then
+    /// what was measured.
     pub saving_fraction: Range<f64>,
     /// The same in dollars, of the GPUs whose hours are not committed; `None` if one of these GPUs has no
     /// price.
@@ -59,7 +66,7 @@ pub struct Recommendation {
     /// The waste that it or an alternative to it is about; of a higher throughput or another GPU, its expected saving;
     /// nothing for a risk, or a lower rate of the same GPU.
     pub at_stake: Stake,
-    /// Whether it contributes to the savings: on at least one GPU, no other recommendation for the
+    /// Whether it contributes to the savings: it is proved, and on at least one GPU, no other recommendation for the
     /// same target saves more.
     pub counted: bool,
     /// The action for automation.
@@ -111,15 +118,17 @@ impl Recommendation {
     pub(super) fn build(
         policy: &Policy,
         returned: &recommendation::Recommendation,
+        settled: Option<&Settled>,
         priced: &[PricedGpu<'_>],
         counted: bool,
     ) -> Self {
         let priced: BTreeMap<&str, _> = priced.iter().map(|gpu| (gpu.id, gpu)).collect();
         let of = |id: &String| priced.get(id.as_str()).copied();
         let gpus: Option<Vec<_>> = returned.gpus.iter().map(of).collect();
+        let saving = settled.map_or(returned.saving, |trial| trial.saving);
         let paid_by_use = |gpu: &&&PricedGpu<'_>| !gpu.committed;
         let usd = gpus.map(|gpus| {
-            let each = gpus.iter().filter(paid_by_use).map(|gpu| gpu.usd(returned.saving));
+            let each = gpus.iter().filter(paid_by_use).map(|gpu| gpu.usd(saving));
             each.fold(Estimate::default(), |sum, usd| sum.zip(usd, NanoUsd::add))
         });
         Self {
@@ -140,7 +149,9 @@ impl Recommendation {
                 .iter()
                 .map(|(name, it)| (name.clone(), it.into()))
                 .collect(),
-            saving_fraction: returned.saving.into(),
+            proof: returned.proof().and_then(Proof::name),
+            trial: Trial::of(returned, settled),
+            saving_fraction: saving.into(),
             saving_usd: usd.map(Into::into),
             at_stake: Stake::default(),
             counted,
@@ -151,11 +162,11 @@ impl Recommendation {
         }
     }
 
-    /// What it would change; `None` if it prevents a loss.
+    /// What it would change; `None` if it prevents a loss, or a trial has shown that it changes nothing.
     pub(super) fn change(&self) -> Option<Change> {
         let Range { low, expected, high } = self.saving_fraction;
         let saving = Estimate { low, expected, high };
-        (!self.is_risk()).then(|| Change {
+        (!self.is_risk() && !self.is_refuted()).then(|| Change {
             target: self.target,
             saving: saving.map(|part| Fraction::new(part).unwrap_or_default()),
             is_saving: self.kind == RecommendationKind::Saving,
@@ -168,14 +179,36 @@ impl Recommendation {
         self.kind == RecommendationKind::Risk
     }
 
+    /// The trial that decides it; `None` if it needs none, or no longer.
+    pub(crate) fn open_trial(&self) -> Option<&Trial> {
+        self.trial.as_ref().filter(|trial| trial.settled.is_none())
+    }
+
+    /// What a trial has shown.
+    pub(crate) fn settlement(&self) -> Option<&Settlement> {
+        self.trial.as_ref()?.settled.as_ref()
+    }
+
+    /// Whether a trial has shown that it does not save.
+    pub(crate) fn is_refuted(&self) -> bool {
+        self.settlement().is_some_and(|it| it.result != Outcome::Saves)
+    }
+
+    /// The target and the GPUs: alternatives have the same.
+    pub(super) fn waste_key(&self) -> (Target, Vec<String>) {
+        let mut gpus = self.gpus.clone();
+        gpus.sort_unstable();
+        (self.target, gpus)
+    }
+
     /// Whether it is a lower rate for the same GPUs, which could be recommended to anyone.
     pub(super) fn is_of_rate_alone(&self) -> bool {
         let is_saving = self.kind == RecommendationKind::Saving;
         is_saving && self.target == Target::Rate && !self.lever.moves_work()
     }
 
-    /// Risks first, and lower rates last. Between them the largest stake first; of one stake savings, then capacity,
-    /// then diagnoses, which save nothing by themselves. Then the largest expected saving times confidence first, in
+    /// Risks first, and lower rates last. Between them the largest stake first; of one stake savings, then trials with a
+    /// number, then capacity, then what promises none. Then the largest expected saving times confidence first, in
     /// dollars or else in GPUs; ties by code, then policy.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         let place = |it: &Self| match it.kind {
@@ -184,9 +217,11 @@ impl Recommendation {
             _ => 1,
         };
         let kind = |it: &Self| match it.kind {
-            RecommendationKind::Saving if it.saving_fraction.high > 0.0 => 0,
-            RecommendationKind::Risk | RecommendationKind::Capacity => 1,
-            RecommendationKind::Saving => 2,
+            RecommendationKind::Saving if it.saving_fraction.high > 0.0 => {
+                u8::from(it.open_trial().is_some())
+            }
+            RecommendationKind::Risk | RecommendationKind::Capacity => 2,
+            RecommendationKind::Saving => 3,
         };
         let dollars = |it: &Self| it.saving_usd.map(|usd| usd.expected.0.as_f64() * it.confidence);
         let dollars = |it: &Self| dollars(it).unwrap_or(-1.0);

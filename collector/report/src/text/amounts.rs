@@ -30,7 +30,7 @@ pub(super) struct Bill {
     pub(super) idle_waste: Dollars,
     pub(super) underload: Dollars,
     /// Waste by what is to be done about it: sums to it, too.
-    pub(super) coverage: Option<[Dollars; 3]>,
+    pub(super) coverage: Option<[Dollars; 4]>,
     /// What all recommendations are expected to save together.
     saved: Option<Dollars>,
 }
@@ -61,7 +61,8 @@ impl Bill {
             [categories.starvation, categories.idle, categories.underload].map(or_zero);
         let [starvation, idle_waste, underload] = waste.split(categories, &accounts);
         let coverage = report.waste_coverage.map(|it| {
-            let parts = [it.advised_usd, it.uncovered_usd, it.minor_usd].map(|Usd(usd)| usd);
+            let parts =
+                [it.advised_usd, it.trial_usd, it.uncovered_usd, it.minor_usd].map(|Usd(usd)| usd);
             waste.split(parts, &[starvation, idle_waste, underload])
         });
         Some(Self {

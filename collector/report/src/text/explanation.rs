@@ -1,13 +1,14 @@
 //! Recommendations in full, as `--explain` shows them, and uncovered waste.
 
 use phasemeter_rules::recommendation::RecommendationKind;
+use phasemeter_savings::trial::Outcome;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR};
 use phasemeter_terminal::quantity::quantity;
 
 use crate::findings::Finding;
 use crate::model::Report;
-use crate::policies::{Evidence, Range, Recommendation};
+use crate::policies::{Evidence, Range, Recommendation, Settlement, Trial};
 use crate::value::Usd;
 
 use super::amounts::Bill;
@@ -50,6 +51,7 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
     page.titled(&amount(&report.gpus, bill, it), &it.title);
     let effect = match it.kind {
         RecommendationKind::Risk => None,
+        _ if it.open_trial().is_some() => at_stake(bill, it),
         RecommendationKind::Saving if saves_nothing(it) => {
             let stake = at_stake(bill, it).map(|stake| format!(", {stake}"));
             Some(format!("saves nothing by itself{}", stake.unwrap_or_default()))
@@ -61,18 +63,32 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
     let excluded = report.savings.is_some()
         && !it.counted
         && it.kind == RecommendationKind::Saving
+        && it.open_trial().is_none()
         && !saves_nothing(it);
+    let confidence = match (it.open_trial(), it.settlement()) {
+        (Some(trial), _) => trial.order.map(|place| format!("place {place} of those to try")),
+        (None, Some(settled)) => Some(format!("settled: {}", shown(settled))),
+        (None, None) => Some(format!("confidence {:.0}%", it.confidence * 100.0)),
+    };
     let facts = [
         Some(which(&report.gpus, &it.gpus) + &owners(&report.gpus, &it.gpus)),
         effect,
         excluded.then(|| "not added to the total savings".to_owned()),
-        Some(format!("confidence {:.0}%", it.confidence * 100.0)),
+        confidence,
         Some(format!("effort {}", it.effort.name())),
         it.reversible.then(|| "can be undone".to_owned()),
     ];
     page.fact("", &facts.into_iter().flatten().collect::<Vec<_>>(), SEPARATOR);
     page.passage("Why", super::Style::Plain, &by_name(&report.gpus, &it.rationale), LINES);
     page.passage("Action", super::Style::Plain, &by_name(&report.gpus, &it.action), LINES);
+    if let Some(Trial { supposes, hours, shows, command, .. }) = it.open_trial() {
+        page.passage("Supposes", super::Style::Plain, &format!("that {supposes}"), LINES);
+        let protocol = format!(
+            "{hours} hours of the same work before and after, with --work-log: phasemeter compare must show {shows}. To \
+             settle it: {command}"
+        );
+        page.passage("Trial", super::Style::Plain, &protocol, LINES);
+    }
     let number = |(name, it): (&String, &Evidence)| {
         format!("{} {}", name.replace(['_', '.'], " "), quantity(it.value, &it.unit))
     };
@@ -87,6 +103,16 @@ fn recommendation(page: &mut Page, report: &Report, bill: Option<&Bill>, it: &Re
     let source = [format!("code {}", it.code), format!("lever {}", it.lever)];
     let source: Vec<_> = source.into_iter().chain([format!("policy {}", it.policy)]).collect();
     page.fact("Source", &source, SEPARATOR);
+}
+
+/// What a trial has shown.
+fn shown(settled: &Settlement) -> String {
+    let record = &settled.record;
+    match settled.result {
+        Outcome::Saves => format!("saves by {record}"),
+        Outcome::Worse => format!("costs more by {record}"),
+        Outcome::NoDifference | Outcome::NotComparable => format!("no difference by {record}"),
+    }
 }
 
 /// The saving in dollars, if these GPUs have a price, and as a fraction of their bill.

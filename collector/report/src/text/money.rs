@@ -72,14 +72,13 @@ fn bill(page: &mut Page, cost: &Cost, bill: &Bill) {
         format!("+ {underload} underload"),
     ];
     page.fact("Waste", &sum, " ");
-    if let Some([advised, uncovered, minor]) = bill.coverage
+    if let Some([advised, on_trial, uncovered, minor]) = bill.coverage
         && waste.exact() > NanoUsd::ZERO
     {
-        let sum = [
-            format!("= {advised} advised"),
-            format!("+ {uncovered} uncovered"),
-            format!("+ {minor} in small parts"),
-        ];
+        let trials = (on_trial.exact() > NanoUsd::ZERO).then(|| format!("+ {on_trial} on trial"));
+        let sum = [Some(format!("= {advised} advised")), trials];
+        let rest = [format!("+ {uncovered} uncovered"), format!("+ {minor} in small parts")];
+        let sum: Vec<_> = sum.into_iter().flatten().chain(rest).collect();
         page.fact("", &sum, " ");
     }
 }

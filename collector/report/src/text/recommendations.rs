@@ -92,15 +92,16 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
     let title = title(gpus, bill, it, LINES_OF_TITLE);
     let title = page.passage(&amount(gpus, bill, it), Style::Bold, &title, LINES_OF_TITLE);
     let why = by_name(gpus, first_sentence(&it.rationale));
-    let action = by_name(gpus, first_sentence(&it.action));
+    let condition = it.open_trial().map(|trial| format!("If {}: ", trial.supposes));
+    let action = condition.unwrap_or_default() + &by_name(gpus, first_sentence(&it.action));
     let left = limit.saturating_sub(title);
     let for_why = left.saturating_sub(lines(&action).max(1));
     let why = page.passage("", Style::Plain, &first_clauses(&why, for_why), for_why);
     page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
 }
 
-/// `Use more loader workers ($0–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, in at most `limit` lines if
-/// possible: first without its range, which is beside the amount that is expected, then without the last words of the
+/// `Release the instance ($12–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, or `Use more loader workers
+/// ($21.48 at stake, try first): GPU 0–1 of 8`, in at most `limit` lines if possible: first without its range, which is beside the amount that is expected, then without the last words of the
 /// title. One line does not name who has the GPUs.
 pub(super) fn title(
     gpus: &[Gpu],
@@ -108,9 +109,19 @@ pub(super) fn title(
     it: &Recommendation,
     limit: usize,
 ) -> String {
-    let confidence = format!("{:.0}% confident", it.confidence * 100.0);
+    // How probable the cause of a trial is, is known from simulated fleets: good for an order.
+    let confidence = match it.open_trial() {
+        Some(trial) => {
+            trial.order.map(|place| if place == 1 { "try first" } else { "try next" }.to_owned())
+        }
+        None => {
+            it.settlement().is_none().then(|| format!("{:.0}% confident", it.confidence * 100.0))
+        }
+    };
     let range = match (it.kind, it.saving_usd) {
         (RecommendationKind::Risk, _) => None,
+        _ if it.open_trial().is_some() => at_stake(bill, it),
+        _ if it.is_refuted() => None,
         _ if saves_nothing(it) => at_stake(bill, it),
         (RecommendationKind::Saving, Some(usd)) => Some(dollars(bill, usd)),
         (RecommendationKind::Saving, None) => Some(percents(it.saving_fraction)),
@@ -119,13 +130,20 @@ pub(super) fn title(
     let owners = if limit > 1 { owners(gpus, &it.gpus) } else { String::new() };
     let which = which(gpus, &it.gpus) + &owners;
     let fits = |text: &str| lines(text) <= limit;
-    let with_range = range.map(|range| format!("{} ({range}, {confidence}): {which}", it.title));
-    if let Some(title) = with_range.filter(|title| fits(title)) {
-        return title;
+    let named = |title: &str, facts: [Option<&str>; 2]| {
+        let facts: Vec<_> = facts.into_iter().flatten().collect();
+        let facts =
+            if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        format!("{title}{facts}: {which}")
+    };
+    let confidence = confidence.as_deref();
+    let with_range = named(&it.title, [range.as_deref(), confidence]);
+    if fits(&with_range) {
+        return with_range;
     }
     let mut title = it.title.clone();
     loop {
-        let text = format!("{title} ({confidence}): {which}");
+        let text = named(&title, [None, confidence]);
         match title.trim_end_matches('…').rsplit_once(' ') {
             Some((shorter, _)) if !fits(&text) => title = format!("{shorter}…"),
             _ => return text,
@@ -173,6 +191,8 @@ fn gpu_hours(gpus: &[Gpu], it: &Recommendation) -> f64 {
 pub(super) fn amount(gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation) -> String {
     match (it.kind, it.saving_usd) {
         (RecommendationKind::Risk, _) => "Risk".to_owned(),
+        _ if it.open_trial().is_some() => "Try".to_owned(),
+        _ if it.is_refuted() => "Tried".to_owned(),
         (RecommendationKind::Saving, _) if saves_nothing(it) => {
             if it.lever.is_diagnosis() { "Measure" } else { "Try" }.to_owned()
         }

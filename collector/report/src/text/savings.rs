@@ -8,7 +8,7 @@ use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR, Style};
 
 use crate::model::Report;
-use crate::policies::{Range, Savings, Step};
+use crate::policies::{Range, Recommendation, Savings, Step, Trial};
 use crate::value::Usd;
 
 use super::amounts::Bill;
@@ -25,15 +25,31 @@ const PER_MILLE: i128 = 1_000;
 /// Returns whether there are any.
 pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>, in_full: bool) -> bool {
     let savings = report.savings.as_ref().filter(|it| it.total_usd.high.0 > NanoUsd::ZERO);
-    let Some(savings) = savings else { return false };
-    if in_full {
-        page.end_line();
-        table(page, report, savings);
-    } else {
-        let savings_given = report.recommendations.iter().filter(|it| it.saving_usd.is_some());
-        page.facts("Savings", sentences(bill, savings, savings_given.count() > 1));
+    match savings {
+        Some(savings) if in_full => {
+            page.end_line();
+            table(page, report, savings);
+        }
+        Some(savings) => {
+            let proved = report.recommendations.iter().filter(|it| it.open_trial().is_none());
+            let given = proved.filter(|it| it.saving_usd.is_some());
+            page.facts("Savings", sentences(bill, savings, given.count() > 1));
+        }
+        None => {}
     }
-    true
+    trials(page, report);
+    savings.is_some()
+}
+
+/// What decides the recommendations that are hypotheses.
+fn trials(page: &mut Page, report: &Report) {
+    let Some(trial) = report.recommendations.iter().find_map(Recommendation::open_trial) else {
+        return;
+    };
+    let Trial { hours, shows, .. } = trial;
+    page.sentences("Trials", [format!(
+        "in no sum until settled by phasemeter trial BEFORE AFTER: {hours} hours of work before and after must show {shows}"
+    )]);
 }
 
 /// All together, which is less than the sum of several, and per month.

@@ -67,11 +67,14 @@ fn report(accounts: [i128; 7], used: u8, idle: u8, steps: &[[i128; 3]]) -> Repor
         idle: usd(idle),
         underload: usd(waste - idle - starvation),
     };
-    let advised = waste / 2;
+    let advised = waste / 3;
+    let on_trial = advised / 2;
+    let left = waste - advised - on_trial;
     report.waste_coverage = Some(WasteCoverage {
         advised_usd: Usd(NanoUsd(advised)),
-        uncovered_usd: Usd(NanoUsd(idle.min(waste - advised))),
-        minor_usd: Usd(NanoUsd(waste - advised - idle.min(waste - advised))),
+        trial_usd: Usd(NanoUsd(on_trial)),
+        uncovered_usd: Usd(NanoUsd(idle.min(left))),
+        minor_usd: Usd(NanoUsd(left - idle.min(left))),
     });
     report.savings = Some(savings(steps));
     report

@@ -19,6 +19,7 @@ use phasemeter_logs::nvidia_smi::{
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_report::Provenance;
 use phasemeter_report::{RejectedRow, Utc};
+use phasemeter_savings::trial::Settled;
 
 use super::error::CommandError;
 use super::listing::{counted, listed};
@@ -30,6 +31,8 @@ use super::output_files::OutputFiles;
 use super::progress::Progress;
 use super::report_outputs::ReportOutputs;
 use super::sinks::Sinks;
+#[cfg(feature = "full")]
+use super::trial_records;
 use super::work_log::{self, WorkLog, WorkWithin};
 use phasemeter_cli::{AuditArgs, MeteringArgs, SendArgs};
 
@@ -61,6 +64,10 @@ pub(super) fn run(args: AuditArgs) -> Result<(), CommandError> {
         work_log,
         #[cfg(feature = "full")]
         fail_on_alert: args.fail_on_alert,
+        #[cfg(feature = "full")]
+        settled: trial_records::settled(args.trials.records.as_deref())?,
+        #[cfg(not(feature = "full"))]
+        settled: Vec::new(),
     };
     let opened = OpenedInputs::open(&inputs)?;
     #[cfg(feature = "full")]
@@ -97,6 +104,8 @@ struct Audit<'a> {
     work_log: Option<WorkLog>,
     #[cfg(feature = "full")]
     fail_on_alert: bool,
+    /// The trials that were settled.
+    settled: Vec<Settled>,
 }
 
 impl Audit<'_> {
@@ -107,7 +116,9 @@ impl Audit<'_> {
         progress_of: impl Fn(&S) -> (u64, Option<u64>),
         notes: impl FnOnce(&S) -> (RejectedRows, Vec<String>),
     ) -> Result<(), CommandError> {
-        let Self { inputs, metering, send, work_log, .. } = self;
+        #[cfg(feature = "full")]
+        let fail_on_alert = self.fail_on_alert;
+        let Self { inputs, metering, send, work_log, settled, .. } = self;
         let mut progress = Progress::new(progress_of(source));
         let files = ReportOutputs::of(&metering.report)?;
         files.check()?;
@@ -131,11 +142,12 @@ impl Audit<'_> {
         assumptions.extend(zone.or_else(utc));
         assumptions.extend(within.notes);
         let work_by_hour = within.by_hour;
-        let provenance = Provenance { work_by_hour, assumptions, ..provenance(inputs, &rejected) };
+        let provenance =
+            Provenance { work_by_hour, assumptions, settled, ..provenance(inputs, &rejected) };
         let reported = metering::report(metering, &files, source, &run, provenance);
         reported.and(sinks.finish())?;
         #[cfg(feature = "full")]
-        if self.fail_on_alert {
+        if fail_on_alert {
             check_alerts(&run)?;
         }
         Ok(())

@@ -4,25 +4,25 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use phasemeter_bill::bill::{Bill, Biller};
+use phasemeter_bill::bill::{Bill, Biller, Realized};
 use phasemeter_bill::error::{BillError, ReadError};
 use phasemeter_bill::focus::{CsvRows, FocusTotals, FocusWriter, RowSink};
 use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::read::{Digest, read};
 use phasemeter_bill::report::Report;
+use phasemeter_bill::trial::{Record, hexadecimal};
 use phasemeter_bill::{bill_json, bill_text};
 use phasemeter_logs::log::decode;
+use phasemeter_savings::trial::Outcome;
 use phasemeter_terminal::escape::clean;
 use tracing::warn;
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
-use super::report_files;
+use super::report_files::MAX_REPORT;
+use super::{report_files, trial_records};
 use phasemeter_cli::{BillArgs, BillFormat, Format};
-
-/// The most that is read of a report.
-pub(super) const MAX_REPORT: u64 = 1 << 30;
 
 /// Adds up the reports and writes the bill.
 pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
@@ -31,11 +31,14 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
         args.output.as_deref().map(|path| open_output(args, &reports, path)).transpose()?;
     let names: Vec<String> = reports.iter().map(|path| path.display().to_string()).collect();
     let mut biller = Biller::new(args.by.clone(), args.idle).sharing(args.share_idle);
-    let mut billed = Vec::new();
+    let records =
+        args.trials.records.as_deref().map_or_else(|| Ok(Vec::new()), trial_records::records)?;
+    let (mut billed, mut realized) = (Vec::new(), Vec::new());
     for (path, name) in reports.iter().zip(&names) {
         match open(path, name) {
             Ok((report, digest)) => {
                 if biller.add(name, &report, digest) {
+                    realized.extend(realized_in(name, digest, &records));
                     billed.push((path, name));
                 }
             }
@@ -44,7 +47,8 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
             Err(error) => return Err(BillError::from(error).into()),
         }
     }
-    let bill = biller.finish(&names)?;
+    let mut bill = biller.finish(&names)?;
+    bill.realized = realized;
     let invoice = args.invoice.as_ref().map(|path| {
         let file = path.display().to_string();
         let unreadable = |source| ReadError::Unreadable { file: file.clone(), source };
@@ -65,6 +69,20 @@ pub(super) fn run(args: &BillArgs) -> Result<(), CommandError> {
         Some(file) => file.write(&bill),
         None => print(&bill),
     }
+}
+
+/// What trials have saved whose report after the change is this one.
+fn realized_in(name: &str, digest: Digest, records: &[(String, Record)]) -> Vec<Realized> {
+    let begin = hexadecimal(&digest);
+    let own = records.iter().map(|(_, record)| record).filter(|record| {
+        record.result == Outcome::Saves && record.after.sha256.starts_with(&begin)
+    });
+    let realized = own.map(|record| Realized {
+        code: record.recommendation.code.clone(),
+        report: name.to_owned(),
+        saved: record.realized(),
+    });
+    realized.collect()
 }
 
 /// Checks the output file before any report is read.

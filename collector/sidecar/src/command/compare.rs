@@ -13,7 +13,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), CommandError> {
     let names = [names[0].as_str(), names[1].as_str()];
     let (before, _) = open(&args.before, names[0]).map_err(BillError::from)?;
     let (after, _) = open(&args.after, names[1]).map_err(BillError::from)?;
-    let options = Options { unit: args.unit.clone(), level: args.level };
+    let options = Options { unit: args.unit.clone(), level: args.level, ..Options::default() };
     let comparison = Comparison::of(names, [&before, &after], &options, &args.done)?;
     print(&rendered(
         args.format,

@@ -48,6 +48,10 @@ pub enum CommandError {
     #[cfg(feature = "full")]
     #[error(transparent)]
     Compare(#[from] phasemeter_bill::compare::CompareError),
+    /// A trial cannot be settled, or a record of one is refused.
+    #[cfg(feature = "full")]
+    #[error(transparent)]
+    Trial(#[from] phasemeter_bill::trial::TrialError),
     /// Rules for alerts cannot be used.
     #[cfg(feature = "full")]
     #[error(transparent)]
@@ -241,6 +245,7 @@ impl CommandError {
             #[cfg(feature = "full")]
             Self::Bill(_)
             | Self::Compare(_)
+            | Self::Trial(_)
             | Self::Import(_)
             | Self::Report(_)
             | Self::ReportLacks { .. } => EX_DATAERR,

@@ -115,7 +115,7 @@ impl GatewayMeter {
         let Self { pipeline, billing, zone, .. } = self;
         let gpus = billing.gpus();
         let (is_live, accounts) = (false, None);
-        let mut run = OpenRun { pipeline, gpus, now, is_live, zone, accounts };
+        let mut run = OpenRun { pipeline, gpus, now, is_live, zone, settled: &[], accounts };
         if let Some(interim) = &mut outputs.interim {
             interim.step(args, TITLE, &mut run);
         }

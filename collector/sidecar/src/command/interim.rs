@@ -11,6 +11,7 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_report::{Input, Provenance};
+use phasemeter_savings::trial::Settled;
 use tracing::warn;
 
 use super::agent_accounts::{AgentAccounts, AgentBill};
@@ -101,6 +102,8 @@ pub(super) struct OpenRun<'a> {
     /// Whether its GPUs are billed until now; else until they were last seen.
     pub(super) is_live: bool,
     pub(super) zone: &'a LocalZone,
+    /// The trials that were settled.
+    pub(super) settled: &'a [Settled],
     /// What this pod pays, if the agent of its node states it.
     pub(super) accounts: Option<&'a mut AgentAccounts>,
 }
@@ -145,7 +148,7 @@ impl Interim {
 
     /// Writes what is due, unless the last report is still being written.
     pub(super) fn step(&mut self, args: &MeteringArgs, title: &str, run: &mut OpenRun<'_>) {
-        let OpenRun { ref mut pipeline, gpus, now, zone, ref mut accounts, .. } = *run;
+        let OpenRun { ref mut pipeline, gpus, now, zone, settled, ref mut accounts, .. } = *run;
         let wall = pipeline.wall();
         if let Some(periods) = &mut self.periods {
             periods.wall = periods.wall.max(wall);
@@ -164,7 +167,7 @@ impl Interim {
                 if run.gpus.iter().any(|gpu| gpu.part.is_some()) {
                     let accounts = accounts.as_mut();
                     let bill = accounts.map(|it| it.take_part(run, gpus, before.end));
-                    let provenance = provenance(title, zone);
+                    let provenance = provenance(title, zone, settled);
                     let report = before.report(args, gpus, run, provenance, bill.as_ref());
                     self.writing = Writing::start(before.file(&self.file), report, true);
                 }
@@ -321,9 +324,9 @@ fn so_far(
     title: &str,
     run: &mut OpenRun<'_>,
 ) -> Option<Result<Vec<u8>, CommandError>> {
-    let OpenRun { ref mut pipeline, gpus, now, is_live, zone, ref accounts } = *run;
+    let OpenRun { ref mut pipeline, gpus, now, is_live, zone, settled, ref accounts } = *run;
     let accounts = accounts.as_deref();
-    let provenance = provenance(title, zone);
+    let provenance = provenance(title, zone, settled);
     pipeline.so_far(is_live.then_some(now), gpus, |run| match periods {
         Some(periods) => {
             let bill = accounts.map(|accounts| accounts.bill_so_far(run, gpus, now));
@@ -339,8 +342,9 @@ fn so_far(
 }
 
 /// What such a report states beside the bill.
-fn provenance(title: &str, zone: &LocalZone) -> Provenance {
+fn provenance(title: &str, zone: &LocalZone, settled: &[Settled]) -> Provenance {
     Provenance {
+        settled: settled.to_vec(),
         title: title.to_owned(),
         assumptions: vec![zone.describe()],
         sampling: vec!["written during the run, which went on".to_owned()],

@@ -23,6 +23,7 @@ use phasemeter_meter::reading::{Basis, GpuIdentity};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{EventKind, GpuEvent};
+use phasemeter_savings::trial::Settled;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::{ComputeProcess, Observation, Observed};
 use phasemeter_work::mapping::WorkMappings;
@@ -63,6 +64,8 @@ pub(super) struct Live {
     agent: Option<NodeAgent>,
     /// What the labels of the node do to its price, if they are followed.
     pub(super) node_price: Option<NodePrice>,
+    /// The trials that were settled.
+    pub(super) settled: Vec<Settled>,
     /// Which GPUs the agent of the node exports, if this may be beside one.
     pub(super) hand_over: Option<HandOver>,
     /// The policies, until they are known to be loaded.
@@ -110,6 +113,7 @@ impl Live {
             hardware: HardwareExport::default(),
             agent: None,
             node_price: None,
+            settled: Vec::new(),
             hand_over: None,
             loading,
             start: clock.now(),
@@ -275,9 +279,9 @@ impl Live {
         title: &str,
     ) {
         let now = self.clock.now();
-        let Self { pipeline, gpus, zone, hand_over, .. } = self;
+        let Self { pipeline, gpus, zone, settled, hand_over, .. } = self;
         let accounts = hand_over.as_mut().map(HandOver::accounts);
-        let mut run = OpenRun { pipeline, gpus, now, is_live: true, zone, accounts };
+        let mut run = OpenRun { pipeline, gpus, now, is_live: true, zone, settled, accounts };
         if let Some(interim) = &mut outputs.interim {
             interim.step(args, title, &mut run);
         }

@@ -143,6 +143,10 @@ mod today;
 #[cfg(feature = "full")]
 mod top;
 #[cfg(feature = "full")]
+mod trial;
+#[cfg(feature = "full")]
+mod trial_records;
+#[cfg(feature = "full")]
 mod window_scheduler;
 mod work_log;
 
@@ -195,6 +199,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Bill(args) => bill::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Compare(args) => compare::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "full")]
+        Command::Trial(args) => trial::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]
         Command::Page(args) => page::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "full")]

@@ -8,10 +8,11 @@ use phasemeter_bill::read::read;
 use phasemeter_logs::log::decode;
 use phasemeter_report::page;
 
-use super::bill::{MAX_REPORT, print};
+use super::bill::print;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::output_files::OutputFiles;
+use super::report_files::MAX_REPORT;
 use phasemeter_cli::PageArgs;
 
 /// Reads the report and writes its page.

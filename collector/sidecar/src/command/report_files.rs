@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use phasemeter_attribution::selection::glob;
 use phasemeter_bill::error::ReadError;
 
+/// The most that is read of a report.
+pub(super) const MAX_REPORT: u64 = 1 << 30;
+
 /// The files of these names, those of one name in order. A directory has the files in it whose names end in `.json`.
 /// `*` and `?` in a name that does not exist match as in a shell.
 pub(super) fn expand(names: &[PathBuf]) -> Result<Vec<PathBuf>, ReadError> {

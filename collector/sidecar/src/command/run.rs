@@ -53,6 +53,7 @@ use super::relay::{self, Relay};
 use super::run_report;
 use super::signals::SignalListener;
 use super::supervision::{Happened, Supervision, contained};
+use super::trial_records;
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
 use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
@@ -300,6 +301,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let agent = node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock));
     agent.transpose()?.into_iter().for_each(|agent| live.follow(agent));
     live.node_price = followed;
+    let settled = trial_records::settled(workload.trials.records.as_deref());
+    live.settled = optional.result(settled)?.unwrap_or_default();
     live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
     gpus.into_iter().for_each(|gpu| live.join(gpu));
 

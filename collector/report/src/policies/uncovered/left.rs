@@ -2,7 +2,7 @@
 
 use phasemeter_meter::summary::Summary;
 use phasemeter_meter::waste::WasteCategory;
-use phasemeter_savings::coverage::{Change, Wasted};
+use phasemeter_savings::coverage::Wasted;
 
 use crate::input::GpuInput;
 use crate::policies::{MeteredGpu, Recommendation};
@@ -19,6 +19,8 @@ pub(super) struct Left<'a> {
     pub(super) bill: i128,
     /// What recommendations leave of `all`.
     pub(super) waste: i128,
+    /// What recommendations are about that need no trial.
+    pub(super) advised: i128,
     all: i128,
 }
 
@@ -29,16 +31,24 @@ impl<'a> Left<'a> {
         recommendations: &[Recommendation],
     ) -> Self {
         let wasted = Wasted::of(summary, gpu.price.is_ok());
-        let own = recommendations.iter().filter(|it| it.gpus.contains(&gpu.identity.name));
-        let changes: Vec<Change> = own.filter_map(Recommendation::change).collect();
-        let covered = changes.iter().map(|it| wasted.covered(category, it)).max().unwrap_or(0);
         let all = wasted.in_category(category);
-        Self { gpu, summary, wasted, bill: wasted.bill(), waste: (all - covered).max(0), all }
+        let own = recommendations.iter().filter(|it| it.gpus.contains(&gpu.identity.name));
+        let (mut advised, mut covered) = (0, 0);
+        for it in own {
+            let Some(change) = it.change() else { continue };
+            let part = wasted.covered(category, &change).min(all);
+            covered = covered.max(part);
+            if it.open_trial().is_none() {
+                advised = advised.max(part);
+            }
+        }
+        let waste = (all - covered).max(0);
+        Self { gpu, summary, wasted, bill: wasted.bill(), waste, advised, all }
     }
 
-    /// What recommendations are about.
-    pub(super) const fn covered(&self) -> i128 {
-        self.all - self.waste
+    /// What only trials are about.
+    pub(super) const fn on_trial(&self) -> i128 {
+        self.all - self.waste - self.advised
     }
 
     pub(super) fn id(&self) -> &str {

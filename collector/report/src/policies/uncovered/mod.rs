@@ -50,11 +50,13 @@ impl UncoveredWaste {
     }
 }
 
-/// All waste in dollars: the three sum to it.
+/// All waste in dollars: the four sum to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WasteCoverage {
-    /// What recommendations are about.
+    /// What recommendations are about that need no trial: they are proved, free capacity, or find out what to change.
     pub advised_usd: Usd,
+    /// What only trials are about that were not settled.
+    pub trial_usd: Usd,
     /// What no recommendation is about, of the categories that are reported as uncovered.
     pub uncovered_usd: Usd,
     /// The rest, of categories in which no more than 5% of the bill is left.
@@ -69,7 +71,7 @@ pub(super) fn uncovered(
     recommendations: &[Recommendation],
     needs: &[Need],
 ) -> (Vec<UncoveredWaste>, Option<WasteCoverage>) {
-    let mut advised = NanoUsd::ZERO;
+    let (mut advised, mut on_trial) = (NanoUsd::ZERO, NanoUsd::ZERO);
     let (priced, unpriced): (Vec<_>, Vec<_>) =
         gpus.iter().copied().partition(|(gpu, _)| gpu.price.is_ok());
     let mut of_category = |category| {
@@ -77,7 +79,8 @@ pub(super) fn uncovered(
             let lefts = some.iter().map(|gpu| Left::of(category, *gpu, recommendations));
             let lefts: Vec<_> = lefts.collect();
             for it in lefts.iter().filter(|it| it.gpu.price.is_ok()) {
-                advised += NanoUsd(it.covered());
+                advised += NanoUsd(it.advised);
+                on_trial += NanoUsd(it.on_trial());
             }
             let named: Vec<_> = lefts.iter().filter(|left| left.is_named()).collect();
             let decide = || decisive::decisive(category, run, gpus, &named, recommendations, needs);
@@ -91,8 +94,9 @@ pub(super) fn uncovered(
     let uncovered: NanoUsd = all.iter().filter_map(|it| it.usd).map(|Usd(usd)| usd).sum();
     let coverage = WasteCoverage {
         advised_usd: Usd(advised),
+        trial_usd: Usd(on_trial),
         uncovered_usd: Usd(uncovered),
-        minor_usd: Usd(waste - advised - uncovered),
+        minor_usd: Usd(waste - advised - on_trial - uncovered),
     };
     (all, (!priced.is_empty()).then_some(coverage))
 }

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use phasemeter_meter::summary::Summary;
+use phasemeter_savings::trial::Outcome;
 
 use super::*;
 use crate::policies::Range;
 use crate::test_fleet::{
-    TestGpu, bouncing, every_second, input, recommendation, unpriced, user_price,
+    TestGpu, bouncing, every_second, input, open_trial, recommendation, unpriced, user_price,
 };
 
-/// In the order of categories. What is reported is the largest first, and all waste is advised, uncovered or minor.
+/// In the order of categories. What is reported is the largest first, and all waste is advised, on trial, uncovered or
+/// minor.
 fn found(
     run: &BTreeMap<String, String>,
     gpus: &[MeteredGpu<'_>],
@@ -21,8 +23,8 @@ fn found(
     assert!(all.is_sorted_by(|a, b| a.stake().order(&b.stake()).is_le()), "{all:?}");
     let waste: NanoUsd = gpus.iter().map(|(_, summary)| summary.waste.sum()).sum();
     assert_eq!(coverage.is_some(), gpus.iter().any(|(gpu, _)| gpu.price.is_ok()));
-    if let Some(WasteCoverage { advised_usd, uncovered_usd, minor_usd }) = coverage {
-        let parts = [advised_usd, uncovered_usd, minor_usd].map(|Usd(usd)| usd);
+    if let Some(WasteCoverage { advised_usd, trial_usd, uncovered_usd, minor_usd }) = coverage {
+        let parts = [advised_usd, trial_usd, uncovered_usd, minor_usd].map(|Usd(usd)| usd);
         assert_eq!(parts.into_iter().sum::<NanoUsd>(), waste);
         assert!(parts.into_iter().all(|part| part >= NanoUsd::ZERO), "{coverage:?}");
     }
@@ -224,4 +226,25 @@ fn usual_cause_depends_on_workload_and_load() {
     assert_eq!(usual(50, "serving"), "requests");
     assert_eq!(usual(50, "batch"), "sm.activity");
     assert_eq!(usual(92, "batch"), "profile", "a full GPU");
+}
+
+/// Guarantee: waste that only trials are about is not advised, and of one that was refuted it is uncovered.
+#[test]
+fn waste_of_trials_is_not_advised() {
+    let gpus = [TestGpu::new(0, user_price("3"), &every_second(840, bouncing))];
+    let input = input("log.csv", &gpus);
+    let summaries: Vec<Summary> = input.gpus.iter().map(|gpu| gpu.meter.summary()).collect();
+    let priced: Vec<_> = input.gpus.iter().zip(&summaries).collect();
+    let of = |recommendations: &[Recommendation]| {
+        let coverage = uncovered(&BTreeMap::new(), &priced, recommendations, &[]).1.unwrap();
+        [coverage.advised_usd, coverage.trial_usd, coverage.uncovered_usd].map(|Usd(usd)| usd.0 > 0)
+    };
+    let mut proved = recommendation("starvation", "saving", &[&gpus[0].identity.name]);
+    proved.saving_fraction.high = 0.4;
+    assert_eq!(of(&[proved.clone()]), [true, false, false]);
+    let tried = |settled| Recommendation { trial: Some(open_trial(settled)), ..proved.clone() };
+    assert_eq!(of(&[tried(None)]), [false, true, false]);
+    assert_eq!(of(&[tried(None), proved.clone()]), [true, false, false]);
+    assert_eq!(of(&[tried(Some(Outcome::Saves))]), [true, false, false]);
+    assert_eq!(of(&[tried(Some(Outcome::NoDifference))]), [false, false, true]);
 }

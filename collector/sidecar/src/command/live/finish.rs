@@ -123,6 +123,7 @@ impl Live {
             sampling,
             attribution: spans.as_ref().map(span_notes::attribution),
             timed: true,
+            settled: self.settled,
             ..Provenance::default()
         };
         let accounts = self.hand_over.map(|hand_over| (hand_over.into_accounts(), end));
