@@ -23,7 +23,6 @@ pub mod pricing;
 #[cfg(feature = "full")]
 pub mod sampler;
 #[cfg(feature = "full")]
-pub mod slot;
 #[cfg(feature = "full")]
 pub mod telemetry;
 pub mod work;

@@ -15,6 +15,8 @@ pub mod job;
 #[cfg(feature = "full")]
 pub mod own_gpus;
 pub mod resource;
+#[cfg(feature = "full")]
+pub mod slot;
 pub mod variables;
 
 /// The name of the service that Phasemeter is.

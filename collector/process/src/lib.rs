@@ -1,5 +1,6 @@
 //! Signals and child processes, for a program that runs another one as if it were not there, its local
-//! time, the state of its clock, its resident pages, and the command lines and launchers of other processes.
+//! time, the state of its clock, its resident pages, its standard error, and the command lines and launchers of other
+//! processes.
 //!
 //! The standard library neither blocks nor receives signals, changes what a command inherits, and waits for its own
 //! children only; it has no time zones, and releases no pages. A crate of its own, so that the sidecar forbids unsafe code.
@@ -15,6 +16,8 @@ mod local_time;
 mod program_pages;
 mod search;
 mod signals;
+#[allow(clippy::disallowed_methods, reason = "what others use instead")]
+pub mod standard_error;
 mod table;
 
 pub use children::{is_in_own_group, reap_others};

@@ -8,8 +8,8 @@ pub mod command;
 pub mod configured;
 pub mod log;
 mod log_limit;
-#[allow(clippy::disallowed_methods, reason = "what others use instead")]
-pub mod standard_error;
 pub mod usage;
 pub mod variables;
 mod version;
+
+pub use phasemeter_process::standard_error;

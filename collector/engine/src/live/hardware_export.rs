@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::event::name as gpu_name;
 use crate::pipeline::Pipeline;
-use crate::slot::Slot;
+use phasemeter_environment::slot::Slot;
 
 /// Time between two attempts to take over GPUs.
 const RETRY: Duration = Duration::from_secs(1);

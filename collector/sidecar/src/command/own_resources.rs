@@ -1,7 +1,7 @@
 //! The resources of a live run, and what identifies them.
 
-use phasemeter_engine::slot::Slot;
 use phasemeter_engine::telemetry;
+use phasemeter_environment::slot::Slot;
 use phasemeter_environment::{detectors, host, instance, resource};
 use phasemeter_otlp::experiment::{Attributes, Experiment, SERVICE_INSTANCE_ID, TraceId};
 use tracing::{debug, warn};

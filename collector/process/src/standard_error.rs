@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phasemeter_process::SignalSet;
+use crate::SignalSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Bytes that may wait: thousands of lines.
@@ -50,7 +50,7 @@ struct State {
 }
 
 /// Queues a line; drops it if too much waits.
-pub(crate) fn write_line(line: &[u8]) {
+pub fn write_line(line: &[u8]) {
     QUEUE.push(line, CAPACITY);
     QUEUE.drive(io::stderr);
 }
@@ -71,13 +71,12 @@ pub fn flush(limit: Duration, is_cut: impl Fn() -> bool) -> io::Result<()> {
 }
 
 /// Lines that were dropped.
-#[cfg_attr(not(feature = "full"), allow(dead_code))]
-pub(crate) fn dropped() -> u64 {
+pub fn dropped() -> u64 {
     QUEUE.lock().total_dropped
 }
 
 /// Standard error, to compare it with other files.
-pub(crate) fn stream() -> impl AsFd + IsTerminal {
+pub fn stream() -> impl AsFd + IsTerminal {
     io::stderr()
 }
 
