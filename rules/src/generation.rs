@@ -45,7 +45,7 @@ impl Rejection {
 
 /// Holds the current generation and loads the next.
 pub struct Generations {
-    host: Arc<Host>,
+    host: ArcSwap<Host>,
     current: ArcSwap<Generation>,
     /// Locked during a reload.
     newest: Mutex<NewestVersions>,
@@ -83,7 +83,7 @@ impl Generations {
     #[must_use]
     pub fn new(host: Arc<Host>) -> Self {
         Self {
-            host,
+            host: ArcSwap::new(host),
             current: ArcSwap::default(),
             newest: Mutex::default(),
             loading: Mutex::default(),
@@ -105,7 +105,27 @@ impl Generations {
     /// candidate are removed: do not call this with an empty list because a directory could not be
     /// read.
     pub fn reload(&self, candidates: impl IntoIterator<Item = CandidateSource>) -> Arc<Generation> {
+        self.load(None, candidates)
+    }
+
+    /// The same by another host, from now on, which loads all of them again.
+    pub fn reload_with(
+        &self,
+        host: Arc<Host>,
+        candidates: impl IntoIterator<Item = CandidateSource>,
+    ) -> Arc<Generation> {
+        self.load(Some(host), candidates)
+    }
+
+    fn load(
+        &self,
+        other: Option<Arc<Host>>,
+        candidates: impl IntoIterator<Item = CandidateSource>,
+    ) -> Arc<Generation> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = other.is_some();
+        let host = other.unwrap_or_else(|| self.host.load_full());
+        self.host.store(Arc::clone(&host));
         let before = self.current();
         let candidates: VecDeque<_> = candidates.into_iter().collect();
         let pending = candidates.iter().map(|candidate| candidate.file().to_owned()).collect();
@@ -114,13 +134,14 @@ impl Generations {
             let file = candidate.file().to_owned();
             let last = before.policies.iter().find(|policy| policy.file() == file);
             let mut errors = Vec::new();
-            let policy = match self.load_if_changed(candidate, last) {
+            let unchanged = last.filter(|_| !is_other);
+            let policy = match load_if_changed(&host, candidate, unchanged) {
                 Ok(policy) => Some(policy),
                 Err(unreadable) => {
                     let Unreadable { error, approval } = *unreadable;
                     errors.push(error);
                     let approved =
-                        |last: &&Arc<Policy>| self.host.still_approves(&approval, last.origin());
+                        |last: &&Arc<Policy>| host.still_approves(&approval, last.origin());
                     last.filter(approved).cloned()
                 }
             };
@@ -131,7 +152,7 @@ impl Generations {
                 is_current
             });
             if let Some(policy) = policy.as_ref().filter(|policy| !policy.origin().embedded)
-                && self.host.requires_signatures()
+                && host.requires_signatures()
             {
                 let manifest = policy.manifest();
                 newest.insert(manifest.name.clone(), manifest.version.clone());
@@ -169,32 +190,6 @@ impl Generations {
         self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads a candidate. An error comes with what approves the file now.
-    fn load_if_changed(
-        &self,
-        candidate: CandidateSource,
-        last: Option<&Arc<Policy>>,
-    ) -> Result<Arc<Policy>, Box<Unreadable>> {
-        let candidate = candidate.read()?;
-        let approval = candidate.approval.clone();
-        let load = |candidate: Candidate| {
-            let verified = self.host.verify(&candidate)?;
-            let is_same = |last: &&Arc<Policy>| {
-                let settings = self.host.settings_of(&last.manifest().name, &verified.settings);
-                let origin = last.origin();
-                (origin.digest, origin.settings_digest)
-                    == (verified.digest, verified.settings_digest)
-                    && origin.approval == candidate.approval
-                    && last.raw_settings() == settings
-            };
-            match last.filter(is_same) {
-                Some(last) => Ok(Arc::clone(last)),
-                None => self.host.load_verified(candidate, verified).map(Arc::new),
-            }
-        };
-        load(candidate).map_err(|error| Box::new(Unreadable { error, approval }))
-    }
-
     /// The error of a policy that is older than one that has been in use. Versions of embedded policies
     /// are not compared: another policy of the same name has versions of its own.
     fn older(&self, policy: &Policy, newest: &NewestVersions) -> Option<LoadError> {
@@ -204,4 +199,29 @@ impl Generations {
             .is_lt()
             .then(|| LoadError::Older { version: manifest.version.clone(), newest: newest.clone() })
     }
+}
+
+/// Loads a candidate. An error comes with what approves the file now.
+fn load_if_changed(
+    host: &Host,
+    candidate: CandidateSource,
+    last: Option<&Arc<Policy>>,
+) -> Result<Arc<Policy>, Box<Unreadable>> {
+    let candidate = candidate.read()?;
+    let approval = candidate.approval.clone();
+    let load = |candidate: Candidate| {
+        let verified = host.verify(&candidate)?;
+        let is_same = |last: &&Arc<Policy>| {
+            let settings = host.settings_of(&last.manifest().name, &verified.settings);
+            let origin = last.origin();
+            (origin.digest, origin.settings_digest) == (verified.digest, verified.settings_digest)
+                && origin.approval == candidate.approval
+                && last.raw_settings() == settings
+        };
+        match last.filter(is_same) {
+            Some(last) => Ok(Arc::clone(last)),
+            None => host.load_verified(candidate, verified).map(Arc::new),
+        }
+    };
+    load(candidate).map_err(|error| Box::new(Unreadable { error, approval }))
 }

@@ -1,8 +1,9 @@
 //! Phasemeter's keys as options of the command line.
 
 use crate::finding::{Finding, Problem};
-use crate::keys::{Options, SECTION, Shape, keys, shape};
+use crate::keys::{SECTION, Shape, keys, shape};
 use crate::node::{Node, Value};
+use crate::options::Options;
 
 /// An option that a file gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +32,17 @@ pub(crate) fn read(root: &Node, options: &Options) -> (Vec<Given>, Vec<Finding>)
     for key in keys() {
         let at = root.at(SECTION).and_then(|it| it.get(key.section)?.get(key.name));
         let Some((node, arg)) = at.zip(options.argument(key.option)) else { continue };
-        let (mut values, all) = (Vec::new(), values(node, shape(arg)));
-        for (line, value) in all {
-            match options.refusal(key.option, value.as_deref()) {
-                None => values.push(value),
-                Some(reason) => {
-                    // Some reasons name what was given.
-                    let is_general = reason.starts_with("expected ");
-                    let reason =
-                        if is_general { reason } else { "expected another value".to_owned() };
-                    findings.push(Finding::new(line, key.path(), Problem::Value(reason)));
-                }
-            }
+        let (lines, mut values): (Vec<_>, Vec<_>) = values(node, shape(arg)).into_iter().unzip();
+        let refused = options.refusals(key.option, &values);
+        for (index, reason) in &refused {
+            // Some reasons name what was given.
+            let is_general = reason.starts_with("expected ");
+            let reason = if is_general { reason } else { "expected another value" };
+            let line = lines.get(*index).copied().unwrap_or(node.line);
+            findings.push(Finding::new(line, key.path(), Problem::Value(reason.to_owned())));
+        }
+        for (index, _) in refused.iter().rev() {
+            values.remove(*index);
         }
         if !values.is_empty() {
             given.push(Given { option: key.option, values });

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
+use crate::arguments::LOG_LEVEL;
+use crate::change::Change;
 use crate::configuration::Configuration;
-use crate::keys::{CHECK, COMMANDS, Options, assignment};
+use crate::keys::{SECTION, keys};
+use crate::options::{CHECK, COMMANDS, Options, assignment};
 
 /// OpenTelemetry's variable of the file.
 const VARIABLE: &str = "OTEL_CONFIG_FILE";
@@ -71,11 +74,36 @@ impl CommandLine {
         all
     }
 
+    /// What a newer file changes for this command, by line.
+    #[must_use]
+    pub fn changes(&self, before: &Configuration, after: &Configuration) -> Vec<Change> {
+        let given = |it: &Configuration, option: &str| {
+            it.given().iter().find(|given| given.option == option).cloned()
+        };
+        let level = (LOG_LEVEL.0.to_owned(), LOG_LEVEL.1);
+        let own = keys().map(|key| (key.path(), key.option)).chain([level]);
+        let changed = own.filter(|(_, option)| {
+            self.is_open(option) && given(before, option) != given(after, option)
+        });
+        let options = changed.map(|(key, option)| Change {
+            line: after.line_of(&key),
+            key,
+            option: Some(option),
+        });
+        let mut changes: Vec<_> = options.chain(Change::of_variables(before, after)).collect();
+        changes.sort_by(|a, b| (a.line, &a.key).cmp(&(b.line, &b.key)));
+        changes.dedup_by(|a, b| a.key == b.key);
+        changes
+    }
+
+    fn is_open(&self, option: &str) -> bool {
+        self.open.iter().any(|it| it == option)
+    }
+
     /// The options of a file for this command.
     #[must_use]
     pub fn options(&self, configuration: &Configuration) -> Vec<String> {
-        let is_open = |option: &str| self.open.iter().any(|it| it == option);
-        let used = configuration.given().iter().filter(|it| is_open(it.option));
+        let used = configuration.given().iter().filter(|it| self.is_open(it.option));
         used.flat_map(|it| it.values.iter().map(|value| assignment(it.option, value.as_deref())))
             .collect()
     }
@@ -84,6 +112,10 @@ impl CommandLine {
 /// Why the options of a file do not go together, for each command that refuses them.
 pub(crate) fn conflicts(options: &Options, configuration: &Configuration) -> Vec<String> {
     let mut conflicts = Vec::new();
+    // An option may lack another one whose value is wrong.
+    if configuration.findings().iter().any(|finding| finding.key.starts_with(SECTION)) {
+        return conflicts;
+    }
     for command in [&["run", "--", "command"][..], &["agent"], &["gateway"]] {
         let arguments: Vec<_> = command.iter().map(OsString::from).collect();
         let whole = CommandLine::of(options, &arguments).with(&arguments, configuration);

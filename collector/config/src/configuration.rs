@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::arguments::{self, Given};
 use crate::finding::{Finding, Problem};
-use crate::keys::Options;
 use crate::node::Node;
+use crate::options::Options;
 use crate::reader::Setting;
 use crate::variables::{self, Variables};
 use crate::{print, schema_check, yaml};
@@ -73,13 +73,13 @@ impl Configuration {
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Self {
         let of = |finding| Self { findings: vec![finding], ..Self::default() };
-        let root = match yaml::parse(text, lookup) {
-            Ok(Some(root)) => root,
-            Ok(None) => {
+        let (root, mut findings) = match yaml::parse(text, lookup) {
+            Ok((Some(root), findings)) => (root, findings),
+            Ok((None, _)) => {
                 let problem = Problem::Missing("file_format".to_owned());
                 return of(Finding::new(1, String::new(), problem));
             }
-            Err(findings) => return Self { findings, ..Self::default() },
+            Err(finding) => return of(finding),
         };
         let version = root.get("file_format").and_then(Node::text).unwrap_or_default();
         let is_first = version.split_once('.').is_some_and(|(major, minor)| {
@@ -92,7 +92,10 @@ impl Configuration {
         if let Some(finding) = later.filter(|_| !is_first || strictness == Strictness::Own) {
             return of(finding);
         }
-        let mut findings = schema_check::check(&root, schema);
+        let of_schema = schema_check::check(&root, schema);
+        let is_known = |key: &str| findings.iter().any(|finding| finding.key == key);
+        let others: Vec<_> = of_schema.into_iter().filter(|it| !is_known(&it.key)).collect();
+        findings.extend(others);
         let (given, refused) = arguments::read(&root, options);
         let mut variables = variables::read(&root);
         let is_wrong = |key: &str| findings.iter().any(|finding| finding.key == key);
@@ -122,6 +125,21 @@ impl Configuration {
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.settings.get(name).map(|setting| setting.value.as_str())
+    }
+
+    /// Whether it is a document of a version that is read.
+    #[must_use]
+    pub const fn is_usable(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// The line of a key.
+    pub(crate) fn line_of(&self, key: &str) -> Option<usize> {
+        self.root.as_ref()?.at(key).map(|node| node.line)
+    }
+
+    pub(crate) const fn settings(&self) -> &BTreeMap<String, Setting> {
+        &self.variables.settings
     }
 
     pub(crate) fn given(&self) -> &[Given] {

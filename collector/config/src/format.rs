@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::command_line::CommandLine;
 use crate::configuration::{Configuration, FileError, Strictness};
-use crate::keys::Options;
+use crate::options::Options;
 use crate::{command_line, reference, schema};
 
 /// What a file may contain.

@@ -3,17 +3,10 @@
 //! Names, types, values and meaning follow from the option; so do the schema and the reference page.
 
 use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction};
 
 /// The section of a file that is Phasemeter's.
 pub(crate) const SECTION: &str = "distribution.phasemeter";
-
-/// The commands that a file configures.
-pub(crate) const COMMANDS: [&str; 7] =
-    ["run", "agent", "gateway", "record", "audit", "demo", "flush"];
-
-/// The command that checks what others need. It has their options, and some of a call.
-pub(crate) const CHECK: &str = "doctor";
 
 /// A key below [`SECTION`], and its option.
 #[derive(Clone, Copy, Debug)]
@@ -184,85 +177,6 @@ impl Key {
     }
 }
 
-/// The options of all commands.
-pub(crate) struct Options {
-    cli: Command,
-}
-
-impl Options {
-    pub(crate) fn new(mut cli: Command) -> Self {
-        // Gives each command the options of all.
-        cli.build();
-        Self { cli }
-    }
-
-    /// The whole command line.
-    pub(crate) const fn cli(&self) -> &Command {
-        &self.cli
-    }
-
-    pub(crate) fn command(&self, name: &str) -> Option<&Command> {
-        self.cli.find_subcommand(name)
-    }
-
-    /// The commands with this option.
-    pub(crate) fn commands(&self, option: &str) -> impl Iterator<Item = &'static str> {
-        COMMANDS.into_iter().filter(move |name| {
-            self.command(name).is_some_and(|command| argument(command, option).is_some())
-        })
-    }
-
-    /// The option as the first command has it that has one.
-    pub(crate) fn argument(&self, option: &str) -> Option<&Arg> {
-        let command = self.commands(option).next()?;
-        argument(self.command(command)?, option)
-    }
-
-    /// Why a command refuses this option with this value, whatever else it needs; `None` if it does not.
-    pub(crate) fn refusal(&self, option: &str, value: Option<&str>) -> Option<String> {
-        let command = self.commands(option).next()?;
-        let given = assignment(option, value);
-        let parsed = self.cli.clone().try_get_matches_from(["phasemeter", command, &given]);
-        parsed.err().and_then(|error| reason(&error))
-    }
-}
-
-/// The option of a command.
-pub(crate) fn argument<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
-    command.get_arguments().find(|arg| arg.get_long() == Some(option))
-}
-
-/// The option as an argument.
-pub(crate) fn assignment(option: &str, value: Option<&str>) -> String {
-    match value {
-        Some(value) => format!("--{option}={value}"),
-        None => format!("--{option}"),
-    }
-}
-
-/// What is expected in place of a value; `None` if the value is accepted.
-fn reason(error: &clap::Error) -> Option<String> {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    use std::error::Error as _;
-    match error.kind() {
-        ErrorKind::InvalidValue => {
-            let known = match error.get(ContextKind::ValidValue) {
-                Some(ContextValue::Strings(known)) => known.join(", "),
-                _ => return Some("expected a value".to_owned()),
-            };
-            Some(format!("expected one of {known}"))
-        }
-        ErrorKind::ValueValidation => {
-            Some(error.source().map_or_else(|| "invalid".to_owned(), ToString::to_string))
-        }
-        ErrorKind::MissingRequiredArgument
-        | ErrorKind::ArgumentConflict
-        | ErrorKind::MissingSubcommand
-        | ErrorKind::DisplayHelp => None,
-        kind => Some(kind.as_str().unwrap_or("invalid").to_owned()),
-    }
-}
-
 /// What the value of a key may be.
 pub(crate) fn shape(arg: &Arg) -> Shape {
     let value_name = || arg.get_value_names().unwrap_or_default().iter().any(|it| it.contains('='));
@@ -286,10 +200,11 @@ pub(crate) fn choices(arg: &Arg) -> Vec<String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use clap::CommandFactory;
+    use clap::{Command, CommandFactory};
     use phasemeter_cli::Cli;
 
     use super::*;
+    use crate::options::{COMMANDS, Options};
 
     /// Options that belong to one call, not to a file.
     const OF_A_CALL: [&str; 24] = [
@@ -347,18 +262,5 @@ mod tests {
         assert_eq!(of("gpu"), Shape::List);
         assert_eq!(of("alert-set"), Shape::Pairs);
         assert_eq!(choices(options.argument("log-format").unwrap()), ["text", "json"]);
-    }
-
-    #[test]
-    fn refusals_are_about_the_value_only() {
-        let options = Options::new(Cli::command());
-        let of = |option, value| options.refusal(option, Some(value));
-        assert_eq!(of("interval", "x").unwrap(), "expected seconds, at least 0.01");
-        assert_eq!(of("log-format", "x").unwrap(), "expected one of text, json");
-        // It needs --alerts.
-        assert_eq!(of("alert-set", "high_memory.for=10m"), None);
-        assert_eq!(of("report-every", "1h"), None);
-        assert_eq!(options.refusal("receive", None), None);
-        assert_eq!(of("mapping", "file"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! A document as a tree, with the line of each value. Plain scalars have the types of YAML's core schema.
 
+use crate::substitution::Substituted;
+
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
@@ -22,6 +24,8 @@ pub(crate) struct Scalar {
     pub(crate) kind: Kind,
     /// Whether a variable of the environment is part of it.
     pub(crate) substituted: bool,
+    /// The text without secrets, if a variable with one is part of it.
+    pub(crate) shown: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +91,14 @@ impl Node {
 
 impl Scalar {
     /// A plain scalar, whose type follows from its text.
-    pub(crate) fn plain(text: String, substituted: bool) -> Self {
-        let kind = kind_of(&text);
-        Self { text, kind, substituted }
+    pub(crate) fn plain(substituted: Substituted) -> Self {
+        let kind = kind_of(&substituted.text);
+        Self::of(substituted, kind)
+    }
+
+    pub(crate) fn of(substituted: Substituted, kind: Kind) -> Self {
+        let Substituted { text, has_variable, shown } = substituted;
+        Self { text, kind, substituted: has_variable, shown }
     }
 
     /// Integers in decimals, as other parsers expect them; else the text.
@@ -176,7 +185,10 @@ mod tests {
     fn integers_of_another_base_are_given_on_in_decimals() {
         let node = |text: &str| Node {
             line: 1,
-            value: Value::Scalar(Scalar::plain(text.to_owned(), false)),
+            value: Value::Scalar(Scalar::plain(Substituted {
+                text: text.to_owned(),
+                ..Substituted::default()
+            })),
         };
         assert_eq!(node("0xdeadbeef").text().as_deref(), Some("3735928559"));
         assert_eq!(node("0o17").text().as_deref(), Some("15"));

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 
 use crate::node::{Kind, Node, Value, kind_of};
-
-/// In place of what may be a secret.
-const REDACTED: &str = "REDACTED";
+use crate::substitution::REDACTED;
 
 /// The document. Headers are replaced, as are users and queries in URLs, and all that others than Phasemeter read.
 pub(crate) fn yaml(root: &Node) -> String {
@@ -48,7 +46,10 @@ fn block<'a>(out: &mut String, node: &'a Node, depth: usize, path: &mut Vec<&'a 
 /// A value of one line.
 fn inline(node: &Node, path: &[&str]) -> Option<String> {
     match &node.value {
-        Value::Scalar(scalar) => Some(shown(&scalar.text, scalar.kind, path)),
+        Value::Scalar(scalar) => {
+            let shown_text = scalar.shown.as_ref().filter(|_| scalar.kind == Kind::Text);
+            Some(shown(shown_text.unwrap_or(&scalar.text), scalar.kind, path))
+        }
         Value::Sequence(items) if items.is_empty() => Some("[]".to_owned()),
         Value::Mapping(entries) if entries.is_empty() => Some("{}".to_owned()),
         _ => None,

@@ -6,7 +6,8 @@ use clap::Arg;
 
 use crate::arguments::LOG_LEVEL;
 use crate::exporter::{EXPORTERS, FIELDS, OF_METRICS};
-use crate::keys::{COMMANDS, Key, Options, SECTION, Shape, choices, keys, shape};
+use crate::keys::{Key, SECTION, Shape, choices, keys, shape};
+use crate::options::{COMMANDS, Options};
 use crate::signals::{INTERVAL, PROVIDERS};
 use crate::variables::VALUES;
 use crate::{resource, sampler};

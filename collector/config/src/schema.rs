@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Options, SECTION, Shape, choices, keys, shape};
+use crate::keys::{SECTION, Shape, choices, keys, shape};
+use crate::options::Options;
 
 /// OpenTelemetry's schema 1.1.0 (see `data/README.md`).
 const OTEL: &str = include_str!("../data/opentelemetry_configuration.json");

@@ -5,40 +5,77 @@
 
 use std::fmt::Write;
 
-/// The text after substitution, and whether a variable is part of it; or the reference that is invalid.
+/// In place of what may be a secret.
+pub(crate) const REDACTED: &str = "REDACTED";
+
+/// Parts of the names of variables whose values are secrets.
+const SECRETS: [&str; 8] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "HEADERS", "_KEY"];
+
+/// A text after substitution.
+#[derive(Debug, Default)]
+pub(crate) struct Substituted {
+    pub(crate) text: String,
+    /// Whether a variable is part of it.
+    pub(crate) has_variable: bool,
+    /// The same without the values of variables that are secrets by their names, if there are any.
+    pub(crate) shown: Option<String>,
+}
+
+impl Substituted {
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.shown.iter_mut().for_each(|shown| shown.push_str(text));
+    }
+
+    fn push_secret(&mut self, value: &str) {
+        self.shown.get_or_insert_with(|| self.text.clone()).push_str(REDACTED);
+        self.text.push_str(value);
+    }
+}
+
+/// The text after substitution, or the reference that is invalid.
 pub(crate) fn substitute(
     text: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<(String, bool), String> {
-    let (mut out, mut substituted) = (String::with_capacity(text.len()), false);
+) -> Result<Substituted, String> {
+    let mut out = Substituted::default();
     for (index, part) in text.split("$$").enumerate() {
         if index > 0 {
-            out.push('$');
+            out.push("$");
         }
         let mut rest = part;
         while let Some(start) = rest.find("${") {
             let (before, reference) = rest.split_at(start);
-            out.push_str(before);
+            out.push(before);
             let content = &reference[2..];
-            let end = content.find('}').filter(|end| *end > 0);
-            let printable =
-                |end: usize| content[..end].chars().all(|c| !c.is_control() || c == '\t');
-            let Some(end) = end.filter(|end| printable(*end)) else {
-                // No reference by its syntax.
-                out.push_str("${");
-                rest = content;
+            let is_end = |c: char| c == '}' || (c.is_control() && c != '\t');
+            let end = content.find(is_end).unwrap_or(content.len());
+            let (content, tail) = content.split_at(end);
+            let Some(after) = tail.strip_prefix('}').filter(|_| !content.is_empty()) else {
+                // No reference by its syntax, and none begins in it.
+                out.push("${");
+                out.push(content);
+                rest = tail;
                 continue;
             };
-            let content = &content[..end];
+            rest = after;
             let (name, default) = parse(content).ok_or_else(|| quoted(content))?;
-            let value = lookup(name).filter(|value| !value.is_empty());
-            out.push_str(value.as_deref().or(default).unwrap_or_default());
-            substituted = true;
-            rest = &reference[2 + end + 1..];
+            out.has_variable = true;
+            match lookup(name).filter(|value| !value.is_empty()) {
+                Some(value) if is_secret(name) => out.push_secret(&value),
+                Some(value) => out.push(&value),
+                None => out.push(default.unwrap_or_default()),
+            }
         }
-        out.push_str(rest);
+        out.push(rest);
     }
-    Ok((out, substituted))
+    Ok(out)
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRETS.iter().any(|part| name.contains(part))
 }
 
 /// The name of a variable and its default.
@@ -87,7 +124,7 @@ mod tests {
     }
 
     fn substituted(text: &str) -> Result<String, String> {
-        substitute(text, &lookup).map(|(text, _)| text)
+        substitute(text, &lookup).map(|it| it.text)
     }
 
     /// The table of the specification.
@@ -121,6 +158,26 @@ mod tests {
             ("é${STRING_VALUE}é", "évalueé"),
         ] {
             assert_eq!(substituted(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_of_secrets_are_not_shown() {
+        let lookup = |name: &str| Some(format!("value of {name}"));
+        let shown = |text: &str| substitute(text, &lookup).unwrap().shown;
+        assert_eq!(shown("${HOST}"), None);
+        assert_eq!(
+            shown("${A}/${API_TOKEN}/${B}").as_deref(),
+            Some("value of A/REDACTED/value of B")
+        );
+    }
+
+    /// Scenario: many beginnings of references that never end, or end behind a line break.
+    #[test]
+    fn time_is_linear() {
+        for end in ["", "\n}"] {
+            let text = "${".repeat(1 << 19) + end;
+            assert_eq!(substituted(&text).unwrap(), text);
         }
     }
 

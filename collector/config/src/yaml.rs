@@ -6,21 +6,22 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use crate::finding::{Finding, Problem};
 use crate::node::{Entry, Kind, Node, Scalar, Value, kind_of};
-use crate::substitution::substitute;
+use crate::substitution::{Substituted, substitute};
 
 /// The most values of a document, aliases resolved.
 const MAX_NODES: usize = 10_000;
 /// The most levels of a document.
 const MAX_DEPTH: usize = 64;
 
-/// The tree of a document; `None` if it is empty. `lookup` returns the value of a variable.
+/// The tree of a document; `None` if it is empty; and its invalid references and duplicate keys. `lookup` returns the value
+/// of a variable.
 ///
 /// # Errors
-/// The first error of syntax, or all of references and duplicate keys.
+/// The first error of syntax.
 pub(crate) fn parse(
     text: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<Node>, Vec<Finding>> {
+) -> Result<(Option<Node>, Vec<Finding>), Finding> {
     let mut builder = Builder {
         lookup,
         open: Vec::new(),
@@ -32,13 +33,13 @@ pub(crate) fn parse(
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
             let problem = Problem::Yaml(error.info().to_owned());
-            vec![Finding::new(error.marker().line(), String::new(), problem)]
+            Finding::new(error.marker().line(), String::new(), problem)
         })?;
-        if let Err(problem) = builder.add(event, span.start.line()) {
-            return Err(vec![Finding::new(span.start.line(), String::new(), problem)]);
-        }
+        let line = span.start.line();
+        let added = builder.add(event, line);
+        added.map_err(|problem| Finding::new(line, String::new(), problem))?;
     }
-    if builder.findings.is_empty() { Ok(builder.root) } else { Err(builder.findings) }
+    Ok((builder.root, builder.findings))
 }
 
 struct Builder<'a> {
@@ -125,16 +126,19 @@ impl Builder<'_> {
         tag: Option<&Tag>,
         line: usize,
     ) -> Result<Node, Problem> {
-        let (text, substituted) = substitute(text, self.lookup).unwrap_or_else(|reference| {
-            let problem = Problem::Reference(reference);
-            self.findings.push(Finding::new(line, self.path(), problem));
-            (String::new(), true)
-        });
+        let substituted = match substitute(text, self.lookup) {
+            Ok(substituted) => substituted,
+            Err(reference) => {
+                let problem = Problem::Reference(reference);
+                self.findings.push(Finding::new(line, self.path(), problem));
+                return Ok(Node { line, value: Value::Scalar(nothing()) });
+            }
+        };
         let scalar = match (tag.map(core_name).transpose()?, style) {
-            (None, ScalarStyle::Plain) => Scalar::plain(text, substituted),
-            (None, _) | (Some("str"), _) => Scalar { text, kind: Kind::Text, substituted },
+            (None, ScalarStyle::Plain) => Scalar::plain(substituted),
+            (None, _) | (Some("str"), _) => Scalar::of(substituted, Kind::Text),
             (Some(name), _) => {
-                let kind = kind_of(&text);
+                let kind = kind_of(&substituted.text);
                 let is_kind = matches!(
                     (name, kind),
                     ("null", Kind::Null)
@@ -145,7 +149,7 @@ impl Builder<'_> {
                 if !is_kind {
                     return Err(Problem::Value(format!("expected a value of the tag !!{name}")));
                 }
-                Scalar { text, kind, substituted }
+                Scalar::of(substituted, kind)
             }
         };
         Ok(Node { line, value: Value::Scalar(scalar) })
@@ -196,7 +200,11 @@ impl Builder<'_> {
                     // Nothing has no place of its own.
                     let line_of = |node: &Node| if node.is_null() { line } else { node.line };
                     let node = Node { line: line_of(&node), ..node };
-                    entries.push(Entry { key, line, node });
+                    match entries.iter_mut().find(|entry| entry.key == key) {
+                        // Neither counts.
+                        Some(twice) => twice.node.value = Value::Scalar(nothing()),
+                        None => entries.push(Entry { key, line, node }),
+                    }
                 }
             }
         }
@@ -216,6 +224,11 @@ impl Builder<'_> {
             Content::Mapping(_, None) => path,
         })
     }
+}
+
+/// In place of what is wrong: it sets nothing, and is not wrong in another way, too.
+fn nothing() -> Scalar {
+    Scalar::plain(Substituted { has_variable: true, ..Substituted::default() })
 }
 
 /// The path of a key below another.
@@ -239,11 +252,9 @@ mod tests {
 
     fn read(text: &str) -> Result<Node, String> {
         let lookup = |name: &str| (name == "LIST").then(|| "[1, 2]\nother: 3".to_owned());
-        let parsed = parse(text, &lookup);
-        let findings = |found: Vec<Finding>| {
-            found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-        };
-        parsed.map(Option::unwrap).map_err(findings)
+        let (root, findings) = parse(text, &lookup).map_err(|it| it.to_string())?;
+        let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+        if lines.is_empty() { Ok(root.unwrap()) } else { Err(lines.join("\n")) }
     }
 
     #[test]

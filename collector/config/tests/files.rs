@@ -179,6 +179,44 @@ fn options_that_are_given_replace_those_of_the_file() {
 }
 
 #[test]
+fn changes_are_those_that_the_command_line_leaves_to_the_file() {
+    let parse = |text: &str| {
+        let configuration = FORMAT.parse(text, Strictness::Own, &environment);
+        assert_eq!(configuration.findings(), [], "{text}");
+        configuration
+    };
+    let before = parse(
+        "file_format: \"1.1\"\nlog_level: info\nmeter_provider: {readers: [{periodic: {interval: 1000, exporter: \
+         {otlp_http: }}}]}\nresource: {attributes_list: a=1}\ndistribution: {phasemeter: {prices: {usd_per_gpu_hour: 2}, \
+         gpus: {interval: 1}}}\n",
+    );
+    let after = parse(
+        "file_format: \"1.1\"\nlog_level: debug\nmeter_provider:\n  readers:\n  - periodic:\n      interval: 2000\n      \
+         exporter: {otlp_http: {endpoint: http://b}}\ndistribution:\n  phasemeter:\n    prices: {usd_per_gpu_hour: 3}\n    \
+         holders: {pods: true}\n",
+    );
+    let changes = |arguments: &[&str]| {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let changes = FORMAT.command_line(&arguments).changes(&before, &after);
+        changes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let of_run = [
+        "distribution.phasemeter.gpus.interval",
+        "resource.attributes",
+        "2: log_level",
+        "6: meter_provider.readers[0].periodic.interval",
+        "7: meter_provider.readers[0].periodic.exporter.otlp_http.endpoint",
+        "10: distribution.phasemeter.prices.usd_per_gpu_hour",
+    ];
+    assert_eq!(changes(&["run"]), of_run);
+    // What is given does not change, and `run` has no pods.
+    assert_eq!(changes(&["run", "--price=9", "--interval=1"]), of_run[1..5]);
+    assert!(changes(&["agent"]).contains(&"11: distribution.phasemeter.holders.pods".to_owned()));
+    let none = FORMAT.command_line(&["run".into()]).changes(&after, &after);
+    assert_eq!(none, []);
+}
+
+#[test]
 fn options_that_do_not_go_together_are_conflicts() {
     let text = "file_format: \"1.1\"\ndistribution: {phasemeter: {report: {every: 1h}}}\n";
     let configuration = FORMAT.parse(text, Strictness::Own, &environment);

@@ -50,7 +50,7 @@ fn changed_price_holds_from_then_on() {
             _ => None,
         };
         if let Some(options) = options {
-            assert!(pipeline.change_prices(options, at(second)));
+            assert!(pipeline.change_prices(&options, None, at(second)));
         }
         for gpu in 0..=usize::from(second >= 15) {
             let reading = Reading { utilization: Ok(half), ..Reading::at(at(second)) };

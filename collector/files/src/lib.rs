@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+mod stamp;
+
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,6 +18,7 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::path::Arg;
+pub use stamp::FileStamp;
 
 /// Links of a path that are followed at most, as by Linux.
 const MAX_LINKS: usize = 40;

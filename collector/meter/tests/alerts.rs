@@ -8,6 +8,7 @@
     reason = "a test may fail, and both sides compute the same"
 )]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use phasemeter_meter::alert::{
@@ -272,9 +273,9 @@ fn metered(rules: &[Rule], readings: &[Reading]) -> Recorder {
         ..MeterConfig::default()
     };
     let mut meter = GpuMeter::new(config, None, Bytes::from_mebibytes(1_000));
-    meter.set_alert_rules(rules.into());
-    meter.set_power_limit(Milliwatts::new(400_000));
     let mut recorder = Recorder::default();
+    meter.change_alert_rules(rules.into(), &BTreeSet::new(), &mut recorder);
+    meter.set_power_limit(Milliwatts::new(400_000));
     for reading in readings {
         meter.push(*reading, &mut recorder).unwrap();
     }
@@ -302,6 +303,50 @@ fn power_at_98_percent_of_its_limit_opens_and_at_90_does_not() {
     assert_eq!(changes(above(), &at(395)), [(1, true)]);
     assert_eq!(changes(above(), &at(360)), []);
     assert_eq!(changes(above(), &at(361)), [(1, true)]);
+}
+
+/// Rules that are replaced while a run goes on: one goes on, one ends with its alert, and one begins with the window that
+/// is known.
+#[test]
+fn rules_change_without_losing_what_is_known() {
+    let below = |threshold: u32, window| {
+        rule(Quantity::Utilization, Condition::Below(threshold * 10_000), window, 0)
+    };
+    let (kept, ended, added) = (below(50, 10), below(60, 5), below(70, 8));
+    let mut evaluator = AlertEvaluator::new([kept.clone(), ended.clone()].into());
+    evaluator.begin(millis(0));
+    let mut changes: Vec<(String, u64, bool)> = Vec::new();
+    let mut emit = |change: &AlertChange<'_>| {
+        let minute = change.at.as_nanos() / 1_000_000 / MINUTE;
+        changes.push((change.rule.id().to_owned(), minute, change.opened));
+    };
+    let at = |minute: u64| millis(minute * MINUTE);
+    let low = |_: Metric| Some(400_000);
+    evaluator.post(at(0), at(20), low, &mut emit);
+    let all = [kept.clone(), ended.clone(), added.clone()];
+    evaluator.change_rules(all.into(), &[1].into(), &mut emit);
+    evaluator.post(at(20), at(22), low, &mut emit);
+    evaluator.post(at(22), at(60), |_| Some(900_000), &mut emit);
+    let id = |rule: &Rule| rule.id().to_owned();
+    let opened: Vec<_> =
+        changes.iter().map(|(rule, at, opened)| (rule.clone(), *at, *opened)).collect();
+    assert_eq!(
+        opened,
+        [
+            // Half of a window is enough.
+            (id(&ended), 3, true),
+            (id(&kept), 5, true),
+            (id(&ended), 20, false),
+            // Its window is known.
+            (id(&added), 21, true),
+            // 40% for 8 of 10 minutes, and 90%: not below 50%.
+            (id(&kept), 24, false),
+            // The same for 3 of 8 minutes: not below 70%.
+            (id(&added), 27, false),
+        ]
+    );
+    let counts: Vec<_> = evaluator.log().counts().iter().map(|it| it.evaluated).collect();
+    assert_eq!(counts, [56, 18, 40]);
 }
 
 #[test]

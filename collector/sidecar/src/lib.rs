@@ -4,8 +4,6 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
 pub mod command;
-#[cfg(feature = "full")]
-pub mod configured;
 pub mod log;
 mod log_limit;
 pub mod usage;

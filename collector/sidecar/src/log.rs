@@ -6,6 +6,7 @@
 use std::fmt::{self, Debug};
 use std::io::{self, Write};
 use std::panic::set_hook;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -20,7 +21,7 @@ use tracing_subscriber::fmt::{FmtContext, layer};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, registry};
+use tracing_subscriber::{Layer, registry, reload};
 
 use crate::log_limit::LogLimit;
 use crate::standard_error;
@@ -41,6 +42,9 @@ const OTEL_LEVEL: &str = "OTEL_LOG_LEVEL";
 /// What limits lines of one kind.
 static LIMIT: LogLimit = LogLimit::new();
 
+/// Changes the minimum level.
+static CHANGE_LEVEL: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>> = OnceLock::new();
+
 /// Logs how many lines were suppressed, at the end.
 pub fn finish() {
     LIMIT.finish();
@@ -58,12 +62,11 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
             json.with_current_span(false).with_span_list(false).boxed()
         }
     };
-    let level = filter(level);
-    let targets = Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        .with_target(env!("CARGO_PKG_NAME"), level);
+    let (targets, handle) = reload::Layer::new(targets(level));
     // Fails only if a test has started logging before.
     let _ = registry().with(layer).with(&LIMIT).with(targets).try_init();
+    // Fails only if logging has ended.
+    let _ = CHANGE_LEVEL.set(Box::new(move |level| _ = handle.reload(self::targets(level))));
     set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let message = panic.payload_as_str().unwrap_or_default();
@@ -74,6 +77,21 @@ pub fn start(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
     for warning in warnings {
         warn!("{warning}; the default is used");
     }
+}
+
+/// Logs from the level on that these options have now.
+#[cfg(feature = "full")]
+pub(crate) fn change_level(args: LogArgs, lookup: impl Fn(&str) -> Option<String>) {
+    if let Some(change) = CHANGE_LEVEL.get() {
+        change(settings(args, lookup).1);
+    }
+}
+
+fn targets(level: LogLevel) -> Targets {
+    let level = filter(level);
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target(env!("CARGO_PKG_NAME"), level)
 }
 
 /// The invalid variables, each with the reason.

@@ -49,7 +49,7 @@ type Parsed = (Cli, Vec<String>, Option<CommandError>);
 
 #[cfg(feature = "full")]
 fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
-    let parsed = phasemeter::configured::parse(arguments)?;
+    let parsed = phasemeter_config::parse(arguments, |cli: &Cli| cli.strict)?;
     Ok((parsed.cli, parsed.warnings, parsed.error.map(CommandError::Configuration)))
 }
 

@@ -1,5 +1,7 @@
 //! One GPU of the pipeline: its meter, price and export.
 
+use std::sync::Arc;
+
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::{GpuMeter, GpuPart, MeterConfig};
 use phasemeter_meter::load::LoadFeed;
@@ -12,6 +14,7 @@ use phasemeter_rules::workload::Workload;
 
 use super::charge_log::{ChargeLog, Charges, Observers, ServedExport};
 use super::serving::Serving;
+use crate::alert_rules::AlertRules;
 use crate::pricing::{CurrentPrice, EarlierPrices, GpuOfModel, Term};
 
 /// Time of a GPU that is not billed, since it was not there.
@@ -259,6 +262,17 @@ impl MeteredGpu {
             Charges { load: &mut self.load, log: self.charges.as_mut() },
         );
         meter(&mut self.meter, &mut observers)
+    }
+
+    /// Evaluates these rules from now on.
+    pub(super) fn change_alert_rules(
+        &mut self,
+        rules: &AlertRules,
+        exporter: Option<&mut Exporter>,
+    ) {
+        self.meter_with(exporter, |meter, observers| {
+            meter.change_alert_rules(Arc::clone(&rules.rules), &rules.retired, observers);
+        });
     }
 
     /// Meters a reading; an error if it is behind the watermark.

@@ -1,15 +1,16 @@
 //! Prices of the metered GPUs: at the start, if the model becomes known, and if a price changes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use phasemeter_meter::gpu::MeterConfig;
 #[cfg(feature = "full")]
-use phasemeter_meter::price::Price;
+use phasemeter_meter::price::{Price, PriceBook};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 
 use super::{MeteredGpu, Pipeline};
+#[cfg(feature = "full")]
+use crate::alert_rules::AlertRules;
 use crate::pricing::GpuOfModel;
 #[cfg(feature = "full")]
 use crate::pricing::PriceOptions;
@@ -37,7 +38,7 @@ impl Pipeline<'_> {
         let current = self.pricing.at(&of_model, first, at);
         let mut gpu = MeteredGpu::new(meter, identity, rank, first, current);
         if !self.alerts.rules.is_empty() {
-            gpu.meter.set_alert_rules(Arc::clone(&self.alerts.rules));
+            gpu.change_alert_rules(&self.alerts, None);
         }
         if let Some(exporter) = &mut self.exporter {
             gpu.begin_export(exporter, identity);
@@ -83,11 +84,30 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Prices all GPUs by other options from `at` on; what was charged remains, and so does a price in place of which
-    /// there is none. Returns whether that was possible: pricers may be loading.
+    /// Evaluates other rules for alerts from now on. Returns whether that was possible: a run can have so many.
     #[cfg(feature = "full")]
-    pub fn change_prices(&mut self, options: PriceOptions, at: Timestamp) -> bool {
-        if !self.pricing.change(options) {
+    pub fn change_alerts(&mut self, rules: &AlertRules) -> bool {
+        let Some(all) = self.alerts.followed_by(rules) else { return false };
+        self.alerts = all;
+        for gpu in self.gpus.iter_mut().filter(|gpu| !gpu.is_part) {
+            gpu.change_alert_rules(&self.alerts, self.exporter.as_mut());
+        }
+        true
+    }
+
+    /// Prices all GPUs by other options, and by another price book if there is one, from `at` on; what was charged
+    /// remains, and so does a price in place of which there is none. Returns whether that was possible: pricers may be
+    /// loading.
+    #[cfg(feature = "full")]
+    pub fn change_prices(
+        &mut self,
+        options: &PriceOptions,
+        book: Option<&PriceBook>,
+        at: Timestamp,
+    ) -> bool {
+        // Prices that end before have their successors.
+        (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, at));
+        if !self.pricing.change(options, book, at) {
             return false;
         }
         for gpu in &mut self.gpus {

@@ -48,6 +48,11 @@ pub struct PolicyConfig {
 }
 
 impl PolicyConfig {
+    /// Whether there are no policies and cannot be any later.
+    pub(super) const fn is_empty(&self) -> bool {
+        !self.default_policies && self.directory.is_none() && self.files.is_empty()
+    }
+
     /// Reads the settings files.
     pub(super) fn settings(&self) -> Result<SettingsByName, OpenError> {
         self.settings.iter().map(|(name, path)| Ok((name.clone(), settings(path)?))).collect()

@@ -4,23 +4,24 @@ use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use phasemeter_files::read_file;
 use phasemeter_rules::compile::take_unconfined;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
+use phasemeter_rules::host::Host;
 use phasemeter_rules::policy_dir::MAX_FILE_BYTES;
 use phasemeter_rules::wasm_info::WasmInfo;
 use phasemeter_rules::watch::PollWatcher;
 use phasemeter_rules::window::Window;
 use tracing::{info, warn};
 
-use super::config::{OpenError, PolicyConfig, SettingsByName};
+use super::change::{Configured, PolicyChange};
+use super::config::{OpenError, PolicyConfig};
 use super::lease::{GenerationHandle, GenerationLease};
 use super::result::{PolicyResult, PolicyResults};
-use super::sources::PolicySources;
 
 /// How often the directory is polled for changes.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,8 +35,8 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Loads policies, evaluates them, and replaces them on reload.
 pub struct PolicyManager {
-    sources: PolicySources,
-    settings: Arc<SettingsByName>,
+    /// Where policies are read from, and their settings.
+    config: Mutex<Arc<Configured>>,
     generations: Generations,
     current: Mutex<GenerationLease>,
     /// Receives a handle on each new generation.
@@ -68,21 +69,13 @@ impl PolicyManager {
     /// Returns an error if a configured file is missing or invalid, or if the policy host cannot be
     /// started.
     pub fn open(config: &PolicyConfig) -> Result<Option<Arc<Self>>, OpenError> {
-        let settings = Arc::new(config.settings()?);
-        let sources = PolicySources {
-            default_policies: config.default_policies,
-            directory: config.directory.clone(),
-            files: config.files.clone(),
-        };
-        sources.check().map_err(|(path, source)| OpenError::Unreadable { path, source })?;
-        if sources.is_empty() {
-            return Ok(None);
+        if config.is_empty() {
+            return config.settings().map(|_| None);
         }
-        let host = config.host(Arc::clone(&settings))?;
+        let PolicyChange { configured, host } = PolicyChange::new(config)?;
         let generations = Generations::new(Arc::new(host));
         let policies = Arc::new(Self {
-            sources,
-            settings,
+            config: Mutex::new(Arc::new(configured)),
             current: Mutex::new(GenerationLease::new(generations.current())),
             generations,
             subscriber: Mutex::default(),
@@ -143,7 +136,7 @@ impl PolicyManager {
 
     /// Loads the policies, and reports that if the run has started before.
     fn load(&self) {
-        self.sources.owner_warning().iter().for_each(|warning| warn!("{warning}"));
+        self.configured().sources.owner_warning().iter().for_each(|warning| warn!("{warning}"));
         let generation = self.reload();
         let start = std::mem::replace(&mut *lock(&self.start), Start::Loaded);
         self.loaded.notify_all();
@@ -178,10 +171,37 @@ impl PolicyManager {
     /// Reads the sources again and activates them. If the directory exists and cannot be read, the
     /// current generation stays active.
     pub fn reload(&self) -> Arc<Generation> {
-        match self.sources.candidates() {
+        self.load_by(None)
+    }
+
+    /// Reads policies by another configuration from now on, on a thread. Until they are loaded, those before stay active.
+    ///
+    /// # Errors
+    /// Returns an error if no thread can be started.
+    pub fn change(self: &Arc<Self>, change: PolicyChange) -> io::Result<JoinHandle<()>> {
+        let (policies, PolicyChange { configured, host }) = (Arc::clone(self), change);
+        *lock(&self.config) = Arc::new(configured);
+        let load = move || {
+            log_generation(&policies.load_by(Some(host)));
+            if let Err(error) = policies.check_settings() {
+                warn!("{error}");
+            }
+        };
+        thread::Builder::new().name("policy-load".to_owned()).spawn(load)
+    }
+
+    fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&lock(&self.config))
+    }
+
+    fn load_by(&self, host: Option<Host>) -> Arc<Generation> {
+        match self.configured().sources.candidates() {
             Ok(candidates) => {
                 *lock(&self.unreadable) = None;
-                self.generations.reload(candidates);
+                match host {
+                    Some(host) => self.generations.reload_with(Arc::new(host), candidates),
+                    None => self.generations.reload(candidates),
+                };
                 if let Some(reason) = take_unconfined() {
                     warn!("policies are compiled without a filter of system calls: {reason}");
                 }
@@ -217,7 +237,7 @@ impl PolicyManager {
     /// Returns an error if no thread can be started.
     pub fn watch(self: &Arc<Self>) -> io::Result<Option<PollWatcher>> {
         let policies = Arc::clone(self);
-        let directory = self.sources.directory.clone();
+        let directory = self.configured().sources.directory.clone();
         let watch = |directory| {
             let reload = move || log_generation(&policies.reload());
             PollWatcher::start(directory, RELOAD_INTERVAL, reload)
@@ -263,10 +283,12 @@ impl PolicyManager {
         let generation = self.current().generation;
         let is_loaded =
             |name: &String| generation.policies.iter().any(|it| it.manifest().name == *name);
-        let lacks_named = !self.settings.keys().all(is_loaded);
+        let configured = self.configured();
+        let lacks_named = !configured.settings.keys().all(is_loaded);
         // Reads a file only if it was loaded: others may be pipes, for example.
         let is_named_pricer = |file: &String| {
-            let mut named = self.sources.files.iter().map(|named| named.display().to_string());
+            let files = configured.sources.files.iter();
+            let mut named = files.map(|named| named.display().to_string());
             named.any(|named| named == *file) && is_pricer(file)
         };
         for Rejection { file, error } in &generation.rejected {
@@ -284,13 +306,13 @@ impl PolicyManager {
     /// invalid ones.
     fn check_settings(&self) -> Result<(), OpenError> {
         self.check_named()?;
-        let generation = self.current().generation;
-        if self.sources.directory.is_some() || !generation.rejected.is_empty() {
+        let (generation, configured) = (self.current().generation, self.configured());
+        if configured.sources.directory.is_some() || !generation.rejected.is_empty() {
             return Ok(());
         }
         let known: Vec<_> =
             generation.policies.iter().map(|policy| policy.manifest().name.as_str()).collect();
-        match self.settings.keys().find(|name| !known.contains(&name.as_str())) {
+        match configured.settings.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => {
                 let known = match known.as_slice() {

@@ -7,6 +7,7 @@
 //!
 //! A policy that fails loses only its own result; readings and the bill never depend on one.
 
+mod change;
 mod config;
 #[cfg(feature = "full")]
 mod history;
@@ -20,6 +21,7 @@ mod stats;
 mod window;
 mod worker;
 
+pub use change::PolicyChange;
 pub use config::{OpenError, PolicyConfig};
 #[cfg(feature = "full")]
 pub use history::RecommendationHistory;

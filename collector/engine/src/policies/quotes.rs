@@ -87,6 +87,12 @@ impl Quotes {
         Self { policies, pricers: Vec::new() }
     }
 
+    /// Quotes of the same policies, without statistics.
+    #[cfg(feature = "full")]
+    pub(crate) fn of_same_policies(&self) -> Self {
+        Self::of(self.policies.clone())
+    }
+
     /// Whether prices should wait, since pricers may still be being loaded.
     #[must_use]
     pub fn are_loading(&self) -> bool {

@@ -23,11 +23,6 @@ pub(super) struct PolicySources {
 }
 
 impl PolicySources {
-    /// Whether there are no policies and cannot be any later.
-    pub(super) const fn is_empty(&self) -> bool {
-        !self.default_policies && self.directory.is_none() && self.files.is_empty()
-    }
-
     /// All candidates, in loading order.
     ///
     /// # Errors

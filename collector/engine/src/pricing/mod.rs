@@ -15,7 +15,7 @@ pub use schedule::{
     Term,
 };
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use phasemeter_meter::gpu_specs::same_model;
@@ -31,6 +31,10 @@ use crate::policies::{PricerStats, QuotedPrices, Quotes};
 
 /// The source of a price from the command line.
 const USER_SOURCE: &str = "given on the command line";
+
+/// The most options of prices before the present ones whose time is priced by them.
+#[cfg(feature = "full")]
+const MAX_EARLIER_OPTIONS: usize = 16;
 
 /// Price options of the user.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +63,9 @@ pub struct Pricing {
     /// The schedule of each model, in wall time.
     schedules: BTreeMap<String, PriceSchedule>,
     wall: WallOffset,
+    /// Those before the options changed, and until when each counts: the newest, oldest first. Readings of that time may
+    /// still arrive.
+    earlier: VecDeque<(Timestamp, Self)>,
 }
 
 impl Pricing {
@@ -66,8 +73,8 @@ impl Pricing {
     #[must_use]
     pub fn new(options: PriceOptions, quotes: Quotes, book: PriceBook) -> Self {
         let (unlisted, schedules) = (BTreeSet::new(), BTreeMap::new());
-        let wall = WallOffset::default();
-        Self { options, quotes, book, unlisted, schedules, wall }
+        let (wall, earlier) = (WallOffset::default(), VecDeque::new());
+        Self { options, quotes, book, unlisted, schedules, wall, earlier }
     }
 
     /// Moves them out, and leaves the price book alone.
@@ -77,20 +84,36 @@ impl Pricing {
         std::mem::replace(self, Self::new(PriceOptions::default(), Quotes::default(), book))
     }
 
-    /// Prices by other options from now on. Returns whether that was possible: pricers may be loading.
+    /// Prices by other options, and by another book if there is one, from `at` on. Returns whether that was possible:
+    /// pricers may be loading.
     #[cfg(feature = "full")]
-    pub(crate) fn change(&mut self, options: PriceOptions) -> bool {
+    pub(crate) fn change(
+        &mut self,
+        options: &PriceOptions,
+        book: Option<&PriceBook>,
+        at: Timestamp,
+    ) -> bool {
         if self.quotes.are_loading() {
             return false;
         }
-        self.options = options;
-        self.schedules.clear();
+        let (for_earlier, book) =
+            (self.quotes.of_same_policies(), book.unwrap_or(&self.book).clone());
+        let quotes = std::mem::replace(&mut self.quotes, for_earlier);
+        let mut next = Self::new(options.clone(), quotes, book);
+        (next.wall, next.unlisted) = (self.wall, self.unlisted.clone());
+        next.earlier = std::mem::take(&mut self.earlier);
+        if next.earlier.len() == MAX_EARLIER_OPTIONS {
+            next.earlier.pop_front();
+        }
+        let before = std::mem::replace(self, next);
+        self.earlier.push_back((at, before));
         true
     }
 
     /// Sets the wall time, in which prices end, of all instants from now on.
-    pub const fn set_wall_clock(&mut self, wall: WallOffset) {
+    pub fn set_wall_clock(&mut self, wall: WallOffset) {
         self.wall = wall;
+        self.earlier.iter_mut().for_each(|(_, earlier)| earlier.wall = wall);
     }
 
     /// The price of this GPU at `instant`, with its end; never $0 if it is unknown, as it is while
@@ -102,6 +125,11 @@ impl Pricing {
         instant: Timestamp,
         read: Timestamp,
     ) -> CurrentPrice {
+        if let Some((until, earlier)) = self.earlier.iter_mut().find(|(until, _)| instant < *until)
+        {
+            let current = earlier.at(gpu, instant, read.min(*until));
+            return CurrentPrice { until: current.until.min(*until), ..current };
+        }
         if let Some(rate) = self.options.given {
             return CurrentPrice::of(self.options.given_price(rate));
         }
@@ -126,7 +154,7 @@ impl Pricing {
 
     /// The prices that were quoted for a limited number of GPUs, each with its model and that number.
     pub fn limited(&self) -> impl Iterator<Item = (&str, u32, &Price)> {
-        self.schedules.iter().flat_map(|(model, schedule)| {
+        self.each().flat_map(|pricing| &pricing.schedules).flat_map(|(model, schedule)| {
             schedule.limited().map(|(gpus, price)| (model.as_str(), gpus, price))
         })
     }
@@ -166,10 +194,18 @@ impl Pricing {
 
     /// Expired prices that remained in use in a run that ended at `end`, each with its model.
     pub fn expired(&self, end: Timestamp) -> impl Iterator<Item = (&str, ExpiredPrice)> {
-        let end = self.wall.wall(end);
-        self.schedules.iter().flat_map(move |(model, schedule)| {
-            schedule.expired(end).into_iter().map(|expired| (model.as_str(), expired))
+        let ends = self.earlier.iter().map(|(until, _)| *until).chain([end]);
+        self.each().zip(ends).flat_map(move |(pricing, end)| {
+            let end = self.wall.wall(end);
+            pricing.schedules.iter().flat_map(move |(model, schedule)| {
+                schedule.expired(end).into_iter().map(|expired| (model.as_str(), expired))
+            })
         })
+    }
+
+    /// Those before, and this one.
+    fn each(&self) -> impl Iterator<Item = &Self> {
+        self.earlier.iter().map(|(_, earlier)| earlier).chain([self])
     }
 
     /// Starts the schedule of a model with its prices at `read`, or at `first` if some of them are not

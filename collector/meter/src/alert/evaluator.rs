@@ -4,7 +4,7 @@
 //! its timer paused: unobserved time is neither a reason for an alert nor for its end. Memory is
 //! bounded by the longest window per metric.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::log::{Alert, AlertLog, AlertLogs};
@@ -41,10 +41,12 @@ struct State {
     /// Since when its condition holds, and for how many evaluated minutes after that.
     pending: Option<(Timestamp, u64)>,
     is_open: bool,
+    /// Whether it is not evaluated any more.
+    is_retired: bool,
 }
 
 /// Evaluates the rules of one GPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AlertEvaluator {
     rules: Arc<[Rule]>,
     states: Vec<State>,
@@ -59,25 +61,38 @@ impl AlertEvaluator {
     /// An evaluator of these rules, without values.
     #[must_use]
     pub fn new(rules: Arc<[Rule]>) -> Self {
-        let mut histories: Vec<History> = Vec::new();
-        for rule in rules.iter() {
-            match histories.iter_mut().find(|history| history.metric == rule.metric()) {
-                Some(history) => history.keep = history.keep.max(rule.minutes()),
-                None => histories.push(History {
-                    metric: rule.metric(),
-                    value: None,
-                    open: Minute::default(),
-                    closed: VecDeque::new(),
-                    keep: rule.minutes(),
-                }),
-            }
+        let mut evaluator = Self::default();
+        evaluator.change_rules(rules, &BTreeSet::new(), &mut |_| ());
+        evaluator
+    }
+
+    /// From now on, evaluates these rules but for those that are `retired`. They begin with the rules before, which keep
+    /// their state; a retired one closes its alert. New ones begin with what is known of their windows.
+    pub fn change_rules(
+        &mut self,
+        rules: Arc<[Rule]>,
+        retired: &BTreeSet<usize>,
+        emit: &mut dyn FnMut(&AlertChange<'_>),
+    ) {
+        let at = self.minute_end.saturating_sub(MINUTE);
+        self.rules = rules;
+        self.logs.set_rules(self.rules.len());
+        for rule in self.rules.iter().skip(self.states.len()) {
+            keep_history(&mut self.histories, rule);
+            let history = self.histories.iter().find(|it| it.metric == rule.metric());
+            self.states.push(history.map_or_else(State::default, |it| State::of(it, rule)));
         }
-        Self {
-            states: vec![State::default(); rules.len()],
-            logs: AlertLogs::new(rules.len()),
-            histories,
-            rules,
-            minute_end: Timestamp::EPOCH,
+        for (index, state) in self.states.iter_mut().enumerate() {
+            if retired.contains(&index) && !std::mem::replace(&mut state.is_retired, true) {
+                let since = state.pending.take().map_or(at, |(since, _)| since);
+                if std::mem::take(&mut state.is_open)
+                    && let Some(rule) = self.rules.get(index)
+                {
+                    self.logs.close(index, at);
+                    let mean = mean(state.weighted, state.observed);
+                    emit(&AlertChange { rule, at, since, opened: false, mean });
+                }
+            }
         }
     }
 
@@ -186,9 +201,19 @@ impl AlertEvaluator {
 }
 
 impl State {
+    /// With the minutes that are known of the window of a rule.
+    fn of(history: &History, rule: &Rule) -> Self {
+        let known = history.closed.iter().rev().take(rule.minutes());
+        known.fold(Self::default(), |state, minute| Self {
+            observed: state.observed + minute.observed,
+            weighted: state.weighted + u128::from(minute.weighted),
+            ..state
+        })
+    }
+
     /// Whether enough of the window is observed.
     fn can_evaluate(&self, rule: &Rule) -> bool {
-        self.observed > 0 && self.observed >= rule.window().0.div_ceil(2)
+        !self.is_retired && self.observed > 0 && self.observed >= rule.window().0.div_ceil(2)
     }
 
     /// Moves the window by the latest minute.
@@ -238,7 +263,21 @@ impl State {
     }
 }
 
+/// Keeps the metric of a rule over its window.
+fn keep_history(histories: &mut Vec<History>, rule: &Rule) {
+    match histories.iter_mut().find(|history| history.metric == rule.metric()) {
+        Some(history) => history.keep = history.keep.max(rule.minutes()),
+        None => histories.push(History {
+            metric: rule.metric(),
+            value: None,
+            open: Minute::default(),
+            closed: VecDeque::new(),
+            keep: rule.minutes(),
+        }),
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "for display; conditions are exact")]
 fn mean(weighted: u128, observed: u64) -> f64 {
-    weighted as f64 / observed as f64
+    if observed == 0 { 0.0 } else { weighted as f64 / observed as f64 }
 }

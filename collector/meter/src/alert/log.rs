@@ -45,17 +45,13 @@ pub struct AlertLog {
 }
 
 /// Those of the run, and of the part in progress if others have ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AlertLogs {
     run: AlertLog,
     part: Option<Box<AlertLog>>,
 }
 
 impl AlertLog {
-    pub(super) fn new(rules: usize) -> Self {
-        Self { alerts: Vec::new(), continued: 0, counts: vec![RuleCounts::default(); rules] }
-    }
-
     /// The first alerts, in the order in which they opened.
     #[must_use]
     pub fn alerts(&self) -> &[Alert] {
@@ -72,6 +68,10 @@ impl AlertLog {
     #[must_use]
     pub fn counts(&self) -> &[RuleCounts] {
         &self.counts
+    }
+
+    fn set_rules(&mut self, rules: usize) {
+        self.counts.resize(rules, RuleCounts::default());
     }
 
     /// That of the part that follows: what is open continues.
@@ -125,16 +125,16 @@ impl AlertLog {
 }
 
 impl AlertLogs {
-    pub(super) fn new(rules: usize) -> Self {
-        Self { run: AlertLog::new(rules), part: None }
-    }
-
     pub(super) const fn of_run(&self) -> &AlertLog {
         &self.run
     }
 
     pub(super) fn of_part(&self) -> &AlertLog {
         self.part.as_deref().unwrap_or(&self.run)
+    }
+
+    pub(super) fn set_rules(&mut self, rules: usize) {
+        self.each().for_each(|log| log.set_rules(rules));
     }
 
     pub(super) fn begin_part(&mut self) {

@@ -1,5 +1,6 @@
 //! The values that rules for alerts are about, and when they are posted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{GpuMeter, Observer};
@@ -9,9 +10,20 @@ use crate::reading::Reading;
 use crate::units::{Bytes, Milliwatts, PPM, Timestamp, Utilization};
 
 impl GpuMeter {
-    /// Evaluates these rules from the first reading on. Must be called before it.
-    pub fn set_alert_rules(&mut self, rules: Arc<[Rule]>) {
-        self.alerts = Some(Box::new(AlertEvaluator::new(rules)));
+    /// Evaluates these rules from now on, but for those that are `retired`, see [`AlertEvaluator::change_rules`].
+    pub fn change_alert_rules(
+        &mut self,
+        rules: Arc<[Rule]>,
+        retired: &BTreeSet<usize>,
+        observer: &mut impl Observer,
+    ) {
+        let charged = self.charged_until();
+        let alerts = self.alerts.get_or_insert_with(|| {
+            let mut alerts = Box::new(AlertEvaluator::new(Arc::default()));
+            charged.into_iter().for_each(|at| alerts.begin(at));
+            alerts
+        });
+        alerts.change_rules(rules, retired, &mut |change| observer.alert(change));
     }
 
     /// Evaluates no rules from now on, and forgets the alerts so far.

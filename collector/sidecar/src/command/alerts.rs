@@ -85,7 +85,7 @@ pub(super) fn select(args: &AlertArgs) -> Result<AlertRules, AlertsError> {
         active.into_iter().map(|active| (active.rule, active.brief)).unzip();
     let skipped = skipped.into_iter();
     let skipped = skipped.map(|rule| SkippedRule { id: rule.id, reason: rule.reason }).collect();
-    Ok(AlertRules { rules: rules.into(), briefs, skipped })
+    Ok(AlertRules { rules: rules.into(), briefs, skipped, ..AlertRules::default() })
 }
 
 /// The files of these options.

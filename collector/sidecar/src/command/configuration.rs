@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use phasemeter_cli::{Cli, ConfigCommand, FileArgs};
-use phasemeter_config::{Configuration, Format, Strictness, file_of_environment};
+use phasemeter_config::{
+    Configuration, ConfigurationError, Format, Strictness, file_of_environment,
+};
 
 use super::bill::print;
-use super::configuration_error::ConfigurationError;
 use super::error::CommandError;
 
 /// Runs a subcommand. `global` is the file of `--config`.
@@ -50,12 +51,10 @@ fn valid(
     let configuration = format
         .read(&path, Strictness::Own, &environment)
         .map_err(ConfigurationError::Unreadable)?;
-    let findings = configuration.findings();
-    if !findings.is_empty() {
-        return Err(ConfigurationError::invalid(&path, findings).into());
-    }
-    if let Some(reason) = format.conflicts(&configuration).into_iter().next() {
-        return Err(ConfigurationError::Options(path, reason).into());
+    let mut problems = ConfigurationError::problems(&path, configuration.findings());
+    problems.extend(ConfigurationError::conflicts(&path, &format.conflicts(&configuration)));
+    if !problems.is_empty() {
+        return Err(ConfigurationError::Invalid(problems).into());
     }
     Ok((path, configuration))
 }

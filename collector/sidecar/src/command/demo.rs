@@ -11,7 +11,7 @@ use super::error::CommandError;
 use super::metering;
 use super::output_files::OutputFiles;
 use super::report_outputs::ReportOutputs;
-use super::signals::SignalListener;
+use super::signals::{HangUp, SignalListener};
 use super::sinks::Sinks;
 use phasemeter_cli::{DemoArgs, MeteringArgs};
 
@@ -21,7 +21,7 @@ pub(super) fn run(args: DemoArgs) -> Result<(), CommandError> {
     let mut files = OutputFiles::default();
     files.add_stream(io::stdout(), "standard output");
     metering::check_outputs(files, &metering)?;
-    let signals = speed.map(|_| SignalListener::start(false)).transpose()?;
+    let signals = speed.map(|_| SignalListener::start(false, HangUp::Ends)).transpose()?;
     let files = ReportOutputs::of(&metering.report)?;
     files.check()?;
     let sinks = Sinks::open(&metering.report, &send)?;

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 #[cfg(feature = "full")]
 use phasemeter_bill::overlay::OverlayError;
+#[cfg(feature = "full")]
+use phasemeter_config::ConfigurationError;
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::policies::OpenError;
 use phasemeter_logs::SourceError;
@@ -153,7 +155,7 @@ pub enum CommandError {
     /// A configuration file cannot be used.
     #[cfg(feature = "full")]
     #[error(transparent)]
-    Configuration(#[from] super::ConfigurationError),
+    Configuration(#[from] ConfigurationError),
     /// Variables of the environment are invalid, one per line, and that was to be an error.
     #[error("--strict: {}", .0.join("\n"))]
     Environment(Vec<String>),
@@ -256,7 +258,11 @@ impl CommandError {
             #[cfg(feature = "full")]
             Self::ParquetFormat(_) | Self::Plan(_) | Self::Unpriced(..) => EX_USAGE,
             #[cfg(feature = "full")]
-            Self::Configuration(error) => error.exit_code(),
+            Self::Configuration(error) => match error {
+                ConfigurationError::Unnamed => EX_USAGE,
+                ConfigurationError::Unreadable(_) => EX_NOINPUT,
+                ConfigurationError::Invalid(_) | ConfigurationError::Options(..) => EX_CONFIG,
+            },
             #[cfg(feature = "full")]
             Self::Alerts(error) => error.exit_code(),
             #[cfg(feature = "full")]

@@ -33,7 +33,8 @@ use super::outputs::Outputs;
 use super::policies;
 use super::probes::Probes;
 use super::relay::{self, Relay};
-use super::signals::SignalListener;
+use super::reload::Reload;
+use super::signals::{HangUp, SignalListener};
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
 use phasemeter_cli::GatewayArgs;
@@ -46,7 +47,8 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let options = &args.live.metering;
 
     // Signals are blocked before there is another thread, and handled once nothing is left to reject.
-    let signals = SignalListener::start(false)?;
+    let hang_up = if Reload::is_possible() { HangUp::Reloads } else { HangUp::Ends };
+    let signals = SignalListener::start(false, hang_up)?;
 
     // The environment.
     let mut environment = metering::environment(options);
@@ -122,7 +124,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     }
 
     // The gateway: received metrics, work and spans, and windows of policies.
-    let scheduler = WindowScheduler::start(manager, &args.live, Optional(false))?;
+    let scheduler = WindowScheduler::start(manager.clone(), &args.live, Optional(false))?;
     let exclusions = Exclusions {
         gpus: args.exclude_gpu.iter().cloned().collect(),
         hosts: args.exclude_host.iter().cloned().collect(),
@@ -143,6 +145,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         zone,
         started: Instant::now(),
         status,
+        reload: Reload::start(options, given, manager),
     };
 
     // Metering, until a signal.

@@ -25,6 +25,7 @@ use super::interim::{OpenRun, answer_status};
 use super::local_zone::LocalZone;
 use super::mappings;
 use super::outputs::{FinishedRun, Outputs};
+use super::reload::{Reload, Target};
 use super::signals::{SignalEvent, SignalListener};
 use super::span_notes;
 use super::window_scheduler::WindowScheduler;
@@ -52,6 +53,7 @@ pub(super) struct GatewayMeter {
     pub(super) zone: LocalZone,
     pub(super) started: Instant,
     pub(super) status: Arc<GatewayStatus>,
+    pub(super) reload: Reload,
 }
 
 impl GatewayMeter {
@@ -102,7 +104,12 @@ impl GatewayMeter {
                 self.pipeline.export_results(&results, self.billing.gpus(), self.clock.now())?;
                 self.pipeline.keep_results(results);
             }
-            if let Some(SignalEvent::Signal(_)) = signals.next(Duration::ZERO) {
+            let happened = signals.next(Duration::ZERO);
+            let (now, node_price) = (self.clock.now(), None);
+            let Self { pipeline, scheduler, reload, .. } = self;
+            let is_requested = happened == Some(SignalEvent::Reload);
+            reload.step(is_requested, Target { pipeline, scheduler, node_price, now });
+            if let Some(SignalEvent::Signal(_)) = happened {
                 return Ok(());
             }
         }

@@ -36,6 +36,7 @@ use super::local_zone::LocalZone;
 use super::node_agent::NodeAgent;
 use super::node_price::NodePrice;
 use super::outputs::Outputs;
+use super::reload::{Reload, Target};
 use super::restarts::Restarts;
 use super::window_scheduler::WindowScheduler;
 use phasemeter_cli::MeteringArgs;
@@ -302,6 +303,14 @@ impl Live {
         self.pipeline.export_results(&results, gpus, self.clock.now())?;
         self.pipeline.keep_results(results);
         Ok(())
+    }
+
+    /// Applies a configuration file that has changed, or if that `is_requested`.
+    pub(super) fn reload(&mut self, reload: &mut Reload, is_requested: bool) {
+        let now = self.clock.now();
+        let Self { pipeline, scheduler, node_price, .. } = self;
+        let node_price = node_price.as_mut();
+        reload.step(is_requested, Target { pipeline, scheduler, node_price, now });
     }
 
     /// The present, by the clock of the run.

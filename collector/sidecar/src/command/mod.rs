@@ -18,8 +18,6 @@ mod compare;
 #[cfg(feature = "full")]
 mod configuration;
 #[cfg(feature = "full")]
-mod configuration_error;
-#[cfg(feature = "full")]
 mod data_dir;
 #[cfg(feature = "full")]
 mod delivery;
@@ -116,6 +114,8 @@ mod record;
 #[cfg(feature = "full")]
 mod relay;
 #[cfg(feature = "full")]
+mod reload;
+#[cfg(feature = "full")]
 mod report_files;
 mod report_outputs;
 #[cfg(feature = "full")]
@@ -152,8 +152,6 @@ mod work_log;
 
 #[cfg(feature = "full")]
 pub use alerts::AlertsError;
-#[cfg(feature = "full")]
-pub use configuration_error::ConfigurationError;
 pub use error::CommandError;
 #[cfg(feature = "full")]
 pub use live_error::LiveError;

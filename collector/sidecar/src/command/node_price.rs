@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use phasemeter_engine::pipeline::Pipeline;
+use phasemeter_engine::pricing::PriceOptions;
 use phasemeter_holders::{ApiServer, Node};
 use phasemeter_meter::price::PaymentPlan;
 use phasemeter_meter::units::Timestamp;
@@ -48,6 +49,8 @@ pub(super) struct NodePrice {
     /// What holds now, by the labels read last.
     current: (PriceArgs, Attributes),
     updates: Receiver<Node>,
+    /// The node as it was read last, if it was.
+    node: Option<Node>,
     /// A change that is not applied yet.
     changed: Option<(PriceArgs, Attributes)>,
     /// Ends the thread when it is dropped.
@@ -77,6 +80,7 @@ pub(super) fn of_node(
     };
     let (running, ended) = channel();
     let (sender, updates) = channel();
+    let last = node.clone();
     let follow = move || follow(&server, &name, node, READ_EVERY, (&ended, &sender));
     if let Err(error) = thread::Builder::new().name("node-labels".to_owned()).spawn(follow) {
         warn!("labels of the node are not followed: thread not started: {error}");
@@ -88,6 +92,7 @@ pub(super) fn of_node(
         attributes: before,
         current: (price.clone(), attributes.clone()),
         updates,
+        node: last,
         changed: None,
         _running: running,
     };
@@ -136,7 +141,7 @@ impl NodePrice {
     pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, now: Timestamp) {
         self.read();
         if let Some((price, attributes)) = &self.changed
-            && pipeline.change_prices(metering::price_options(price, attributes), now)
+            && pipeline.change_prices(&metering::price_options(price, attributes), None, now)
         {
             info!("the labels of the node have changed, and so does its price");
             self.current = (price.clone(), attributes.clone());
@@ -144,13 +149,37 @@ impl NodePrice {
         }
     }
 
+    /// The options of prices, by the labels that were applied last.
+    pub(super) fn options(&self) -> PriceOptions {
+        let (price, attributes) = &self.current;
+        metering::price_options(price, attributes)
+    }
+
+    /// Prices by other options from now on, which the caller applies.
+    pub(super) fn change(&mut self, args: &NodeArgs, given: &PriceArgs) {
+        self.args.price_label.clone_from(&args.price_label);
+        self.given.clone_from(given);
+        self.changed = None;
+        self.current = self.by_labels();
+    }
+
     /// Takes the labels that were read since the last call.
     fn read(&mut self) {
         if let Some(node) = self.updates.try_iter().last() {
-            let mut attributes = self.attributes.clone();
-            let price = priced(&node, &self.args, &self.given, &mut attributes);
-            self.changed = Some((price, attributes)).filter(|changed| *changed != self.current);
+            self.node = Some(node);
+            let changed = self.by_labels();
+            self.changed = Some(changed).filter(|changed| *changed != self.current);
         }
+    }
+
+    /// What holds by the labels that were read last.
+    fn by_labels(&self) -> (PriceArgs, Attributes) {
+        let mut attributes = self.attributes.clone();
+        let price = match &self.node {
+            Some(node) => priced(node, &self.args, &self.given, &mut attributes),
+            None => self.given.clone(),
+        };
+        (price, attributes)
     }
 }
 
@@ -252,6 +281,7 @@ mod tests {
             attributes,
             current: (current, first),
             updates,
+            node: None,
             changed: None,
             _running: running,
         };

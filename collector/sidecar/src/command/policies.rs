@@ -32,12 +32,28 @@ pub(super) fn open(
     args: &PolicyArgs,
     evaluations: Evaluations,
 ) -> Result<Option<Arc<PolicyManager>>, CommandError> {
+    match PolicyManager::open(&config(args, evaluations)?) {
+        // The bill does not depend on recommendations.
+        Err(error @ (OpenError::Host(_) | OpenError::Thread(_))) => {
+            let error = CommandError::from(error).in_one_line();
+            warn!("policies are disabled: {error}");
+            Ok(None)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// The configuration of policies.
+pub(super) fn config(
+    args: &PolicyArgs,
+    evaluations: Evaluations,
+) -> Result<PolicyConfig, CommandError> {
     let (limits, compiler, start_limit) = limits(&args.limits)?;
     // The default policies are interpreted in any case. Others may be interpreters themselves, too slow
     // to be interpreted.
     let interpreter = args.files.is_empty() && args.dir.is_none();
     let cache = args.cache.clone().or_else(default_cache_dir);
-    let config = PolicyConfig {
+    Ok(PolicyConfig {
         default_policies: !args.no_default_policies,
         files: args.files.clone(),
         directory: args.dir.clone(),
@@ -50,16 +66,7 @@ pub(super) fn open(
         // If nothing is compiled, there is nothing to cache.
         cache: cache.filter(|_| !interpreter),
         start_limit: (evaluations != Evaluations::Once).then_some(start_limit),
-    };
-    match PolicyManager::open(&config) {
-        // The bill does not depend on recommendations.
-        Err(error @ (OpenError::Host(_) | OpenError::Thread(_))) => {
-            let error = CommandError::from(error).in_one_line();
-            warn!("policies are disabled: {error}");
-            Ok(None)
-        }
-        opened => Ok(opened?),
-    }
+    })
 }
 
 /// The files that policies are read from.

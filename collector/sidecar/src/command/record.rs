@@ -28,7 +28,7 @@ use super::gpu_selection;
 use super::listing::counted;
 use super::live_error::LiveError;
 use super::output_files::OutputFiles;
-use super::signals::SignalListener;
+use super::signals::{HangUp, SignalListener};
 use crate::standard_error;
 use phasemeter_cli::RecordArgs;
 
@@ -46,7 +46,7 @@ pub(super) fn run(args: &RecordArgs) -> Result<(), CommandError> {
     if !args.overwrite && is_log(&args.file) {
         return Err(CommandError::Exists { path: args.file.clone() });
     }
-    let signals = SignalListener::start(false)?;
+    let signals = SignalListener::start(false, HangUp::Ends)?;
     let discovery = discover(driver::installed()).map_err(LiveError::from)?;
     let (selection, gpus) = gpu_selection::choose(&args.gpus, &discovery)?;
     // Created before sampling starts, so that an error has no side effects.

@@ -50,8 +50,9 @@ use super::own_resources::OwnResources;
 use super::policies;
 use super::probes::Probes;
 use super::relay::{self, Relay};
+use super::reload::Reload;
 use super::run_report;
-use super::signals::SignalListener;
+use super::signals::{HangUp, SignalListener};
 use super::supervision::{Happened, Supervision, contained};
 use super::trial_records;
 use super::window_scheduler::WindowScheduler;
@@ -76,6 +77,7 @@ struct Prepared {
     command_env: Vec<(&'static str, Option<String>)>,
     /// What became of the clock since an earlier run, for the report.
     clock_note: Option<String>,
+    reload: Reload,
 }
 
 /// Meters, runs the command, and reports.
@@ -100,7 +102,11 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     let command = workload.command.split_first();
 
     // Signals are blocked before there is another thread, and handled once nothing is left to reject.
-    let signals = SignalListener::start(command.is_some())?;
+    let hang_up = match command {
+        None if Reload::is_possible() => HangUp::Reloads,
+        _ => HangUp::Ends,
+    };
+    let signals = SignalListener::start(command.is_some(), hang_up)?;
 
     // What is metered, and where it goes.
     let Prepared {
@@ -111,6 +117,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         health,
         command_env,
         clock_note,
+        mut reload,
     } = prepare(args, &signals)?;
 
     // The command. From here on nothing that fails ends it.
@@ -141,7 +148,8 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
             live.report(&mut outputs, &health, &machine.live.metering, &title);
             interruptions.iter_mut().try_for_each(|notices| notices.take(live, attended))
         };
-        let exit = meter(&mut live, &mut arrivals, &supervision, until, interval, step)?;
+        let reload = &mut reload;
+        let exit = meter(&mut live, &mut arrivals, reload, &supervision, until, interval, step)?;
         health.end();
         let is_cut = supervision.cut();
         let interruptions = interruptions.map(Interruptions::stop);
@@ -318,7 +326,8 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let interruptions =
         interruptions.map_err(CommandError::system("interruptions are not watched"));
     let interruptions = optional.result(interruptions)?.flatten();
-    Ok(Prepared { live, outputs, arrivals, interruptions, health, command_env, clock_note })
+    let reload = Reload::start(options, given, manager);
+    Ok(Prepared { live, outputs, arrivals, interruptions, health, command_env, clock_note, reload })
 }
 
 /// Queries the prices of all models, which are then known when their GPUs are metered.
@@ -336,6 +345,7 @@ pub(super) fn query_prices(pricing: &mut Pricing, gpus: &[ArrivedGpu], clock: Cl
 fn meter(
     live: &mut Live,
     arrivals: &mut GpuArrivals,
+    reload: &mut Reload,
     supervision: &Supervision,
     until: Option<Instant>,
     interval: Duration,
@@ -350,10 +360,11 @@ fn meter(
         let happened = supervision.next(wait)?;
         arrivals.poll()?.into_iter().try_for_each(|gpu| live.join_late(gpu))?;
         live.drain()?;
+        live.reload(reload, matches!(happened, Happened::Reload));
         step(live)?;
         live.evaluate_policies()?;
         match happened {
-            Happened::Nothing => {}
+            Happened::Nothing | Happened::Reload => {}
             Happened::Ended(exit) => return Ok(Some(exit)),
             Happened::Stopped => return Ok(None),
         }

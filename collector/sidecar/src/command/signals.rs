@@ -35,6 +35,16 @@ pub(super) struct SignalListener {
     /// Whether signals are handled.
     is_ready: Arc<AtomicBool>,
     terminations: Terminations,
+    hang_up: HangUp,
+}
+
+/// What SIGHUP requests that another process sends. That of a terminal that is gone requests termination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HangUp {
+    /// Termination.
+    Ends,
+    /// That the configuration is read again.
+    Reloads,
 }
 
 /// Requests of termination so far.
@@ -50,6 +60,8 @@ pub(super) struct Terminations {
 pub(super) enum SignalEvent {
     /// A child ended, stopped or continued.
     Child,
+    /// The configuration is to be read again.
+    Reload,
     /// A signal was received.
     Signal(ReceivedSignal),
 }
@@ -58,7 +70,7 @@ impl SignalListener {
     /// Receives requests of termination, and if there is a `command`, all signals. Without one,
     /// signals that this process ignores, as set by `nohup`, stay ignored, and a request of termination is
     /// one of this process, which ends in limited time. To be called before other threads are started.
-    pub(super) fn start(command: bool) -> Result<Self, CommandError> {
+    pub(super) fn start(command: bool, hang_up: HangUp) -> Result<Self, CommandError> {
         let termination = TERMINATION.map(Signal::as_raw).into_iter();
         let signals = match command {
             true => SignalSet::all(),
@@ -74,11 +86,12 @@ impl SignalListener {
             terminations: terminations.clone(),
             sender,
             limits_end: !command,
+            hang_up,
         };
         let started = thread::Builder::new().name("signals".to_owned()).spawn(move || thread.run());
         let receiver = started.is_ok().then_some(receiver);
         terminations.waiting = receiver.is_none().then_some(signals);
-        Ok(Self { signals, receiver, is_ready, terminations })
+        Ok(Self { signals, receiver, is_ready, terminations, hang_up })
     }
 
     /// From now on signals are handled. Before, they have their default action.
@@ -86,7 +99,9 @@ impl SignalListener {
         self.is_ready.store(true, Ordering::Release);
         if self.receiver.is_none() {
             while let Some(signal) = self.signals.receive_within(Duration::ZERO) {
-                act_by_default(signal);
+                if SignalEvent::of(signal, self.hang_up) != SignalEvent::Reload {
+                    act_by_default(signal);
+                }
             }
         }
     }
@@ -97,8 +112,9 @@ impl SignalListener {
             Some(receiver) => receiver.recv_timeout(wait).ok(),
             None => {
                 let signal = self.signals.receive_within(wait)?;
-                self.terminations.count(signal);
-                Some(SignalEvent::of(signal))
+                let event = SignalEvent::of(signal, self.hang_up);
+                self.terminations.count(event);
+                Some(event)
             }
         }
     }
@@ -118,7 +134,7 @@ impl Terminations {
     /// Their number.
     pub(super) fn number(&self) -> u32 {
         while let Some(signal) = self.waiting.and_then(|it| it.receive_within(Duration::ZERO)) {
-            self.count(signal);
+            self.count(SignalEvent::Signal(signal));
         }
         self.count.load(Ordering::Acquire)
     }
@@ -135,8 +151,10 @@ impl Terminations {
         move || self.number() > before
     }
 
-    fn count(&self, signal: ReceivedSignal) {
-        if TERMINATION.map(Signal::as_raw).contains(&signal.number) {
+    fn count(&self, event: SignalEvent) {
+        if let SignalEvent::Signal(signal) = event
+            && TERMINATION.map(Signal::as_raw).contains(&signal.number)
+        {
             self.count.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -149,6 +167,7 @@ struct Thread {
     terminations: Terminations,
     sender: Sender<SignalEvent>,
     limits_end: bool,
+    hang_up: HangUp,
 }
 
 impl Thread {
@@ -161,12 +180,16 @@ impl Thread {
                 Some(_) => self.signals.receive_within(INTERVAL),
             };
             if let Some(signal) = signal {
-                if !self.is_ready.load(Ordering::Acquire) {
+                let event = SignalEvent::of(signal, self.hang_up);
+                if !self.is_ready.load(Ordering::Acquire) && event != SignalEvent::Reload {
                     act_by_default(signal);
                 }
-                self.terminations.count(signal);
-                if self.sender.send(SignalEvent::of(signal)).is_err() {
+                self.terminations.count(event);
+                if self.sender.send(event).is_err() {
                     return;
+                }
+                if event == SignalEvent::Reload {
+                    continue;
                 }
                 if self.limits_end && end.is_none() {
                     end = Some((EndLimit::begin(Instant::now(), 1), signal.number));
@@ -184,8 +207,13 @@ impl Thread {
 }
 
 impl SignalEvent {
-    fn of(signal: ReceivedSignal) -> Self {
-        if signal.number == Signal::CHILD.as_raw() { Self::Child } else { Self::Signal(signal) }
+    fn of(signal: ReceivedSignal, hang_up: HangUp) -> Self {
+        let reloads = hang_up == HangUp::Reloads && signal.sender.is_some();
+        match signal.number {
+            number if number == Signal::CHILD.as_raw() => Self::Child,
+            number if number == Signal::HUP.as_raw() && reloads => Self::Reload,
+            _ => Self::Signal(signal),
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) enum Happened {
     Ended(CommandExit),
     /// Without a command, the end of the run was requested.
     Stopped,
+    /// Without a command, it was requested that the configuration is read again.
+    Reload,
 }
 
 struct Shared {
@@ -92,6 +94,7 @@ impl Supervision {
         match &self.attendant {
             Attendant::Signals(signals) => match signals.next(wait) {
                 Some(SignalEvent::Signal(_)) => Ok(Happened::Stopped),
+                Some(SignalEvent::Reload) => Ok(Happened::Reload),
                 Some(SignalEvent::Child) | None => {
                     reap(|_| false);
                     Ok(Happened::Nothing)

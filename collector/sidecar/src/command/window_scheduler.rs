@@ -31,7 +31,7 @@ pub(super) struct WindowScheduler {
     /// When to let go of the program's pages that the start, or an evaluation, has used.
     release: Option<Instant>,
     /// Loads policies that change, until the end.
-    _watcher: Option<PollWatcher>,
+    watcher: Option<PollWatcher>,
 }
 
 impl WindowScheduler {
@@ -54,8 +54,16 @@ impl WindowScheduler {
             submitted: VecDeque::new(),
             history: RecommendationHistory::default(),
             release: Some(now + START),
-            _watcher: watcher,
+            watcher,
         })
+    }
+
+    /// Watches the directory of policies that is configured now, in place of the one before.
+    pub(super) fn watch(&mut self, policies: &Arc<PolicyManager>) {
+        match policies.watch() {
+            Ok(watcher) => self.watcher = watcher,
+            Err(error) => warn!("cannot watch the policy directory: {error}"),
+        }
     }
 
     /// The results since the last call. If a window is due, it is built and evaluated; it is skipped

@@ -31,6 +31,7 @@ mod presence;
 mod process;
 #[path = "../../../../tests/registry/mod.rs"]
 mod registry;
+mod reload;
 mod replicas;
 mod restart;
 mod routed;

@@ -54,7 +54,10 @@ impl Gateway {
     pub(crate) fn start_at(backend: &str, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut command = phasemeter_to(backend);
-        command.args(["gateway", "--price", "3.6"]);
+        command.arg("gateway");
+        if !options.contains(&"--config") {
+            command.args(["--price", "3.6"]);
+        }
         if !options.iter().any(|option| option.starts_with("--listen")) {
             command.args(["--listen", "127.0.0.1:0"]);
         }

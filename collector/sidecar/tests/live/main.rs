@@ -69,6 +69,7 @@ mod python_module;
 mod registry;
 #[path = "../../../../tests/relay/mod.rs"]
 mod relay;
+mod reload;
 mod reloads;
 mod report_periods;
 mod resources;

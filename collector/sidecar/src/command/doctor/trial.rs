@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phasemeter_config::ConfigurationFile;
 use phasemeter_doctor::findings::{Findings, Topic};
 use phasemeter_doctor::seen::Seen;
 use phasemeter_doctor::{billed, calls, workload};
@@ -32,7 +33,7 @@ use crate::command::optional::Optional;
 use crate::command::outputs::FinishedRun;
 use crate::command::window_scheduler::WindowScheduler;
 use crate::command::{child, metering, node_price, policies, run};
-use crate::variables::{self, variable};
+use crate::variables::variable;
 use phasemeter_cli::DoctorArgs;
 
 /// How long GPUs are metered, from the first one that answers.
@@ -94,9 +95,9 @@ pub(super) fn check(args: &DoctorArgs, until: Instant) -> Result<Findings, Comma
     };
     let clock = Clock::start();
     let experiment = request.open(clock.now(), kind);
-    if let Some(file) = variables::file() {
-        findings.fact(Topic::Configuration, file.path.display().to_string());
-        file.warnings.iter().for_each(|warning| findings.note(warning));
+    if let Some(file) = ConfigurationFile::of_process() {
+        findings.fact(Topic::Configuration, file.path().display().to_string());
+        file.warnings().iter().for_each(|warning| findings.note(warning));
     }
     workload::describe(&environment, &experiment, is_given, &mut findings);
     let pricers = &options.policies;

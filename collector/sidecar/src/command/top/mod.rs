@@ -14,7 +14,7 @@ use phasemeter_report::text::use_color;
 
 use self::terminal::FullScreen;
 use super::error::CommandError;
-use super::signals::{SignalEvent, SignalListener};
+use super::signals::{HangUp, SignalEvent, SignalListener};
 use super::status;
 use super::status_error::StatusError;
 use phasemeter_cli::TopArgs;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), CommandError> {
         return status::print_page(&first);
     }
     // Signals are received by a thread, so that the terminal is restored before they end this process.
-    let signals = SignalListener::start(false)?;
+    let signals = SignalListener::start(false, HangUp::Ends)?;
     let reports = poll(args.at.address.clone(), args.interval)?;
     let mut screen = Screen::new(use_color(true, std::env::var_os("NO_COLOR").as_deref()));
     screen.update(first);

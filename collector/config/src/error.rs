@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use phasemeter_config::{FileError, Finding};
 use phasemeter_terminal::escape::clean;
 
-use super::exit_status::{EX_CONFIG, EX_NOINPUT, EX_USAGE};
+use crate::configuration::FileError;
+use crate::finding::Finding;
 
 /// A configuration file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,24 +27,28 @@ pub enum ConfigurationError {
 impl ConfigurationError {
     /// That this is wrong with a file.
     pub(crate) fn invalid(path: &Path, findings: &[Finding]) -> Self {
-        let path = path.display();
-        Self::Invalid(findings.iter().map(|finding| format!("{path}:{finding}")).collect())
+        Self::Invalid(Self::problems(path, findings))
+    }
+
+    /// What is wrong with a file, a line each.
+    #[must_use]
+    pub fn problems(path: &Path, findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(|finding| format!("{}:{finding}", path.display())).collect()
+    }
+
+    /// Which of its options do not go together, a line each.
+    #[must_use]
+    pub fn conflicts(path: &Path, reasons: &[String]) -> Vec<String> {
+        reasons.iter().map(|reason| format!("{}: {reason}", path.display())).collect()
     }
 
     /// One line per problem, with control characters replaced.
-    pub(super) fn lines(&self) -> Vec<String> {
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
         match self {
             Self::Invalid(lines) => lines.iter().map(|line| clean(line)).collect(),
             Self::Unreadable(error) => vec![clean(&format!("{error}: {}", error.source))],
             other => vec![clean(&other.to_string().replace('\n', "; "))],
-        }
-    }
-
-    pub(super) const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Unnamed => EX_USAGE,
-            Self::Unreadable(_) => EX_NOINPUT,
-            Self::Invalid(_) | Self::Options(..) => EX_CONFIG,
         }
     }
 }
