@@ -16,7 +16,7 @@ fn lines(text: &str) -> usize {
 fn no_crate_is_too_large() {
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
     let sources = ["collector", "rules", "wasm-rules"].into_iter().flat_map(files);
-    for path in sources.filter(|path| path.ends_with(".rs")) {
+    for path in sources.filter(|path| path.ends_with(".rs") && !path.ends_with("/tests.rs")) {
         if let Some((name, _)) = path.split_once("/src/") {
             *sizes.entry(name.to_owned()).or_default() += lines(&read(&path));
         }

@@ -12,6 +12,7 @@ pub mod host;
 pub mod instance;
 #[cfg(feature = "full")]
 pub mod job;
+pub mod location;
 #[cfg(feature = "full")]
 pub mod own_gpus;
 pub mod resource;

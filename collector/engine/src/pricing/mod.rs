@@ -4,12 +4,10 @@
 
 mod allocation;
 pub mod book_file;
-mod location;
 mod offers;
 mod schedule;
 
 pub use allocation::GpuOfModel;
-pub use location::Location;
 pub use schedule::{
     CurrentPrice, EarlierPrices, ExpiredPrice, MAX_EARLIER_TERMS, MIN_QUOTE_INTERVAL, QUERY_BURST,
     Term,
@@ -18,6 +16,7 @@ pub use schedule::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
+use phasemeter_environment::location::Location;
 use phasemeter_meter::gpu_specs::same_model;
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{PaymentPlan, Price, PriceBook, Query, Unpriced};

@@ -5,13 +5,14 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use phasemeter_environment::location::Location;
 use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::price::{Listing, PaymentPlan, Price, PriceBook};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{MAX_OFFERS, Offer};
 
-use super::{Location, Pricing};
+use super::Pricing;
 
 /// Maximum number of offers at other places.
 const MAX_ELSEWHERE: usize = 16;

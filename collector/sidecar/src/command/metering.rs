@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, Settings};
 use phasemeter_engine::policies::{PolicyManager, Quotes};
-use phasemeter_engine::pricing::{Location, PriceOptions, Pricing, book_file};
+use phasemeter_engine::pricing::{PriceOptions, Pricing, book_file};
+use phasemeter_environment::location::Location;
 use phasemeter_environment::variables::Environment;
 use phasemeter_logs::Source;
 use phasemeter_meter::units::Timestamp;

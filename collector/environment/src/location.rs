@@ -60,7 +60,7 @@ impl Location {
     }
 
     /// All of it, then ever smaller parts of it, each with the names of the parts that are left out.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (Self, Vec<String>)> {
+    pub fn parts(&self) -> impl Iterator<Item = (Self, Vec<String>)> {
         let parts = PARTS.into_iter().map(|parts| {
             let mut left_out = Vec::new();
             let mut part = |name: &str, value: &Option<String>, is_kept: bool| {
