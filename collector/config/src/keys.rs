@@ -81,6 +81,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 14] = [
             ("trace_mode", "trace-mode"),
             ("socket", "work-socket"),
             ("mappings", "work-mapping"),
+            ("trials", "trials"),
             ("interruptions", "interruptions"),
             ("interruption_signal", "interruption-signal"),
             ("metadata_service", "metadata-service"),
