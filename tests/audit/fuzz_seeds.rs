@@ -125,3 +125,35 @@ fn visible_devices_target_holds() {
 fn otlp_request_target_holds() {
     on_each("fuzz/seeds/otlp_request", 10, properties::otlp_request);
 }
+
+#[test]
+fn targets_of_files_hold() {
+    on_each("fuzz/seeds/report", 3, properties::report);
+    on_each("fuzz/seeds/profile", 3, properties::profile);
+    on_each("fuzz/seeds/price_file", 4, properties::price_file);
+    on_each("fuzz/seeds/work_message", 2, properties::work_message);
+}
+
+/// The seed of a target, and what is written over it where.
+fn mutated(seed: &[u8], mutations: &[(usize, u8)]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for (place, byte) in mutations {
+        let place = place % bytes.len();
+        bytes[place] = *byte;
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Guarantee: a file with some bytes changed is rejected or read.
+    #[test]
+    fn damaged_files_are_rejected_or_read(mutations in vec((any::<usize>(), any::<u8>()), 1..6)) {
+        let of = |seed: &[u8]| mutated(seed, &mutations);
+        properties::report(&of(include_bytes!("../fuzz/seeds/report/half-day")));
+        properties::price_file(&of(include_bytes!("../fuzz/seeds/price_file/azure")));
+        properties::work_message(&of(include_bytes!("../fuzz/seeds/work_message/all")));
+        properties::profile(&of(include_bytes!("../fuzz/seeds/profile/torn")));
+    }
+}

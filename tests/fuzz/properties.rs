@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
 mod configuration;
+mod files;
 mod metering;
 mod metric_page;
 mod outbox;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 pub(crate) use configuration::configuration;
+pub(crate) use files::{price_file, profile, report, work_message};
 use metering::{LogFile, audit, meter, observed};
 pub(crate) use outbox::outbox;
 use phasemeter_alerts::{Profiles, Selection};

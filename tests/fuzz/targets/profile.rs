@@ -1,0 +1,8 @@
+//! Fuzzes the reader of profiles.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::profile(bytes));
