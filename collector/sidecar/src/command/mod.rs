@@ -66,6 +66,7 @@ mod interruption_log;
 mod interruptions;
 #[cfg(feature = "full")]
 mod kept_reports;
+#[cfg(feature = "full")]
 mod known_gpus;
 mod listing;
 #[cfg(feature = "full")]
