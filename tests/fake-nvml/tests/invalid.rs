@@ -35,5 +35,5 @@ fn example_script_is_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("example.toml");
     let model = Model::load(&path).unwrap();
     assert_eq!(model.devices.len(), 3);
-    assert_eq!((model.faults.len(), model.xids.len()), (5, 1));
+    assert_eq!((model.faults.len(), model.xids.len()), (6, 1));
 }

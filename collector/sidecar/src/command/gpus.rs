@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use phasemeter_engine::pricing::{GpuOfModel, Pricing};
 use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::select::{SelectError, SelectedBy, Selection};
 use phasemeter_sources::live::{Driver, DriverError, GpuAnswer, OpenDriver, Search};
 use tracing::{info, warn};
@@ -338,5 +340,15 @@ impl GpuArrivals {
     /// Whether this is the first warning about a GPU that has not arrived.
     fn is_new_failure(&mut self, index: u32) -> bool {
         !self.arrived.contains_key(&index) && self.failed.insert(index)
+    }
+}
+
+/// Queries the prices of all models, which are then known when their GPUs are metered.
+pub(super) fn query_prices(pricing: &mut Pricing, gpus: &[ArrivedGpu], clock: Clock) {
+    for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
+        let same = gpus.iter().filter(|gpu| gpu.identity.model.as_deref() == model).count();
+        let gpus = u32::try_from(same).unwrap_or(u32::MAX);
+        let now = clock.now();
+        let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
     }
 }

@@ -12,7 +12,6 @@ use phasemeter_engine::gateway::Unplaced;
 use phasemeter_engine::health::Health;
 use phasemeter_engine::live::{HardwareExport, LongTrace};
 use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
-use phasemeter_engine::pricing::{GpuOfModel, Pricing};
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
 use phasemeter_engine::work::{self, Attempts, WorkIntake, WorkKinds, WorkSocket};
 use phasemeter_environment::detectors::{self, Container};
@@ -35,7 +34,7 @@ use super::driver::{self, AgentOfNode};
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::gpu_selection::GpuSelection;
-use super::gpus::{ArrivedGpu, GpuArrivals};
+use super::gpus::{self, GpuArrivals};
 use super::hand_over::HandOver;
 use super::interim::Lateness;
 use super::interruptions::Interruptions;
@@ -255,7 +254,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let manager = optional.result(manager)?.flatten();
     let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
     let mut pricing = metering::pricing(&price, &given, manager.clone())?;
-    query_prices(&mut pricing, &gpus, clock);
+    gpus::query_prices(&mut pricing, &gpus, clock);
 
     // The pipeline.
     let costs = outputs.relay.as_ref().and_then(|relay| {
@@ -328,16 +327,6 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let interruptions = optional.result(interruptions)?.flatten();
     let reload = Reload::start(options, given, manager);
     Ok(Prepared { live, outputs, arrivals, interruptions, health, command_env, clock_note, reload })
-}
-
-/// Queries the prices of all models, which are then known when their GPUs are metered.
-pub(super) fn query_prices(pricing: &mut Pricing, gpus: &[ArrivedGpu], clock: Clock) {
-    for model in gpus.iter().map(|gpu| gpu.identity.model.as_deref()) {
-        let same = gpus.iter().filter(|gpu| gpu.identity.model.as_deref() == model).count();
-        let gpus = u32::try_from(same).unwrap_or(u32::MAX);
-        let now = clock.now();
-        let _known = pricing.at(&GpuOfModel { model, rank: 0, gpus }, now, now);
-    }
 }
 
 /// Meters until the command ends, and returns how; without a command, until a signal or the end of

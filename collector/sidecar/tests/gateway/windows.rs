@@ -43,7 +43,7 @@ fn window_names_the_pod_of_a_gpu_until_it_changes() {
         window["window"]["gpus"][0]["attributes"].clone()
     };
     let one = json!({
-        "host.name": "node-1", "k8s.namespace.name": "vision", "k8s.pod.name": "trainer-0",
+        "host.name": "node-1", "hw.vendor": "NVIDIA", "k8s.namespace.name": "vision", "k8s.pod.name": "trainer-0",
         "k8s.pod.label.notebook-name": "ana", "phasemeter.gpu.holders": "vision/trainer-0"
     });
     assert_eq!(window_after(&["trainer-0"]), one);

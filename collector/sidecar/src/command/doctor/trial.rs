@@ -32,7 +32,7 @@ use crate::command::local_zone::LocalZone;
 use crate::command::optional::Optional;
 use crate::command::outputs::FinishedRun;
 use crate::command::window_scheduler::WindowScheduler;
-use crate::command::{child, metering, node_price, policies, run};
+use crate::command::{child, gpus, metering, node_price, policies};
 use crate::variables::variable;
 use phasemeter_cli::DoctorArgs;
 
@@ -118,7 +118,7 @@ pub(super) fn check(args: &DoctorArgs, until: Instant) -> Result<Findings, Comma
     // Metering.
     let gpus = arrivals.wait()?;
     let mut pricing = metering::pricing(&price, &given, manager)?;
-    run::query_prices(&mut pricing, &gpus, clock);
+    gpus::query_prices(&mut pricing, &gpus, clock);
     let zone = LocalZone::of(machine.live.utc_offset, variable);
     let meter = MeterConfig {
         utc_offset: zone.offset(),

@@ -75,7 +75,7 @@ const SDK: Group = group!("wasm-rules/sdk/rust/" => "sdk/":
     "Cargo.toml", "pricer/Cargo.toml", "pricer/src/lib.rs", "src/bindings.rs", "src/column.rs",
     "src/export.rs", "src/format.rs", "src/gpu.rs", "src/group.rs", "src/heap.rs", "src/lib.rs", "src/log.rs",
     "src/memory.rs", "src/offer.rs", "src/recommendation.rs", "src/saving.rs", "src/settings.rs",
-    "src/testing.rs", "src/thresholds.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
+    "src/testing.rs", "src/thresholds.rs", "src/vendor.rs", "wit/v0.1/pricer.wit", "wit/v0.1/recommender.wit",
     "wit/v0.1/types.wit", "wit/v0.1/worlds.wit");
 
 /// The directory of generated files, each for one kind of policy.
