@@ -154,7 +154,7 @@ fn check_resources(captured: &Captured) {
             _ => panic!("unexpected resource: {resource:?}"),
         };
         for name in names {
-            let measured = ["clock", "power", "sm", "tensor", "dram", "throttle"]
+            let measured = ["clock", "power", "sm", "tensor", "dram", "pipe", "throttle"]
                 .map(|it| format!("phasemeter.gpu.{it}."));
             let is_measured = measured.iter().any(|prefix| name.starts_with(prefix));
             let (owner, expected) = if name.starts_with("hw.") || is_measured {
