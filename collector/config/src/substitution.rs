@@ -34,7 +34,10 @@ impl Substituted {
     }
 }
 
-/// The text after substitution, or the reference that is invalid.
+/// The most bytes of text of a document, after substitution and with aliases resolved.
+pub(crate) const MAX_BYTES: usize = 4 << 20;
+
+/// The text after substitution, or the reference that is invalid. Once it is too large, the rest is left out.
 pub(crate) fn substitute(
     text: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
@@ -46,6 +49,9 @@ pub(crate) fn substitute(
         }
         let mut rest = part;
         while let Some(start) = rest.find("${") {
+            if out.text.len() > MAX_BYTES {
+                return Ok(out);
+            }
             let (before, reference) = rest.split_at(start);
             out.push(before);
             let content = &reference[2..];

@@ -6,12 +6,14 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use crate::finding::{Finding, Problem};
 use crate::node::{Entry, Kind, Node, Scalar, Value, kind_of};
-use crate::substitution::{Substituted, substitute};
+use crate::substitution::{MAX_BYTES, Substituted, substitute};
 
 /// The most values of a document, aliases resolved.
 const MAX_NODES: usize = 10_000;
 /// The most levels of a document.
 const MAX_DEPTH: usize = 64;
+/// The most bytes of a key.
+const MAX_KEY: usize = 1 << 10;
 
 /// The tree of a document; `None` if it is empty; and its invalid references and duplicate keys. `lookup` returns the value
 /// of a variable.
@@ -27,6 +29,7 @@ pub(crate) fn parse(
         open: Vec::new(),
         anchors: BTreeMap::new(),
         nodes: 0,
+        bytes: 0,
         root: None,
         findings: Vec::new(),
     };
@@ -48,8 +51,19 @@ struct Builder<'a> {
     /// Values with an anchor, and how many values each is.
     anchors: BTreeMap<usize, (Node, usize)>,
     nodes: usize,
+    /// Bytes of text in values.
+    bytes: usize,
     root: Option<Node>,
     findings: Vec<Finding>,
+}
+
+/// Bytes of text in the values of a node.
+fn bytes(node: &Node) -> usize {
+    match &node.value {
+        Value::Scalar(scalar) => scalar.text.len(),
+        Value::Sequence(items) => items.iter().map(bytes).sum(),
+        Value::Mapping(entries) => entries.iter().map(|entry| bytes(&entry.node)).sum(),
+    }
 }
 
 /// A collection that has not ended.
@@ -90,8 +104,11 @@ impl Builder<'_> {
                     return Err(Problem::Yaml("a key must be a scalar".to_owned()));
                 }
                 let unknown = || Problem::Yaml("an alias of what is not complete".to_owned());
-                let (mut node, size) = self.anchors.get(&anchor).cloned().ok_or_else(unknown)?;
+                let (node, size) = self.anchors.get(&anchor).ok_or_else(unknown)?;
+                let (size, bytes) = (*size, bytes(node));
                 self.count(size)?;
+                self.count_bytes(bytes)?;
+                let mut node = self.anchors.get(&anchor).ok_or_else(unknown)?.0.clone();
                 node.line = line;
                 self.value(node, 0, size)
             }
@@ -108,6 +125,9 @@ impl Builder<'_> {
 
     fn key(&mut self, text: &str, line: usize) -> Result<(), Problem> {
         self.count(1)?;
+        if text.len() > MAX_KEY {
+            return Err(Problem::TooLarge("1,024 bytes of a key"));
+        }
         let path = self.path();
         if let Some(Open { content: Content::Mapping(entries, next), .. }) = self.open.last_mut() {
             if entries.iter().any(|entry| entry.key == text) {
@@ -134,6 +154,7 @@ impl Builder<'_> {
                 return Ok(Node { line, value: Value::Scalar(nothing()) });
             }
         };
+        self.count_bytes(substituted.text.len())?;
         let scalar = match (tag.map(core_name).transpose()?, style) {
             (None, ScalarStyle::Plain) => Scalar::plain(substituted),
             (None, _) | (Some("str"), _) => Scalar::of(substituted, Kind::Text),
@@ -190,6 +211,7 @@ impl Builder<'_> {
     /// Puts a complete value in its place.
     fn value(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), Problem> {
         if anchor > 0 {
+            self.count_bytes(bytes(&node))?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
         match self.open.last_mut().map(|open| &mut open.content) {
@@ -214,6 +236,11 @@ impl Builder<'_> {
     fn count(&mut self, more: usize) -> Result<(), Problem> {
         self.nodes = self.nodes.saturating_add(more);
         if self.nodes > MAX_NODES { Err(Problem::TooLarge("10,000 values")) } else { Ok(()) }
+    }
+
+    fn count_bytes(&mut self, more: usize) -> Result<(), Problem> {
+        self.bytes = self.bytes.saturating_add(more);
+        if self.bytes > MAX_BYTES { Err(Problem::TooLarge("4 MiB of text")) } else { Ok(()) }
     }
 
     /// The path of the value that follows.
@@ -286,6 +313,13 @@ mod tests {
             bomb += &format!("a{level}: &a{level} [*a{before}, *a{before}, *a{before}]\n");
         }
         assert!(read(&bomb).unwrap_err().ends_with("expected at most 10,000 values"));
+        let text = "x".repeat(900_000);
+        let large = format!("a: &a \"{text}\"\nb: [*a, *a, *a, *a, *a]\n");
+        assert!(read(&large).unwrap_err().ends_with("4 MiB of text"));
+        assert!(read(&format!("? {text}\n: 1\n")).unwrap_err().ends_with("of a key"));
+        let long = |_: &str| Some("x".repeat(100_000));
+        let referred = format!("a: {}\n", "${A}".repeat(100_000));
+        assert!(parse(&referred, &long).unwrap_err().to_string().ends_with("4 MiB of text"));
         let deep = format!("a: {}", "[".repeat(100));
         assert!(read(&deep).unwrap_err().ends_with("64 levels"));
     }
