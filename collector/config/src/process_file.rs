@@ -33,6 +33,8 @@ pub struct ConfigurationFile {
     stamp: FileStamp,
     configuration: Configuration,
     warnings: Vec<String>,
+    /// Whether it may be meant for others: see [`CommandLine::is_for_others`].
+    is_for_others: bool,
 }
 
 /// A file that was read again, and can be used.
@@ -56,6 +58,7 @@ struct Resolved<C> {
 /// A file that is used.
 struct Used {
     path: PathBuf,
+    is_for_others: bool,
     stamp: FileStamp,
     line: CommandLine,
     configuration: Configuration,
@@ -73,7 +76,7 @@ pub fn parse<C: Parser>(
     is_strict: fn(&C) -> bool,
 ) -> Result<Configured<C>, Error> {
     let Resolved { configured, file } = resolve(arguments, is_strict)?;
-    if let Some(Used { path, stamp, configuration, .. }) =
+    if let Some(Used { path, is_for_others, stamp, configuration, .. }) =
         file.filter(|_| configured.error.is_none())
     {
         let arguments = arguments.to_vec();
@@ -84,6 +87,7 @@ pub fn parse<C: Parser>(
             stamp,
             configuration,
             warnings: configured.warnings.clone(),
+            is_for_others,
         });
     }
     Ok(configured)
@@ -117,6 +121,12 @@ impl ConfigurationFile {
     #[must_use]
     pub const fn stamp(&self) -> FileStamp {
         self.stamp
+    }
+
+    /// The command line without what the file adds, if the file may be meant for others.
+    #[must_use]
+    pub fn command_line_without<C: Parser>(&self) -> Option<C> {
+        C::try_parse_from(&self.arguments).ok().filter(|_| self.is_for_others)
     }
 
     /// Reads it again.
@@ -178,7 +188,7 @@ fn resolve<C: Parser>(
             let error = is_strict(&cli).then_some(ConfigurationError::Unreadable(error));
             let configured = Configured { cli, warnings: vec![text], error };
             let configuration = Configuration::default();
-            let file = Some(Used { path, stamp, line, configuration });
+            let file = Some(Used { path, is_for_others, stamp, line, configuration });
             return Ok(Resolved { configured, file });
         }
         Err(error) => {
@@ -211,7 +221,8 @@ fn resolve<C: Parser>(
     };
     let error = if is_strict(&cli) && !findings.is_empty() { invalid() } else { None };
     let configured = Configured { cli, warnings, error };
-    Ok(Resolved { configured, file: Some(Used { path, stamp, line, configuration }) })
+    let file = Some(Used { path, is_for_others, stamp, line, configuration });
+    Ok(Resolved { configured, file })
 }
 
 /// What is wrong, one line each, and in one line what has no effect.

@@ -56,7 +56,8 @@ use super::supervision::{Happened, Supervision, contained};
 use super::trial_records;
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
-use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
+use phasemeter_cli::{Cli, Command, MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
+use phasemeter_config::ConfigurationFile;
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -97,8 +98,7 @@ pub(super) struct Run<'a> {
 
 /// Meters the GPUs of this machine until the command ends, or until a signal, and reports.
 pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
-    let Run { machine, workload, .. } = *args;
-    let command = workload.command.split_first();
+    let command = args.workload.command.split_first();
 
     // Signals are blocked before there is another thread, and handled once nothing is left to reject.
     let hang_up = match command {
@@ -108,6 +108,15 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     let signals = SignalListener::start(command.is_some(), hang_up)?;
 
     // What is metered, and where it goes.
+    let without_file;
+    let (machine, prepared) = match (prepare(args, &signals), command) {
+        (Err(error), Some(_)) => {
+            without_file = without_file_of_command(error)?;
+            let RunArgs { machine, workload, .. } = &without_file;
+            (machine, prepare(&Run { machine, workload, node: None }, &signals)?)
+        }
+        (prepared, _) => (args.machine, prepared?),
+    };
     let Prepared {
         mut live,
         mut outputs,
@@ -117,7 +126,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
         command_env,
         clock_note,
         mut reload,
-    } = prepare(args, &signals)?;
+    } = prepared;
 
     // The command. From here on nothing that fails ends it.
     let child = command.map(|(program, rest)| Child::start(program, rest, command_env));
@@ -136,7 +145,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     let supervision = Supervision::start(child, signals);
 
     // Metering, until the command ends.
-    let title = title(&workload.command);
+    let title = title(&args.workload.command);
     let until = machine.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let metered = contained(|| {
         let interval = outputs.relay.as_ref().map_or(DRAIN_INTERVAL, |_| RECEIVE_INTERVAL);
@@ -180,6 +189,21 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
             error!("{}", error.in_one_line());
             Ok(status.into())
         }
+    }
+}
+
+/// The options of a run without a configuration file that may be meant for its command, if one was the reason of this
+/// error.
+fn without_file_of_command(error: CommandError) -> Result<RunArgs, CommandError> {
+    let file = ConfigurationFile::of_process();
+    let cli = file.and_then(ConfigurationFile::command_line_without::<Cli>);
+    match (file, cli) {
+        (Some(file), Some(Cli { strict: false, command: Command::Run(args), .. })) => {
+            let reason = error.in_one_line();
+            warn!("{}: its options are ignored, for the command: {reason}", file.path().display());
+            Ok(*args)
+        }
+        _ => Err(error),
     }
 }
 

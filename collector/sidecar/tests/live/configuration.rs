@@ -71,6 +71,30 @@ fn file_of_a_command_never_stops_it() {
     }
 }
 
+/// Such a file may be valid, and name what is not there.
+#[test]
+fn what_the_file_of_a_command_names_never_stops_it() {
+    let rig = Rig::new("[[device]]");
+    for options in [
+        "prices: {books: [/missing.csv]}",
+        "alerts: {rules: [/missing.toml]}",
+        "report: {file: /missing/report.json}",
+        "export: {headers_file: /missing}",
+        "workload: {mappings: [/missing.toml]}",
+    ] {
+        let text = format!("file_format: \"1.1\"\ndistribution: {{phasemeter: {{{options}}}}}\n");
+        let (_dir, path) = file(&text);
+        let run = |arguments: &str| {
+            let mut command = with_command(&rig, arguments, "echo ran");
+            command.env("OTEL_CONFIG_FILE", &path).output().unwrap()
+        };
+        let output = run(NO_POLICIES);
+        let log = stderr(&output);
+        assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"ran\n"[..]), "{log}");
+        assert!(log.contains("/missing"), "{log}");
+    }
+}
+
 #[test]
 fn all_problems_are_reported_at_once_with_lines() {
     let rig = Rig::new("[[device]]");
