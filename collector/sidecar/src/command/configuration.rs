@@ -1,13 +1,15 @@
-//! `phasemeter config`: checks and prints a file, and prints its schema.
+//! `phasemeter config`: checks and prints a file, and prints its schema. Also how a run does without a file that is meant for its
+//! command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use phasemeter_cli::{Cli, ConfigCommand, FileArgs};
+use phasemeter_cli::{Cli, Command, ConfigCommand, FileArgs, RunArgs};
 use phasemeter_config::{
-    Configuration, ConfigurationError, Format, Strictness, file_of_environment,
+    Configuration, ConfigurationError, ConfigurationFile, Format, Strictness, file_of_environment,
 };
+use tracing::warn;
 
 use super::bill::print;
 use super::error::CommandError;
@@ -57,4 +59,19 @@ fn valid(
         return Err(ConfigurationError::Invalid(problems).into());
     }
     Ok((path, configuration))
+}
+
+/// The options of a run without a configuration file that may be meant for its command, if one was the reason of this
+/// error.
+pub(super) fn without_file_of_command(error: CommandError) -> Result<RunArgs, CommandError> {
+    let file = ConfigurationFile::of_process();
+    let cli = file.and_then(ConfigurationFile::command_line_without::<Cli>);
+    match (file, cli) {
+        (Some(file), Some(Cli { strict: false, command: Command::Run(args), .. })) => {
+            let reason = error.in_one_line();
+            warn!("{}: its options are ignored, for the command: {reason}", file.path().display());
+            Ok(*args)
+        }
+        _ => Err(error),
+    }
 }

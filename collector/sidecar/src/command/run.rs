@@ -29,6 +29,7 @@ use tracing::{error, warn};
 
 use super::alerts;
 use super::child::{self, Child};
+use super::configuration;
 use super::delivery::Export;
 use super::driver::{self, AgentOfNode};
 use super::error::CommandError;
@@ -56,8 +57,7 @@ use super::supervision::{Happened, Supervision, contained};
 use super::trial_records;
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
-use phasemeter_cli::{Cli, Command, MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
-use phasemeter_config::ConfigurationFile;
+use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -111,7 +111,7 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
     let without_file;
     let (machine, prepared) = match (prepare(args, &signals), command) {
         (Err(error), Some(_)) => {
-            without_file = without_file_of_command(error)?;
+            without_file = configuration::without_file_of_command(error)?;
             let RunArgs { machine, workload, .. } = &without_file;
             (machine, prepare(&Run { machine, workload, node: None }, &signals)?)
         }
@@ -189,21 +189,6 @@ pub(super) fn meter_machine(args: &Run<'_>) -> Result<ExitCode, CommandError> {
             error!("{}", error.in_one_line());
             Ok(status.into())
         }
-    }
-}
-
-/// The options of a run without a configuration file that may be meant for its command, if one was the reason of this
-/// error.
-fn without_file_of_command(error: CommandError) -> Result<RunArgs, CommandError> {
-    let file = ConfigurationFile::of_process();
-    let cli = file.and_then(ConfigurationFile::command_line_without::<Cli>);
-    match (file, cli) {
-        (Some(file), Some(Cli { strict: false, command: Command::Run(args), .. })) => {
-            let reason = error.in_one_line();
-            warn!("{}: its options are ignored, for the command: {reason}", file.path().display());
-            Ok(*args)
-        }
-        _ => Err(error),
     }
 }
 
