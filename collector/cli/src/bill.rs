@@ -133,7 +133,7 @@ pub struct TrialArgs {
     #[arg(long, value_name = "CODE")]
     pub recommendation: Option<String>,
 
-    /// The directory of the record. The reports should be in it, too: whoever reads the record needs them.
+    /// The directory of the record. The reports should be in it, too: readers of the record need them.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub trials: PathBuf,
 

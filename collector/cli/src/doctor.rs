@@ -14,7 +14,7 @@ pub struct DoctorArgs {
     pub agent: bool,
 
     /// Give up on what has not answered after this many seconds.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Nanos,
 
     #[command(flatten)]

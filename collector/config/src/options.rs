@@ -11,7 +11,7 @@ pub(crate) const COMMANDS: [&str; 7] =
 /// The command that checks what others need. It has their options, and some of a call.
 pub(crate) const CHECK: &str = "doctor";
 
-/// The most values of one key that are said to be wrong.
+/// The most values of one key that are reported as wrong.
 const MAX_REFUSALS: usize = 100;
 
 /// The options of all commands.

@@ -47,8 +47,9 @@ fn block<'a>(out: &mut String, node: &'a Node, depth: usize, path: &mut Vec<&'a 
 fn inline(node: &Node, path: &[&str]) -> Option<String> {
     match &node.value {
         Value::Scalar(scalar) => {
-            let shown_text = scalar.shown.as_ref().filter(|_| scalar.kind == Kind::Text);
-            Some(shown(shown_text.unwrap_or(&scalar.text), scalar.kind, path))
+            // A secret may look like a number.
+            let kind = scalar.shown.as_ref().map_or(scalar.kind, |_| Kind::Text);
+            Some(shown(scalar.shown.as_ref().unwrap_or(&scalar.text), kind, path))
         }
         Value::Sequence(items) if items.is_empty() => Some("[]".to_owned()),
         Value::Mapping(entries) if entries.is_empty() => Some("{}".to_owned()),

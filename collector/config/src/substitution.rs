@@ -71,7 +71,10 @@ pub(crate) fn substitute(
             match lookup(name).filter(|value| !value.is_empty()) {
                 Some(value) if is_secret(name) => out.push_secret(&value),
                 Some(value) => out.push(&value),
-                None => out.push(default.unwrap_or_default()),
+                None => match default.filter(|default| !default.is_empty()) {
+                    Some(default) if is_secret(name) => out.push_secret(default),
+                    default => out.push(default.unwrap_or_default()),
+                },
             }
         }
         out.push(rest);

@@ -1,12 +1,14 @@
 //! The data directory, and the disk that it is on.
 
 use std::fs;
+use std::io;
 use std::path::Path;
+use std::process;
 
 use phasemeter_files::read_text;
 use phasemeter_otlp::delivery::DataDirectory;
 use phasemeter_terminal::number::{counted, tenths_of};
-use rustix::fs::statvfs;
+use rustix::fs::{Access, access, statvfs};
 
 use super::findings::{Findings, Topic};
 
@@ -19,21 +21,45 @@ const MAX_MOUNTS: u64 = 4 << 20;
 /// File systems that end with the machine or the container.
 const VOLATILE: [&str; 3] = ["tmpfs", "ramfs", "overlay"];
 
+/// Why a run could not keep requests in a directory, which it makes if it does not exist; `None` if it can. What this
+/// makes to find out is removed again.
+#[must_use]
+pub fn refusal(path: &Path) -> Option<io::Error> {
+    let trial = existing(path).join(format!(".phasemeter-doctor-{}", process::id()));
+    let made = fs::create_dir(&trial).and_then(|()| fs::remove_dir(&trial));
+    // The directory of its runs may be another user's.
+    let outbox = DataDirectory::look(path, false).ok()?.outbox();
+    let is_open = || match outbox.exists() {
+        true => access(&outbox, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK),
+        false => Ok(()),
+    };
+    made.and_then(|()| Ok(is_open()?)).err()
+}
+
+/// A path, or what exists of it.
+fn existing(path: &Path) -> &Path {
+    let existing = path.ancestors().find(|path| path.exists());
+    existing.unwrap_or(Path::new("."))
+}
+
 /// Describes a directory that can be written.
 pub fn describe(directory: &DataDirectory, findings: &mut Findings) {
-    let path = directory.path();
+    let (path, place) = (directory.path(), existing(directory.path()));
     let mounts = read_text(Path::new(MOUNTS), MAX_MOUNTS).unwrap_or_default();
-    let whole = fs::canonicalize(path);
-    let system = file_system(&mounts, whole.as_deref().unwrap_or(path));
+    let whole = fs::canonicalize(place);
+    let system = file_system(&mounts, whole.as_deref().unwrap_or(place));
     let system = system.unwrap_or("unknown file system");
     findings.fact(Topic::Data, format!("{}: writable ({system})", path.display()));
+    if place != path {
+        findings.fact(Topic::Data, "does not exist yet; a run makes it");
+    }
     if VOLATILE.contains(&system) {
         findings.note(format!(
             "data directory: {} is of {system}, which ends with the container or machine; mount a volume there",
             path.display()
         ));
     }
-    if let Ok(space) = statvfs(path) {
+    if let Ok(space) = statvfs(place) {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         findings.fact(Topic::Data, format!("{} GiB free", tenths_of(free, 1 << 30)));
         if free < SPACE {

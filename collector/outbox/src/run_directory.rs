@@ -60,10 +60,29 @@ impl DataDirectory {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    /// The same as it would be opened, but makes nothing, and keeps it for no process.
+    ///
+    /// # Errors
+    /// Returns an error if another process uses it alone.
+    pub fn look(path: &Path, alone: bool) -> Result<Self, DataError> {
+        let lock = alone.then(|| File::open(path.join(LOCK)).ok()).flatten();
+        let is_busy = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+        if lock.is_some_and(is_busy) {
+            return Err(DataError::Busy(path.to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), _lock: None })
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where its runs are.
+    #[must_use]
+    pub fn outbox(&self) -> PathBuf {
+        self.path.join(OUTBOX)
     }
 
     /// The directory of reports in it, which it makes if it does not exist.
@@ -113,7 +132,11 @@ impl DataDirectory {
     /// Returns an error if the directory cannot be read.
     pub fn kept(&self) -> io::Result<(u64, u64)> {
         let (mut runs, mut bytes) = (0, 0);
-        for run in fs::read_dir(self.path.join(OUTBOX))?.flatten() {
+        let outbox = self.outbox();
+        if !outbox.try_exists()? {
+            return Ok((runs, bytes));
+        }
+        for run in fs::read_dir(outbox)?.flatten() {
             // A run may end meanwhile.
             let Ok(files) = fs::read_dir(run.path()) else { continue };
             runs += 1;

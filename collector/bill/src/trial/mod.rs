@@ -1,6 +1,6 @@
 //! Trials: whether what a report only supposed has saved dollars, settled by a comparison.
 //!
-//! A record states what was tried, the digests of both reports and what they show. Whoever reads it has the reports
+//! A record states what was tried, the digests of both reports and what they show. A reader has the reports
 //! settle it again: what they do not show is refused.
 
 mod error;

@@ -140,7 +140,7 @@ impl ExportOptions {
 
 /// Opens the directory that is named, for this process alone, else the first of the usual ones that can be used;
 /// `None` if there is none.
-pub(super) fn open(named: Option<PathBuf>) -> Result<Option<DataDirectory>, DataError> {
+fn open(named: Option<PathBuf>) -> Result<Option<DataDirectory>, DataError> {
     match named {
         Some(path) => DataDirectory::open(&path, true).map(Some),
         None => Ok(shared()),
@@ -164,7 +164,7 @@ fn shared() -> Option<DataDirectory> {
 }
 
 /// The usual directories, those that exist, or can be made in one that does.
-fn usual() -> Vec<PathBuf> {
+pub(super) fn usual() -> Vec<PathBuf> {
     let system = Some(PathBuf::from(SYSTEM)).filter(|path| path.is_dir());
     let given = variable_of("XDG_STATE_HOME").map(PathBuf::from);
     let home = variable_of("HOME").map(|home| Path::new(&home).join(".local/state"));

@@ -39,7 +39,7 @@ fn texts(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
 }
 
-/// Guarantee: what works is said, the backend gets three requests without content, and nothing is left.
+/// Guarantee: what works is on the page, the backend gets three requests without content, and nothing is left.
 #[test]
 fn page_has_what_works() {
     let rig = Rig::new(GPUS);
@@ -86,11 +86,10 @@ fn page_has_what_works() {
     let paths: Vec<_> = requests.iter().map(|request| request.path.as_str()).collect();
     assert_eq!(paths, ["/v1/logs", "/v1/metrics", "/v1/traces"]);
     assert!(requests.iter().all(|request| request.body.is_empty()));
-    let runs = std::fs::read_dir(data.path().join("outbox")).unwrap().count();
-    assert_eq!(runs, 0, "no run has begun");
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0, "nothing is made");
 }
 
-/// Guarantee: without a driver there is one problem, and all else is said.
+/// Guarantee: without a driver there is one problem, and the page has all else.
 #[test]
 fn missing_driver_is_a_problem() {
     let rig = Rig::new(GPUS);
@@ -153,8 +152,13 @@ fn driver_that_hangs_does_not_keep_the_check() {
 fn backend_that_does_not_accept_is_a_problem() {
     let rig = Rig::new(GPUS);
     let unreachable = Unreachable::reserve();
-    let unauthorized =
-        |_: &_| Reply::Http(StatusCode::UNAUTHORIZED, None, "Bearer s3cret-token is not valid");
+    let unauthorized = |_: &_| {
+        Reply::Http(
+            StatusCode::UNAUTHORIZED,
+            None,
+            "Bearer s3cret-token is not valid in /?token=s3cret-query",
+        )
+    };
     let refusing = MockBackend::deciding(unauthorized);
     let hanging = MockBackend::deciding(|_| Reply::NoResponse);
     for (address, timeout, reason, advice) in [
@@ -164,12 +168,17 @@ fn backend_that_does_not_accept_is_a_problem() {
             "Connection refused",
             "check that the backend listens there",
         ),
-        (refusing.address, PATIENT, "401 Unauthorized: … is not valid", "check the token in "),
-        (hanging.address, "--timeout 3", "no answer within ", "check that the backend listens"),
+        (
+            refusing.address,
+            PATIENT,
+            "401 Unauthorized: … is not valid in /?token=…",
+            "check the token in ",
+        ),
+        (hanging.address, "--timeout 10", "no answer within ", "check that the backend listens"),
     ] {
         for format in ["json", "text"] {
             let mut command = doctor(&rig, &format!("--format {format} {timeout}"));
-            let endpoint = format!("http://{address}/?token=s3cret-token");
+            let endpoint = format!("http://{address}/?token=s3cret-query");
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
             command.env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret-token");
             let output: Output = command.output().unwrap();
@@ -208,6 +217,21 @@ fn data_directory_that_cannot_be_written_is_a_problem() {
     let (findings, status) = found(&rig, &arguments, |_| {});
     assert_eq!(status, Some(0), "{findings:#}");
     assert!(findings["facts"]["data"].to_string().contains("in use: "), "{findings:#}");
+}
+
+/// Guarantee: a file that an option names and a run would refuse is a problem, and no window is written.
+#[test]
+fn unusable_files_of_options_are_problems() {
+    let rig = Rig::new(GPUS);
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = format!(
+        "{PATIENT} --report /dev/null --alerts /missing.toml --dump-windows {}",
+        dir.path().display()
+    );
+    let (findings, status) = found(&rig, &arguments, |_| {});
+    assert_eq!(status, Some(1), "{findings:#}");
+    assert!(findings["problems"].to_string().contains("/missing.toml"), "{findings:#}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is written");
 }
 
 /// Guarantee: the check of an agent asks who holds the GPUs, and takes no socket from one that runs.

@@ -187,8 +187,8 @@ fn any_call_may_fail_alone() {
     }
 }
 
-/// Scenario: lists of processes, samples, fans and MIG instances are said to have billions of entries.
-/// Guarantee: no memory is requested for them; the GPU is observed, and lacks what the list would have told.
+/// Scenario: lists of processes, samples, fans and MIG instances claim billions of entries.
+/// Guarantee: no memory is requested for them; the GPU is observed, and lacks what the list would have had.
 #[test]
 fn false_number_of_entries_costs_its_list_only() {
     for entries in [u32::MAX, u32::MAX - 7, 1 << 20] {

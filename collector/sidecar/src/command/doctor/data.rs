@@ -4,34 +4,37 @@ use std::time::Instant;
 
 use phasemeter_doctor::data;
 use phasemeter_doctor::findings::{Findings, Topic};
-use phasemeter_otlp::delivery::DataError;
+use phasemeter_otlp::delivery::DataDirectory;
 
 use crate::command::data_dir::{self, ExportOptions};
 use crate::command::error::CommandError;
 use crate::command::optional::Optional;
 use phasemeter_cli::DoctorArgs;
 
-/// Opens the directory that a run would open, and closes it again.
+/// Looks at the directory that a run would open.
 pub(super) fn check(args: &DoctorArgs, _: Instant) -> Result<Findings, CommandError> {
     let options = ExportOptions::read(&args.machine.live.export, Optional(true))?;
     let mut findings = Findings::default();
     let named = options.named().cloned();
-    match data_dir::open(named.clone()) {
-        Ok(Some(directory)) => data::describe(&directory, &mut findings),
-        Ok(None) => {
-            findings.fact(Topic::Data, "no directory; requests wait in memory");
-            findings.note(
-                "data directory: what waits for the backend ends with a run; name a --data-dir",
-            );
-        }
+    let alone = named.is_some();
+    let usable = || data_dir::usual().into_iter().find(|path| data::refusal(path).is_none());
+    let Some(path) = named.or_else(usable) else {
+        findings.fact(Topic::Data, "no directory; requests wait in memory");
+        findings
+            .note("data directory: what waits for the backend ends with a run; name a --data-dir");
+        return Ok(findings);
+    };
+    match (DataDirectory::look(&path, alone), data::refusal(&path)) {
         // In the pod of an agent, that is the agent.
-        Err(error @ DataError::Busy(_)) => findings.fact(Topic::Data, format!("in use: {error}")),
-        Err(error) => {
+        (Err(error), _) => findings.fact(Topic::Data, format!("in use: {error}")),
+        (_, Some(error)) => {
             findings.fact(Topic::Data, "cannot be used");
             findings.problem(format!(
-                "--data-dir {error}; make it writable for this user, or name another one"
+                "--data-dir {}: {error}; make it writable for this user, or name another one",
+                path.display()
             ));
         }
+        (Ok(directory), None) => data::describe(&directory, &mut findings),
     }
     Ok(findings)
 }
