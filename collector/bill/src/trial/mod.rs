@@ -1,7 +1,7 @@
 //! Trials: whether what a report only supposed has saved dollars, settled by a comparison.
 //!
-//! A record states what was tried, the digests of both reports and what they show. A reader has the reports
-//! settle it again: what they do not show is refused.
+//! A record states what was tried, the digests of both reports and what they show. Whenever it is read, it is settled again
+//! from these reports: what they do not show is refused.
 
 mod error;
 

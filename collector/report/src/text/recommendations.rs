@@ -101,8 +101,8 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
 }
 
 /// `Release the instance ($12–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, or `Use more loader workers
-/// ($21.48 at stake, try first): GPU 0–1 of 8`, in at most `limit` lines if possible: first without its range, which is beside the amount that is expected, then without the last words of the
-/// title. One line does not name who has the GPUs.
+/// ($21.48 at stake, try first): GPU 0–1 of 8`, in at most `limit` lines if possible: first without its range, which is
+/// beside the amount that is expected, then without the last words of the title. One line does not name who has the GPUs.
 pub(super) fn title(
     gpus: &[Gpu],
     bill: Option<&Bill>,
