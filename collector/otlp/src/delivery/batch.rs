@@ -17,6 +17,8 @@ pub(super) enum Body {
     Memory(Bytes),
     /// In memory until it is stored: it does not leave before.
     Unstored(Bytes),
+    /// In memory, since the disk has failed: it leaves from there, or is stored once the disk works again.
+    Refused(Bytes),
     /// On disk.
     Stored(Location),
 }
@@ -25,8 +27,18 @@ impl Body {
     /// Bytes that it takes in memory.
     pub(super) const fn memory(&self) -> u64 {
         match self {
-            Self::Memory(bytes) | Self::Unstored(bytes) => bytes.len() as u64,
+            Self::Memory(bytes) | Self::Unstored(bytes) | Self::Refused(bytes) => {
+                bytes.len() as u64
+            }
             Self::Stored(_) => 0,
+        }
+    }
+
+    /// The bytes that are to be stored.
+    pub(super) const fn to_store(&self) -> Option<&Bytes> {
+        match self {
+            Self::Unstored(bytes) | Self::Refused(bytes) => Some(bytes),
+            Self::Memory(_) | Self::Stored(_) => None,
         }
     }
 }

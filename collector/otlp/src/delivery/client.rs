@@ -248,6 +248,8 @@ fn send(
         };
         let finished = async { while tasks.join_next().await.is_some() {} };
         let _ = timeout_at(deadline, finished).await;
+        // What is in flight waits again, so that it can be stored.
+        tasks.shutdown().await;
     });
     queue.close();
     // A pending DNS lookup must not delay the exit.

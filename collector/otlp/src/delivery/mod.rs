@@ -25,6 +25,7 @@ mod batch;
 mod client;
 mod config;
 mod connector;
+mod flight;
 mod grpc;
 mod http;
 mod json;

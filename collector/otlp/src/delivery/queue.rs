@@ -121,13 +121,17 @@ impl Queue {
         while self.store_some() {}
     }
 
-    /// Returns whether there may be more.
+    /// Returns whether there may be more that can be stored.
     fn store_some(&self) -> bool {
         let Some(storage) = &self.storage else { return false };
-        let requests = self.lock().unstored();
         let mut storage = lock(storage);
+        let requests = if storage.is_paused() { Vec::new() } else { self.lock().unstored() };
         let encoded: Vec<_> = requests.iter().map(|(_, request)| request.clone()).collect();
-        let locations = storage.store(&encoded);
+        let Ok(locations) = storage.store(&encoded) else {
+            let free = self.lock().refused(&requests);
+            free.into_iter().for_each(|signal| self.arrived.of(signal).notify_one());
+            return false;
+        };
         storage.checkpoint();
         let dropped = storage.take_dropped();
         let mut state = self.lock();
@@ -147,8 +151,9 @@ impl Queue {
         !requests.is_empty()
     }
 
-    /// Stores the rest, and ends the use of the storage.
+    /// Stores the rest, on a disk that may work again, and ends the use of the storage.
     pub(super) fn close(&self) {
+        self.storage.iter().for_each(|storage| lock(storage).resume());
         self.store_all();
         self.storage.iter().for_each(|storage| lock(storage).close());
     }
@@ -160,7 +165,9 @@ impl Queue {
         let (mut bodies, mut parts) = (Vec::new(), Vec::new());
         for part in taken.into_parts() {
             let body = match &part.body {
-                Body::Memory(bytes) | Body::Unstored(bytes) => Ok(bytes.clone()),
+                Body::Memory(bytes) | Body::Unstored(bytes) | Body::Refused(bytes) => {
+                    Ok(bytes.clone())
+                }
                 Body::Stored(location) => match &self.storage {
                     Some(storage) => lock(storage).read(signal, *location),
                     None => Err(Reason::Unreadable),
@@ -288,9 +295,14 @@ impl Queue {
 
     /// Divides requests that were rejected as one, so that each is judged alone.
     pub(super) fn divide(&self, mut taken: Batch) {
+        taken.divide();
+        self.put_back(taken);
+    }
+
+    /// Returns requests without a response to their positions.
+    pub(super) fn put_back(&self, taken: Batch) {
         let mut state = self.lock();
         state.land(&taken);
-        taken.divide();
         state.put_back(taken);
     }
 

@@ -56,6 +56,10 @@ pub(super) struct Location {
     pub(super) sequence: u64,
 }
 
+/// The disk has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiskFailed;
+
 /// A stored request that an earlier run has left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
@@ -163,11 +167,27 @@ impl Storage {
         left
     }
 
-    /// Stores requests at once; `None` for those that stay in memory. They are durable when this returns.
-    pub(super) fn store(&mut self, requests: &[EncodedRequest]) -> Vec<Option<Location>> {
-        let now = Instant::now();
-        if requests.is_empty() || self.paused.is_some_and(|until| now < until) {
-            return vec![None; requests.len()];
+    /// Whether the disk has failed lately, and is not tried again yet.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Tries the disk again the next time, however lately it has failed.
+    pub(super) fn resume(&mut self) {
+        self.paused = None;
+    }
+
+    /// Stores requests at once; `None` for those that stay in memory. They are durable when this returns. It fails if
+    /// the disk does; then all stay in memory, and can be stored once it works again.
+    pub(super) fn store(
+        &mut self,
+        requests: &[EncodedRequest],
+    ) -> Result<Vec<Option<Location>>, DiskFailed> {
+        if self.is_paused() {
+            return Err(DiskFailed);
+        }
+        if requests.is_empty() {
+            return Ok(Vec::new());
         }
         match self.try_store(requests) {
             Ok(stored) => {
@@ -176,11 +196,11 @@ impl Storage {
                     info!("{path}: requests are stored again");
                 }
                 self.paused = None;
-                stored
+                Ok(stored)
             }
             Err(error) => {
                 self.fail(&error);
-                vec![None; requests.len()]
+                Err(DiskFailed)
             }
         }
     }
@@ -257,8 +277,7 @@ impl Storage {
     /// Notes on disk what is settled, if that is due.
     pub(super) fn checkpoint(&mut self) {
         let now = Instant::now();
-        let is_paused = self.paused.is_some_and(|until| now < until);
-        if !is_paused && now.duration_since(self.checked) >= CHECKPOINT {
+        if !self.is_paused() && now.duration_since(self.checked) >= CHECKPOINT {
             self.checked = now;
             self.checkpoint_now();
         }

@@ -14,6 +14,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::attempt_log::AttemptLog;
 use super::batch::Batch;
 use super::config::{Target, Tls};
+use super::flight::Flight;
 use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::Queue;
 use super::response::ExportResponse;
@@ -92,7 +93,9 @@ impl Worker {
         while let Some(taken) = self.next().await {
             let Some((taken, body)) = self.shared.queue.body(taken) else { continue };
             let (number, started) = (taken.number(), self.begin(taken.number()));
+            let flight = Flight::new(&self.shared.queue, taken);
             let Attempt { response, end } = self.attempt(body).await;
+            let Some(taken) = flight.land() else { continue };
             let took = Nanos::from(started.elapsed());
             if taken.is_batch() && response.is_rejection() {
                 // One of them may be what the backend rejects.

@@ -83,6 +83,42 @@ fn kept(outcome: &Outcome) -> u64 {
     Signal::ALL.iter().map(|signal| outcome.of(*signal).kept.requests).sum()
 }
 
+/// Scenario: the disk fails while the backend is down, and works again at the end of the run.
+/// Guarantee: what waited in memory is stored then, and the next run delivers it in order.
+#[test]
+fn what_the_disk_refused_is_stored_once_it_works_again() {
+    let home = TempDir::new().unwrap();
+    let is_up = Arc::new(AtomicBool::new(false));
+    let decides = Arc::clone(&is_up);
+    let backend = MockBackend::deciding(move |_| match decides.load(Ordering::Relaxed) {
+        true => Reply::Accept,
+        false => Reply::Status(Status::unavailable("down")),
+    });
+    let config = plain(&backend, "grpc");
+    let sent: Vec<EncodedRequest> = (0..4).map(|it| spans(&it.to_string(), 1)).collect();
+    let data_of_first = data(&home);
+    let client = start(&config, &data_of_first);
+    let run = fs::read_dir(home.path().join("outbox")).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&run, home.path().join("gone")).unwrap();
+    client.enqueue(sent[0].clone());
+    // It left from memory, since it could not be stored.
+    until(&client, |outcome| outcome.traces.failed_attempts > 0);
+    sent[1..].iter().for_each(|request| client.enqueue(request.clone()));
+    assert_eq!(kept(&client.stats().read()), 0);
+    fs::rename(home.path().join("gone"), &run).unwrap();
+    let outcome = client.flush(AT_ONCE).traces;
+    assert_eq!((outcome.kept.items, outcome.unsent.items), (4, 4), "{outcome:?}");
+    drop((data_of_first, backend.received()));
+
+    is_up.store(true, Ordering::Relaxed);
+    assert!(start(&config, &data(&home)).flush(GRACE).all_sent());
+    let received = backend.received();
+    assert_eq!(received.len(), 4);
+    for (request, export) in received.iter().zip(&sent) {
+        assert!(request.body.ends_with(export.body()), "the same bytes, in order");
+    }
+}
+
 /// Scenario: partial success, a rejection, and what a caller keeps itself.
 /// Guarantee: none of it is sent again, or stored longer.
 #[test]

@@ -1,8 +1,7 @@
 //! What the queue holds, and the counts of it, which change together.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use bytes::Bytes;
 use phasemeter_outbox::Reason;
 use tokio::time::Instant;
 
@@ -28,7 +27,7 @@ const EARLIER: u64 = 0;
 pub(super) struct State {
     pub(super) waiting: BySignal<VecDeque<Queued>>,
     /// Those that are to be stored, in order.
-    unstored: VecDeque<(Signal, u64)>,
+    unstored: BTreeMap<u64, Signal>,
     /// Encoded bytes in memory, including requests in flight.
     pub(super) memory: u64,
     /// The resources of requests in flight.
@@ -105,6 +104,9 @@ impl State {
     pub(super) fn put_back(&mut self, taken: Batch) {
         let waiting = self.waiting.get_mut(taken.signal());
         for queued in taken.into_parts() {
+            if queued.body.to_store().is_some() {
+                self.unstored.insert(queued.number, queued.signal);
+            }
             let position = waiting.partition_point(|other| other.number < queued.number);
             waiting.insert(position, queued);
         }
@@ -131,7 +133,7 @@ impl State {
         let body = if is_stored { Body::Unstored(bytes) } else { Body::Memory(bytes) };
         let number = self.add(signal, count, body, resources, receipt.clone(), false);
         if is_stored {
-            self.unstored.push_back((signal, number));
+            self.unstored.insert(number, signal);
         }
         while self.memory > capacity
             && let Some(oldest) = self.drop_oldest()
@@ -172,16 +174,41 @@ impl State {
         let (mut requests, mut bytes) = (Vec::new(), 0);
         while requests.len() < STORED_AT_ONCE
             && bytes < STORED_BYTES
-            && let Some((signal, number)) = self.unstored.pop_front()
+            && let Some((number, signal)) = self.unstored.pop_first()
         {
+            // If it is in flight, it returns here, too.
             let Some(queued) = self.find(signal, number) else { continue };
-            if let Body::Unstored(body) = &queued.body {
+            if let Some(body) = queued.body.to_store() {
                 bytes += queued.count.bytes;
                 let request = EncodedRequest::new(signal, queued.count.items, body.clone());
                 requests.push((number, request));
             }
         }
         requests
+    }
+
+    /// The disk has refused these: until it works, all leave from memory. Returns the signals of those that could not
+    /// leave before.
+    pub(super) fn refused(&mut self, requests: &[(u64, EncodedRequest)]) -> HashSet<Signal> {
+        let mut free = HashSet::new();
+        let requests = requests.iter().map(|(number, request)| (*number, request.signal()));
+        self.unstored.extend(requests);
+        // Before those that have arrived since the last time are those that were refused then.
+        let mut newer = u64::MAX;
+        while let Some((&number, &signal)) = self.unstored.range(..newer).next_back() {
+            match self.find(signal, number).map(|queued| &mut queued.body) {
+                Some(Body::Refused(_)) => break,
+                Some(body) => {
+                    if let Body::Unstored(bytes) = body {
+                        *body = Body::Refused(std::mem::take(bytes));
+                        free.insert(signal);
+                    }
+                }
+                None => {}
+            }
+            newer = number;
+        }
+        free
     }
 
     /// A request is stored, or else stays in memory. Returns false if it no longer waits.
@@ -200,10 +227,8 @@ impl State {
                 self.outcome.get_mut(signal).kept += count;
             }
             None => {
-                if let Body::Unstored(bytes) =
-                    std::mem::replace(&mut queued.body, Body::Memory(Bytes::new()))
-                {
-                    queued.body = Body::Memory(bytes);
+                if let Body::Unstored(bytes) | Body::Refused(bytes) = &mut queued.body {
+                    queued.body = Body::Memory(std::mem::take(bytes));
                 }
             }
         }
