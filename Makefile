@@ -11,6 +11,8 @@ RUST_AUDIT_INFO_VERSION := 0.5.4
 FUZZ_SECONDS ?= 60
 # Length of a soak test; if empty, that of each part.
 SOAK_SECONDS ?=
+# How often sidecars are killed in the part `kills` of the soak test.
+SOAK_CYCLES ?= 200
 # How the files of a release are built.
 RELEASE_FLAGS ?= --release
 # After how many minutes all that `make up` starts ends by itself.
@@ -72,7 +74,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-kills soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
     sbom release check-reproducible image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -160,13 +162,17 @@ bench: toolchain peers ## measure cost and memory beside other programs, and com
 stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
 	tests/stress.sh
 
-soak: toolchain $(addprefix soak-,$(or $(PARTS),live fleet routed)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages; routed (3600), 1,000 GPUs through three gateways, of which one is killed
+soak: toolchain $(addprefix soak-,$(or $(PARTS),live kills fleet routed)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; kills, SOAK_CYCLES (200) of them beside a real Collector, networks, disks and stores that fail; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages; routed (3600), 1,000 GPUs through three gateways, of which one is killed
 
 SOAK := $(and $(SOAK_SECONDS),PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS)) cargo test --workspace --locked
 SOAK_TESTS := -- --ignored --nocapture
 
 soak-live:
 	$(SOAK) --test live $(SOAK_TESTS) soak::
+
+soak-kills:
+	OTELCOL=$$($(COLLECTOR)) PHASEMETER_SOAK_CYCLES=$(SOAK_CYCLES) \
+	    cargo test --workspace --locked --test collector $(SOAK_TESTS) durable::
 
 soak-fleet: SOAK_PART := soak::
 soak-routed: SOAK_PART := routed::

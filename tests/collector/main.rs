@@ -27,6 +27,9 @@ mod otelcol;
 #[path = "../otlp/mod.rs"]
 mod otlp;
 mod output;
+#[path = "../audit/prng.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod prng;
 mod prometheus;
 #[path = "../relay/mod.rs"]
 mod relay;

@@ -116,9 +116,9 @@ impl Otelcol {
 }
 
 impl Otelcol {
-    /// Starts it with the unmodified `collector.yaml` at an address for gRPC, with this file, which it continues.
-    pub(crate) fn start_again(&self, grpc: Option<SocketAddr>, file: &Path) -> Collector {
-        let given = [None, grpc, None, None];
+    /// Starts it with the unmodified `collector.yaml` at an address for HTTP, with this file, which it continues.
+    pub(crate) fn start_again(&self, http: Option<SocketAddr>, file: &Path) -> Collector {
+        let given = [None, None, http, None];
         let (server, [_, grpc, http, prometheus]) = Server::start_at(given, "/", |ports, dir| {
             let mut command = self.command(None, &["collector.yaml"], dir);
             command.args(["--config", NO_METRICS]).env("OTELCOL_FILE", file);

@@ -1,7 +1,7 @@
 //! Runs `phasemeter run` on the scripted driver in an isolated environment.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use fake_nvml::Fake;
@@ -84,9 +84,15 @@ impl Run {
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     }
 
+    /// Logs to a file, if it is then started by [`Self::spawn`].
+    pub(crate) fn log_to(mut self, file: &Path) -> Self {
+        self.command.stderr(File::create(file).unwrap());
+        self
+    }
+
     /// Starts it, to be killed.
     pub(crate) fn spawn(mut self) -> (Child, Self) {
-        (self.command.stderr(Stdio::null()).spawn().unwrap(), self)
+        (self.command.spawn().unwrap(), self)
     }
 
     /// Runs it and returns the report.
