@@ -132,6 +132,11 @@ fn targets_of_files_hold() {
     on_each("fuzz/seeds/profile", 3, properties::profile);
     on_each("fuzz/seeds/price_file", 4, properties::price_file);
     on_each("fuzz/seeds/work_message", 2, properties::work_message);
+    on_each("fuzz/seeds/invoice", 3, properties::invoice);
+    on_each("fuzz/seeds/mapping", 3, properties::mapping);
+    on_each("../otel-config/mappings/work", 5, properties::mapping);
+    on_each("fuzz/seeds/price_book", 2, properties::price_book);
+    on_each("fuzz/seeds/trial", 2, properties::trial);
 }
 
 /// The seed of a target, and what is written over it where.
@@ -155,5 +160,9 @@ proptest! {
         properties::price_file(&of(include_bytes!("../fuzz/seeds/price_file/azure")));
         properties::work_message(&of(include_bytes!("../fuzz/seeds/work_message/all")));
         properties::profile(&of(include_bytes!("../fuzz/seeds/profile/torn")));
+        properties::invoice(&of(include_bytes!("../fuzz/seeds/invoice/teams")));
+        properties::mapping(&of(include_bytes!("../fuzz/seeds/mapping/gpus")));
+        properties::price_book(&of(include_bytes!("../fuzz/seeds/price_book/plans")));
+        properties::trial(&of(include_bytes!("../fuzz/seeds/trial/saves")));
     }
 }

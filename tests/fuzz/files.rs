@@ -2,13 +2,18 @@
 
 use std::io::Cursor;
 
+use phasemeter_bill::dimension::Dimension;
+use phasemeter_bill::invoice::Invoice;
 use phasemeter_bill::overlay::Profile;
 use phasemeter_bill::read;
 use phasemeter_bill::status::Summary;
+use phasemeter_bill::trial::Record;
 use phasemeter_meter::date::Date;
-use phasemeter_meter::price::PriceBook;
+use phasemeter_meter::price::{PriceBook, user_book};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_price_import::{FileFormat, Imported};
+use phasemeter_sources::mapping::{MappingFile, Mappings};
+use phasemeter_work::mapping::WorkMappings;
 use phasemeter_work::message::{LineBuffer, MAX_LINE};
 
 /// A report is rejected, or read the same again; `status` shows it or rejects it.
@@ -58,4 +63,56 @@ pub(crate) fn work_message(bytes: &[u8]) {
     assert_eq!(whole, messages(&mut bytes.chunks(1)));
     assert_eq!(whole, messages(&mut bytes.chunks(MAX_LINE - 1)));
     assert!(whole.len() <= bytes.split(|byte| *byte == b'\n').count());
+}
+
+/// A record of a trial is rejected, or survives a round trip.
+pub(crate) fn trial(bytes: &[u8]) {
+    let again = |record: &Record| Record::parse("record", &record.to_json()).unwrap();
+    if let Ok(record) = Record::parse("record", bytes) {
+        // Numbers are rounded when they are read.
+        assert_eq!(again(&again(&record)), again(&record));
+    }
+}
+
+/// An invoice is rejected with one line, or is the same in any order of its rows.
+pub(crate) fn invoice(bytes: &[u8]) {
+    for by in [&[Dimension::Team][..], &[Dimension::Namespace, Dimension::Model]] {
+        match Invoice::read("invoice", bytes, by) {
+            Ok(invoice) => {
+                let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+                let blank = |line: &&[u8]| {
+                    String::from_utf8_lossy(line).trim_start_matches('\u{feff}').trim().is_empty()
+                };
+                let header = lines.iter().position(|line| !blank(line)).unwrap();
+                lines[header + 1..].reverse();
+                assert_eq!(Invoice::read("invoice", &*lines.join(&b'\n'), by).unwrap(), invoice);
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+        }
+    }
+}
+
+/// A file of mappings, of GPUs or of work, is rejected with one line, or is added to those that are built in.
+pub(crate) fn mapping(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match MappingFile::parse(&text) {
+        Ok(file) => Mappings::built_in().unwrap().replace(file),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+    match WorkMappings::parse(&text) {
+        Ok(mappings) => WorkMappings::built_in().unwrap().replace(mappings),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// A user's price book is rejected with one line, or has at most a row per line, each once.
+pub(crate) fn price_book(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match user_book::parse(&text, "source") {
+        Ok(rows) => {
+            assert!(rows.len() < text.lines().count());
+            assert!(rows.iter().all(|row| !row.instance_type.is_empty()));
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
 }

@@ -15,7 +15,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 pub(crate) use configuration::configuration;
-pub(crate) use files::{price_file, profile, report, work_message};
+pub(crate) use files::{
+    invoice, mapping, price_book, price_file, profile, report, trial, work_message,
+};
 use metering::{LogFile, audit, meter, observed};
 pub(crate) use outbox::outbox;
 use phasemeter_alerts::{Profiles, Selection};

@@ -75,6 +75,7 @@ impl Invoice {
         for line in 1.. {
             let wrong = |problem| BillError::Invoice { file: file.to_owned(), line, problem };
             let Some(text) = next_line(file, &mut input)? else { break };
+            let text = text.ok_or_else(|| wrong(format!("it is longer than {MAX_LINE} bytes")))?;
             let row = text.strip_prefix('\u{feff}').filter(|_| line == 1).unwrap_or(&text);
             if row.trim().is_empty() {
                 continue;
@@ -136,12 +137,15 @@ fn find_columns(header: &[String], by: &[Dimension]) -> Result<Vec<usize>, Strin
     names.map(find).collect::<Option<_>>().ok_or_else(|| expected(by))
 }
 
-fn next_line(file: &str, input: &mut impl BufRead) -> Result<Option<String>, BillError> {
+fn next_line(file: &str, input: &mut impl BufRead) -> Result<Option<Option<String>>, BillError> {
     let unreadable = |source| ReadError::Unreadable { file: file.to_owned(), source };
     let mut line = Vec::new();
     let mut limited = Read::take(input, MAX_LINE);
     if limited.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {
         return Ok(None);
     }
-    Ok(Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned()))
+    if limited.limit() == 0 && !line.ends_with(b"\n") {
+        return Ok(Some(None));
+    }
+    Ok(Some(Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())))
 }

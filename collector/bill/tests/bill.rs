@@ -259,6 +259,10 @@ fn invoice_is_reconciled_line_by_line() {
             "i.csv, line 2: billed_usd: \"free\": expected dollars like 1234.56",
         ),
         ("team,billed_usd\n\"A,1\n", "i.csv, line 2: a quote is not closed"),
+        (
+            &format!("team,billed_usd,note\nA,1,{}\n", "A,1,".repeat(1 << 15)),
+            "i.csv, line 2: it is longer than 65536 bytes",
+        ),
     ] {
         let error = Invoice::read("i.csv", text.as_bytes(), &bill.by).unwrap_err().to_string();
         assert_eq!(error, expected);
