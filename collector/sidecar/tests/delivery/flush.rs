@@ -1,14 +1,18 @@
 //! `phasemeter flush`.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use phasemeter_otlp::EncodedRequest;
 use phasemeter_otlp::delivery::{Client, Config, DataDirectory, Destination, Storage, StorageKind};
+use prost::Message;
 use tempfile::TempDir;
 
 use crate::mock_backend::{MockBackend, Reply};
@@ -55,4 +59,57 @@ fn flush_delivers_what_a_run_left() {
     assert_eq!(fs::read_dir(path.join("outbox")).unwrap().count(), 0);
     let run = phasemeter(&["flush"], &environment);
     assert_eq!(run.status.code(), Some(78), "{}", stderr(&run));
+}
+
+/// A copy of a data directory, for the endpoint of a test.
+fn copy(from: &Path, to: &Path, endpoint: &str) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to, endpoint);
+        } else if entry.file_name() == "label" {
+            let label = fs::read_to_string(entry.path()).unwrap();
+            assert_eq!(label.matches("http://backend.test:4318").count(), 3);
+            fs::write(to, label.replace("http://backend.test:4318", endpoint)).unwrap();
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Scenario: an older Phasemeter has left a data directory of the first format, with settled requests and a torn record.
+/// Guarantee: what was not settled is delivered, in order per signal, and nothing is left.
+#[test]
+fn directory_of_the_first_format_is_delivered() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../outbox/tests/fixtures/format-1");
+    let (backend, dir) = (MockBackend::start([]), TempDir::new().unwrap());
+    let (endpoint, data) = (endpoint(&backend), dir.path().join("data"));
+    copy(&fixture, &data, &endpoint);
+    let options = ["flush", "--data-dir", data.to_str().unwrap()];
+    let run = phasemeter(&options, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint)]);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    let text = String::from_utf8(run.stdout).unwrap();
+    for counts in [": 9 spans sent", ": 42 points sent", ": 3 events sent"] {
+        assert!(text.contains(counts), "{text}");
+    }
+    let received = backend.received();
+    let bodies = |path| received.iter().filter(move |it| it.path == path).map(|it| it.body.clone());
+    let spans: Vec<String> = bodies("/v1/traces")
+        .map(|body| ExportTraceServiceRequest::decode(body).unwrap())
+        .map(|request| request.resource_spans[0].scope_spans[0].spans[0].name.clone())
+        .collect();
+    let expected: Vec<_> = (0..9).map(|number| format!("span {number}")).collect();
+    assert_eq!(spans, expected);
+    let points: Vec<usize> = bodies("/v1/metrics")
+        .map(|body| ExportMetricsServiceRequest::decode(body).unwrap())
+        .map(|request| request.resource_metrics[0].scope_metrics[0].metrics[0].clone())
+        .map(|metric| match metric.data {
+            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(points, [3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(received.len(), 17);
+    assert_eq!(fs::read_dir(data.join("outbox")).unwrap().count(), 0);
 }
