@@ -74,7 +74,7 @@ UP_TO_DATE := [ -x $(BUILT) ] && \
     [ -z "$$(find Cargo.lock collector/*/src rules/src -newer $(BUILT) -print -quit)" ]
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-kills soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
+.PHONY: help demo up down test lint test-demo test-backends test-kubernetes test-arm64 test-all stress soak soak-live soak-kills soak-outage soak-fleet soak-routed generate manifests policies bench fuzz mutants advisories \
     sbom release check-reproducible image image-root image-archive wheel collector toolchain build-policies compare-policies deny check-release peers
 
 help: ## list the targets
@@ -162,7 +162,7 @@ bench: toolchain peers ## measure cost and memory beside other programs, and com
 stress: toolchain ## repeat the tests that depend on time, ports or the driver, on a busy machine
 	tests/stress.sh
 
-soak: toolchain $(addprefix soak-,$(or $(PARTS),live kills fleet routed)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; kills, SOAK_CYCLES (200) of them beside a real Collector, networks, disks and stores that fail; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages; routed (3600), 1,000 GPUs through three gateways, of which one is killed
+soak: toolchain $(addprefix soak-,$(or $(PARTS),live kills outage fleet routed)) ## run PARTS for SOAK_SECONDS: live (600) under random driver faults, signals, clock steps, kills and rejections; kills, SOAK_CYCLES (200) of them beside a real Collector, networks, disks and stores that fail; outage (3600), a backend that is down for so long; fleet (3600), 1,000 GPUs through a Collector, the gateway and Prometheus under outages; routed (3600), 1,000 GPUs through three gateways, of which one is killed
 
 SOAK := $(and $(SOAK_SECONDS),PHASEMETER_SOAK_SECONDS=$(SOAK_SECONDS)) cargo test --workspace --locked
 SOAK_TESTS := -- --ignored --nocapture
@@ -172,7 +172,10 @@ soak-live:
 
 soak-kills:
 	OTELCOL=$$($(COLLECTOR)) PHASEMETER_SOAK_CYCLES=$(SOAK_CYCLES) \
-	    cargo test --workspace --locked --test collector $(SOAK_TESTS) durable::
+	    cargo test --workspace --locked --test collector $(SOAK_TESTS) durable::sums
+
+soak-outage:
+	OTELCOL=$$($(COLLECTOR)) $(SOAK) --test collector $(SOAK_TESTS) durable::outage
 
 soak-fleet: SOAK_PART := soak::
 soak-routed: SOAK_PART := routed::

@@ -37,7 +37,7 @@ pub(super) enum Conduct {
 
 /// A front, until the program ends.
 pub(super) struct Front {
-    pub(super) endpoint: String,
+    endpoint: String,
     shared: Arc<Shared>,
 }
 
@@ -99,6 +99,15 @@ impl Front {
             }
         });
         Self { endpoint: format!("{scheme}://localhost:{port}"), shared }
+    }
+
+    /// The variables of export to it.
+    pub(super) fn export(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", self.endpoint.clone()),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500".to_owned()),
+        ]
     }
 
     pub(super) fn set(&self, conduct: Conduct) {

@@ -8,6 +8,7 @@
 
 mod disk;
 mod front;
+mod outage;
 mod points;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,21 +113,11 @@ impl Sidecar {
     }
 
     /// The variables of export.
-    fn export(&self, authority: &Path) -> [(&'static str, String); 4] {
-        [
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", self.front.endpoint.clone()),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf".to_owned()),
-            ("OTEL_EXPORTER_OTLP_CERTIFICATE", authority.to_str().unwrap().to_owned()),
-            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1500".to_owned()),
-        ]
-    }
-
-    /// Delivers what is left.
-    fn flush(&self, authority: &Path) {
-        let mut flush = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
-        flush.args(["flush", "--timeout", "120s", "--data-dir"]).arg(self.disk.data());
-        let output = flush.env_clear().envs(self.export(authority)).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fn export(&self, authority: &Path) -> Vec<(&'static str, String)> {
+        let mut export = self.front.export();
+        let authority = authority.to_str().unwrap().to_owned();
+        export.push(("OTEL_EXPORTER_OTLP_CERTIFICATE", authority));
+        export
     }
 
     /// What a run has logged.
@@ -196,6 +187,14 @@ impl Sidecar {
         }
         self.front.set(Conduct::Forwards);
     }
+}
+
+/// Delivers what is left in a data directory.
+fn flush_data(data: &Path, export: Vec<(&'static str, String)>) {
+    let mut flush = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+    flush.args(["flush", "--timeout", "120s", "--data-dir"]).arg(data);
+    let output = flush.env_clear().envs(export).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Returns the status.
@@ -273,7 +272,7 @@ fn survive(otelcol: &Otelcol, cycles: usize, mut random: Prng) {
         let log = || sidecar.log(sidecar.files.len() - 1);
         let status = ask_to_end(&mut child);
         assert!(matches!(status, Some(0 | UNDELIVERED)), "{status:?}: {}", log());
-        sidecar.flush(&trusted);
+        flush_data(&sidecar.disk.data(), sidecar.export(&trusted));
     }
     collector.stop();
     print(&format!("{kills} kills: {failures:?}"));
