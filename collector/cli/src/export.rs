@@ -18,7 +18,7 @@ pub struct ExportArgs {
     pub data_dir: Option<PathBuf>,
 
     /// File with headers for the backend, such as a token: name=value, one per line, values percent-encoded as in
-    /// OTEL_EXPORTER_OTLP_HEADERS, which it replaces [env: PHASEMETER_OTLP_HEADERS_FILE].
+    /// OTEL_EXPORTER_OTLP_HEADERS, which it replaces; read again after a change [env: PHASEMETER_OTLP_HEADERS_FILE].
     #[arg(long, value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
 }

@@ -34,6 +34,15 @@ impl<T> Rotating<T> {
         Ok(Self { what, paths, read, last })
     }
 
+    /// A value without files, which never changes.
+    pub fn fixed(what: &'static str, value: T) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let last = Mutex::new((FileStamps(Vec::new()), Arc::new(value.clone())));
+        Self { what, paths: Vec::new(), read: Box::new(move || Ok(value.clone())), last }
+    }
+
     /// The value. It is another one only after the files have changed and could be read.
     #[must_use]
     pub fn current(&self) -> Arc<T> {

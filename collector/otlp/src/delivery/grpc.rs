@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
+use http::HeaderMap;
 use http::uri::PathAndQuery;
 use hyper_util::client::legacy;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
@@ -24,7 +25,6 @@ use crate::signal::Signal;
 pub(super) struct Grpc {
     client: client::Grpc<legacy::Client<Connector, Body>>,
     method: PathAndQuery,
-    metadata: MetadataMap,
     timeout: Duration,
     hint: Option<&'static str>,
 }
@@ -43,19 +43,18 @@ impl Grpc {
         Self {
             client: client.accept_compressed(CompressionEncoding::Gzip),
             method: PathAndQuery::from_static(signal.grpc_method()),
-            metadata: MetadataMap::from_headers(target.headers.clone()),
             timeout: target.timeout,
             hint: target.hint(),
         }
     }
 
-    pub(super) async fn send(&mut self, body: Bytes) -> Attempt {
+    pub(super) async fn send(&mut self, body: Bytes, headers: &HeaderMap) -> Attempt {
         if let Err(error) = self.client.ready().await {
             let response = ExportResponse::unreachable(&error, self.hint);
             return Attempt::unanswered(response, CONNECTION_ERROR);
         }
         let mut request = Request::new(body);
-        *request.metadata_mut() = self.metadata.clone();
+        *request.metadata_mut() = MetadataMap::from_headers(headers.clone());
         request.set_timeout(self.timeout);
         match self.client.unary(request, self.method.clone(), Encoded).await {
             Ok(response) => {

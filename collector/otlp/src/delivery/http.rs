@@ -34,7 +34,6 @@ pub(super) struct Http {
     is_json: bool,
     client: legacy::Client<Connector, Full<Bytes>>,
     uri: Uri,
-    headers: HeaderMap,
     compression: Compression,
     hint: Option<&'static str>,
 }
@@ -46,17 +45,12 @@ impl Http {
         client: legacy::Client<Connector, Full<Bytes>>,
     ) -> Self {
         let is_json = target.protocol == Protocol::HttpJson;
-        let mut headers = target.headers.clone();
-        headers.insert(CONTENT_TYPE, if is_json { JSON } else { PROTOBUF });
-        if target.compression == Compression::Gzip {
-            headers.insert(CONTENT_ENCODING, GZIP);
-        }
         let uri = target.endpoint.uri.clone();
         let (compression, hint) = (target.compression, target.hint());
-        Self { signal, is_json, client, uri, headers, compression, hint }
+        Self { signal, is_json, client, uri, compression, hint }
     }
 
-    pub(super) async fn send(&self, body: Bytes) -> Attempt {
+    pub(super) async fn send(&self, body: Bytes, headers: &HeaderMap) -> Attempt {
         let body = match self.encode(body) {
             Ok(body) => body,
             Err(error) => {
@@ -67,7 +61,12 @@ impl Http {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
+        let own = request.headers_mut();
+        own.clone_from(headers);
+        own.insert(CONTENT_TYPE, if self.is_json { JSON } else { PROTOBUF });
+        if self.compression == Compression::Gzip {
+            own.insert(CONTENT_ENCODING, GZIP);
+        }
         match self.client.request(request).await {
             Err(error) => {
                 let response = ExportResponse::unreachable(&error, self.hint);

@@ -25,6 +25,7 @@ mod batch;
 mod client;
 mod config;
 mod connector;
+mod credentials;
 mod flight;
 mod grpc;
 mod http;
@@ -46,7 +47,8 @@ pub use phasemeter_outbox::{DataDirectory, DataError};
 
 pub use self::client::{Client, RequestSender, StartError, Stats};
 pub use self::config::{
-    Batching, Config, ConfigError, ConfigErrors, Destination, QUEUE_BYTES, Target,
+    Batching, Config, ConfigError, ConfigErrors, Destination, HEADERS_FILE, MAX_HEADERS,
+    QUEUE_BYTES, Target,
 };
 pub use self::operations::{OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome};

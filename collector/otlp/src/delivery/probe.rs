@@ -58,7 +58,8 @@ pub fn probe(config: &Config, patience: Duration) -> Result<BySignal<Option<Prob
                 attempts.spawn(async move {
                     let began = Instant::now();
                     let patience = patience.min(target.timeout);
-                    let attempt = timeout(patience, transport.send(Bytes::new())).await;
+                    let headers = target.headers.current();
+                    let attempt = timeout(patience, transport.send(Bytes::new(), &headers)).await;
                     let (answer, status) = attempt.map_or_else(
                         |_| (ProbeAnswer::Retried(format!("no answer within {patience:?}")), None),
                         |attempt| answer(attempt, &secrets(&target)),
@@ -94,7 +95,8 @@ fn answer(attempt: Attempt, secrets: &[String]) -> (ProbeAnswer, Option<Response
 /// What a request has that must not be shown: values of headers and the query of its URL, whole and in parts, the longest
 /// first.
 fn secrets(target: &Target) -> Vec<String> {
-    let values = target.headers.values().filter(|value| value.is_sensitive());
+    let headers = target.headers.current();
+    let values = headers.values().filter(|value| value.is_sensitive());
     let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let mut secrets = Vec::new();
     for value in values {

@@ -1,6 +1,7 @@
 //! The transport of a target: gRPC or HTTP.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
@@ -31,10 +32,10 @@ impl Transport {
     }
 
     /// Makes one attempt.
-    pub(super) async fn send(&mut self, body: Bytes) -> Attempt {
+    pub(super) async fn send(&mut self, body: Bytes, headers: &HeaderMap) -> Attempt {
         match self {
-            Self::Grpc(grpc) => grpc.send(body).await,
-            Self::Http(http) => http.send(body).await,
+            Self::Grpc(grpc) => grpc.send(body, headers).await,
+            Self::Http(http) => http.send(body, headers).await,
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::attempt_log::AttemptLog;
 use super::batch::Batch;
 use super::config::{Target, Tls};
+use super::credentials::Credentials;
 use super::flight::Flight;
 use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::Queue;
@@ -34,6 +35,7 @@ pub(super) struct Worker {
     /// The certificates of `transport`.
     certificates: Option<Arc<ClientConfig>>,
     transport: Transport,
+    credentials: Credentials,
     shared: Shared,
     /// The request whose last attempt failed.
     operation: Option<Operation>,
@@ -73,12 +75,14 @@ impl Worker {
     ) -> Self {
         let transport = Transport::new(signal, &target);
         let certificates = target.tls.as_ref().map(Tls::current);
+        let credentials = Credentials::new(target.headers.clone());
         Self {
             signal,
             number,
             target,
             certificates,
             transport,
+            credentials,
             shared,
             operation: None,
             backoff: Backoff::new(retry),
@@ -185,8 +189,9 @@ impl Worker {
             self.transport = Transport::new(self.signal, &self.target);
         }
         self.certificates = certificates;
-        match timeout(self.target.timeout, self.transport.send(body)).await {
-            Ok(attempt) => attempt,
+        let headers = self.credentials.current();
+        match timeout(self.target.timeout, self.transport.send(body, &headers)).await {
+            Ok(attempt) => self.credentials.judge(attempt, Instant::now()),
             Err(_) => {
                 self.transport = Transport::new(self.signal, &self.target);
                 let reason = format!("no answer within {:?}", self.target.timeout);

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use phasemeter_files::read_text;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::delivery::{Config, DataDirectory, DataError, Storage, StorageKind};
+use phasemeter_otlp::delivery::{
+    Config, DataDirectory, DataError, HEADERS_FILE, MAX_HEADERS, Storage, StorageKind,
+};
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
@@ -20,10 +22,6 @@ use crate::variables::variable;
 use phasemeter_cli::ExportArgs;
 
 const DATA: &str = "PHASEMETER_DATA";
-const HEADERS_FILE: &str = "PHASEMETER_OTLP_HEADERS_FILE";
-const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-/// The largest file with headers.
-const MAX_HEADERS: u64 = 64 << 10;
 
 /// How long a command waits for a disk.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,32 +33,31 @@ const NAME: &str = "phasemeter";
 /// What options of export name. The directory is opened when something is first stored, and stays this process's
 /// own until it is dropped.
 pub(super) struct ExportOptions {
-    headers: Option<String>,
+    headers_file: Option<PathBuf>,
     named: Option<PathBuf>,
     optional: Optional,
     directory: OnceCell<Option<Arc<DataDirectory>>>,
 }
 
 impl ExportOptions {
-    /// Reads the file with headers.
+    /// Checks that the file with headers can be read, which delivery follows from then on.
     pub(super) fn read(args: &ExportArgs, optional: Optional) -> Result<Self, CommandError> {
         let or_variable = |option: &Option<PathBuf>, variable| {
             option.clone().or_else(|| variable_of(variable).map(PathBuf::from))
         };
-        let file = or_variable(&args.otlp_headers_file, HEADERS_FILE);
-        let headers = file.map(|path| {
-            let text = read_text(&path, MAX_HEADERS);
-            text.map_err(|source| LiveError::HeadersFile { path, source })
-        });
-        let headers = headers.transpose()?.map(|text| list(&text));
+        let headers_file = or_variable(&args.otlp_headers_file, HEADERS_FILE);
+        if let Some(path) = &headers_file {
+            let read = read_text(path, MAX_HEADERS);
+            read.map_err(|source| LiveError::HeadersFile { path: path.clone(), source })?;
+        }
         let named = or_variable(&args.data_dir, DATA);
-        Ok(Self { headers, named, optional, directory: OnceCell::new() })
+        Ok(Self { headers_file, named, optional, directory: OnceCell::new() })
     }
 
     /// The value of a variable.
     pub(super) fn look_up(&self, name: &str) -> Option<String> {
-        let own = self.headers.as_ref().filter(|_| name == HEADERS);
-        own.cloned().or_else(|| variable(name))
+        let own = self.headers_file.as_ref().filter(|_| name == HEADERS_FILE);
+        own.map(|path| path.display().to_string()).or_else(|| variable(name))
     }
 
     /// The directory that is named; `None` if one of the usual ones is used.
@@ -175,22 +172,4 @@ pub(super) fn usual() -> Vec<PathBuf> {
 /// The value of a variable. An empty one counts as unset.
 fn variable_of(name: &str) -> Option<String> {
     variable(name).filter(|value| !value.is_empty())
-}
-
-/// Headers of a file as a list of the variable: one per line, `#` begins a comment.
-fn list(text: &str) -> String {
-    let lines =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::list;
-
-    #[test]
-    fn headers_are_one_per_line() {
-        let text = "# token\nauthorization=Bearer%20t\r\n\n x-tenant=7,x=8\n";
-        assert_eq!(list(text), "authorization=Bearer%20t,x-tenant=7,x=8");
-    }
 }

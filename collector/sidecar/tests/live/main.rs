@@ -81,6 +81,7 @@ mod soak;
 mod startup;
 mod supervision;
 mod telemetry;
+mod tokens;
 mod traces;
 mod values;
 #[path = "../wall_clock/mod.rs"]

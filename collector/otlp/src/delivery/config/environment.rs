@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::destination::Destination;
 use super::endpoint::Endpoint;
 use super::error::{ConfigError, ConfigErrors};
-use super::headers;
+use super::headers::{self, Headers};
 use super::protocol::{Compression, Protocol};
 use super::setting::Setting;
 use super::target::Target;
@@ -19,6 +19,8 @@ use crate::exporter_list::ExporterList;
 use crate::rotation::Rotating;
 use crate::signal::{BySignal, Signal};
 
+/// Variable: a file of headers for all signals without headers of their own. It precedes the list of all signals.
+pub const HEADERS_FILE: &str = "PHASEMETER_OTLP_HEADERS_FILE";
 /// Default timeout of an attempt.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum timeout in milliseconds: one hour.
@@ -29,7 +31,8 @@ pub(super) fn targets(
     destination: Destination<'_>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> (BySignal<Option<Target>>, ConfigErrors) {
-    let mut reader = Reader { destination, env, errors: ConfigErrors::default(), tls: Vec::new() };
+    let (errors, tls, file) = (ConfigErrors::default(), Vec::new(), None);
+    let mut reader = Reader { destination, env, errors, tls, file };
     let targets = BySignal::each(|signal| reader.target(signal));
     (targets, reader.errors)
 }
@@ -40,6 +43,8 @@ struct Reader<'a> {
     errors: ConfigErrors,
     /// TLS configurations by files: usually all signals share one.
     tls: Vec<(TlsFiles, Option<Arc<Rotating<ClientConfig>>>)>,
+    /// The headers of the file once it was read.
+    file: Option<Option<Headers>>,
 }
 
 impl Reader<'_> {
@@ -51,7 +56,7 @@ impl Reader<'_> {
         // An invalid protocol is reported; the rest is read with the default one.
         let protocol = self.read(signal, "PROTOCOL", protocol).unwrap_or(Protocol::HttpProtobuf);
         let endpoint = self.endpoint(signal, protocol)?;
-        let headers = self.read(signal, "HEADERS", header_list);
+        let headers = self.headers(signal)?;
         let timeout = self.read(signal, "TIMEOUT", timeout);
         let compression = self.read(signal, "COMPRESSION", compression);
         let tls = match endpoint.server_name.clone() {
@@ -61,11 +66,27 @@ impl Reader<'_> {
         Some(Target {
             protocol,
             endpoint,
-            headers: headers.unwrap_or_else(headers::default_headers),
+            headers,
             timeout: timeout.unwrap_or(TIMEOUT),
             compression: compression.unwrap_or(Compression::None),
             tls,
         })
+    }
+
+    /// Those of the signal, else those of the file, else those of all signals.
+    fn headers(&mut self, signal: Signal) -> Option<Headers> {
+        let own = self.own(signal, "HEADERS");
+        let value = self.look_up(HEADERS_FILE.to_owned()).map(|file| file.value);
+        if let Some(value) = value.filter(|_| own.is_none()) {
+            if self.file.is_none() {
+                let file = Setting { variable: "--otlp-headers-file".to_owned(), value };
+                self.file = Some(self.errors.keep(Headers::follow(&file)));
+            }
+            return self.file.clone().flatten();
+        }
+        let setting = own.or_else(|| self.general("HEADERS"));
+        let headers = setting.and_then(|setting| self.errors.keep(header_list(setting)));
+        Some(Headers::fixed(headers.unwrap_or_else(headers::default_headers)))
     }
 
     fn is_exported(&self, signal: Signal) -> bool {

@@ -78,7 +78,7 @@ impl ConfigError {
     }
 }
 
-/// One error. `variable` is an environment variable, or `--otlp`.
+/// One error. `variable` is an environment variable, `--otlp` or `--otlp-headers-file`.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -108,6 +108,18 @@ pub enum ConfigError {
         /// Its variable.
         variable: String,
         /// Position, from 1.
+        entry: usize,
+    },
+    /// Invalid header in a file.
+    #[error(
+        "{variable}: {}: invalid header in entry {entry}: expected name=value, one per line", path.display()
+    )]
+    HeaderInFile {
+        /// Its variable.
+        variable: String,
+        /// The file.
+        path: PathBuf,
+        /// Position among headers, from 1.
         entry: usize,
     },
     /// A file that cannot be read.

@@ -12,6 +12,9 @@
 //! | `CLIENT_CERTIFICATE`, `CLIENT_KEY` | PEM files: the client's identity | none |
 //! | `INSECURE` | `true` or `false`: plain text for a `host:port` without a scheme | `false`: TLS |
 //!
+//! `PHASEMETER_OTLP_HEADERS_FILE` is a file of headers, one `name=value` per line, in place of the general `HEADERS`. It
+//! is read again after it has changed.
+//!
 //! A signal whose exporter (`OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`, `OTEL_LOGS_EXPORTER`) is
 //! `none` has no target, whatever the endpoint.
 //!
@@ -31,7 +34,10 @@ mod tls;
 
 pub use self::destination::Destination;
 pub(super) use self::endpoint::Address;
+pub use self::environment::HEADERS_FILE;
 pub use self::error::{ConfigError, ConfigErrors};
+pub(super) use self::headers::Headers;
+pub use self::headers::MAX_HEADERS;
 pub(super) use self::protocol::{Compression, Protocol};
 pub use self::target::Target;
 pub(super) use self::tls::Tls;
@@ -146,6 +152,7 @@ mod tests {
     /// Everything but trust anchors and identity.
     fn show(target: &Target) -> String {
         let Target { headers, timeout, compression, tls, .. } = target;
+        let headers = headers.current();
         let names = headers.keys().filter(|name| *name != USER_AGENT);
         let names: Vec<&str> = names.map(HeaderName::as_str).collect();
         let tls = if tls.is_some() { "TLS" } else { "plain" };

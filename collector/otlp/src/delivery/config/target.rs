@@ -4,10 +4,10 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::USER_AGENT;
 
 use super::endpoint::{Address, Endpoint};
+use super::headers::Headers;
 use super::protocol::{Compression, Protocol};
 use super::tls::Tls;
 use crate::signal::Signal;
@@ -18,8 +18,7 @@ use crate::signal::Signal;
 pub struct Target {
     pub(crate) protocol: Protocol,
     pub(crate) endpoint: Endpoint,
-    /// Values are marked sensitive, and omitted by `Debug`.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Headers,
     /// Timeout of one attempt, including the connection.
     pub(crate) timeout: Duration,
     pub(crate) compression: Compression,
@@ -60,7 +59,8 @@ impl Target {
             Address::Tcp { host, .. } => !is_loopback(host),
             Address::Unix(_) => false,
         };
-        is_remote && self.tls.is_none() && self.headers.keys().any(|name| name != USER_AGENT)
+        let headers = self.headers.current();
+        is_remote && self.tls.is_none() && headers.keys().any(|name| name != USER_AGENT)
     }
 
     /// A likely cause if something listens but the two do not understand each other. The protocol
