@@ -1,11 +1,12 @@
-//! A directory of the file system.
+//! Directories of the file system.
 
-use std::fs::{self, File, OpenOptions};
+use std::any::Any;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::disk::Disk;
+use crate::disk::{Directories, Disk};
 
 /// Files that stay open: the open segment of each stream, and the head. An error of an earlier write is
 /// reported to the descriptor that wrote.
@@ -80,7 +81,7 @@ impl Disk for FileDisk {
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
-        self.writable(name, OpenOptions::new().create_new(true)).map(drop)
+        self.writable(name, OpenOptions::new().create_new(true).mode(0o600)).map(drop)
     }
 
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -103,6 +104,48 @@ impl Disk for FileDisk {
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.close(name);
         fs::remove_file(self.at(name))
+    }
+}
+
+/// The directories in one directory.
+#[derive(Debug)]
+pub(crate) struct FileDirectories(pub(crate) PathBuf);
+
+impl Directories for FileDirectories {
+    fn names(&self) -> io::Result<Vec<String>> {
+        FileDisk::new(self.0.clone()).names()
+    }
+
+    fn make(&self, name: &str) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(self.0.join(name))
+    }
+
+    fn lock(&self, name: &str, file: &str) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
+        let held = lock(&self.0.join(name).join(file))?;
+        Ok(held.map(|held| Box::new(held) as Box<dyn Any + Send + Sync>))
+    }
+
+    fn disk(&self, name: &str) -> Box<dyn Disk + Send> {
+        Box::new(FileDisk::new(self.0.join(name)))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        sync_directory(&self.0)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_dir(self.0.join(name))
+    }
+}
+
+/// Locks a file until it is closed; `None` if another process has locked it.
+pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

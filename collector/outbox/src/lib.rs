@@ -26,7 +26,7 @@ mod run_directory;
 mod segment;
 mod stream;
 
-pub use self::disk::Disk;
+pub use self::disk::{Directories, Disk};
 pub use self::error::{OpenError, ReadError};
 pub use self::file_disk::FileDisk;
 pub use self::limits::Limits;

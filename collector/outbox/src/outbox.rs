@@ -78,6 +78,13 @@ impl<D: Disk> Outbox<D> {
         &self.losses
     }
 
+    /// The number of requests of a stream that were found to be missing, and are not noted as that on disk yet.
+    #[must_use]
+    pub fn found_missing(&self, stream: Stream) -> u64 {
+        let unreadable = |losses: &Losses| losses.of(stream, Reason::Unreadable);
+        unreadable(&self.losses).saturating_sub(unreadable(&self.head.losses))
+    }
+
     /// The requests that were dropped since the last call.
     pub fn take_dropped(&mut self) -> Vec<Loss> {
         std::mem::take(&mut self.dropped)

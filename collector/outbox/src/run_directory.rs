@@ -1,16 +1,20 @@
 //! The data directory, and in it a directory per run, locked while the run lives:
 //! `DATA/outbox/START-PID/{lock,label,head,*.log}`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::any::Any;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use thiserror::Error;
 
-use crate::disk::Disk;
-use crate::file_disk::{FileDisk, sync_directory};
+use crate::disk::{Directories, Disk};
+use crate::file_disk::{FileDirectories, lock, sync_directory};
+use crate::limits::Limits;
 use crate::segment;
 
 const OUTBOX: &str = "outbox";
@@ -18,7 +22,7 @@ const REPORTS: &str = "reports";
 const LOCK: &str = "lock";
 const LABEL: &str = "label";
 /// Bytes of a label at most.
-const LABEL_BYTES: u64 = 64 << 10;
+const LABEL_BYTES: usize = 64 << 10;
 /// Runs of the same nanosecond and process.
 const ATTEMPTS: u64 = 16;
 
@@ -37,6 +41,9 @@ pub enum DataError {
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
+    runs: Arc<dyn Directories>,
+    limits: Limits,
+    clock: fn() -> u64,
     /// Held while it is used by this process alone.
     _lock: Option<File>,
 }
@@ -57,7 +64,7 @@ impl DataDirectory {
             Some(None) => return Err(DataError::Busy(path.to_owned())),
             lock => lock.flatten(),
         };
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self::of_files(path, lock))
     }
 
     /// The same as it would be opened, but makes nothing, and keeps it for no process.
@@ -70,7 +77,23 @@ impl DataDirectory {
         if lock.is_some_and(is_busy) {
             return Err(DataError::Busy(path.to_owned()));
         }
-        Ok(Self { path: path.to_owned(), _lock: None })
+        Ok(Self::of_files(path, None))
+    }
+
+    fn of_files(path: &Path, lock: Option<File>) -> Self {
+        let runs = Arc::new(FileDirectories(path.join(OUTBOX)));
+        Self { _lock: lock, ..Self::new(path, runs, Limits::default(), wall_nanos) }
+    }
+
+    /// One whose runs are elsewhere than in a file system. `clock`: the time in nanoseconds since 1970.
+    #[must_use]
+    pub fn new(
+        path: &Path,
+        runs: Arc<dyn Directories>,
+        limits: Limits,
+        clock: fn() -> u64,
+    ) -> Self {
+        Self { path: path.to_owned(), runs, limits, clock, _lock: None }
     }
 
     /// Its path.
@@ -85,6 +108,18 @@ impl DataDirectory {
         self.path.join(OUTBOX)
     }
 
+    /// How much the outbox of a run keeps.
+    #[must_use]
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The time in nanoseconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
     /// The directory of reports in it, which it makes if it does not exist.
     ///
     /// # Errors
@@ -96,33 +131,41 @@ impl DataDirectory {
         Ok(path)
     }
 
-    /// Makes the directory of a run that begins `now`, in nanoseconds since 1970. The label says what it is
-    /// for.
+    /// Makes the directory of a run that begins now. The label says what it is for.
     ///
     /// # Errors
     /// Returns an error if the disk refuses.
-    pub fn begin(&self, label: &str, now: u64) -> io::Result<RunDirectory> {
-        let parent = self.path.join(OUTBOX);
+    pub fn begin(&self, label: &str) -> io::Result<RunDirectory> {
+        let now = self.now();
         for attempt in 0..ATTEMPTS {
             let name = format!("{:016x}-{}", now.saturating_add(attempt), process::id());
-            let path = parent.join(name);
-            match DirBuilder::new().mode(0o700).create(&path) {
+            match self.runs.make(&name) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            match prepare(&path, label).and_then(|lock| sync_directory(&parent).map(|()| lock)) {
-                Ok(lock) => {
-                    return Ok(RunDirectory { path, label: label.to_owned(), _lock: lock });
-                }
-                Err(error) => {
-                    // Without a label, no other run would remove it.
-                    let _ = fs::remove_dir_all(&path);
-                    return Err(error);
-                }
+            let made = self.prepare(&name, label);
+            if made.is_err() {
+                // Without a label, no other run would remove it.
+                let mut disk = self.runs.disk(&name);
+                [LABEL, LOCK].iter().for_each(|file| drop(disk.remove(file)));
+                let _ = self.runs.remove(&name);
             }
+            return made;
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Locks the directory of a run, and labels it.
+    fn prepare(&self, name: &str, label: &str) -> io::Result<RunDirectory> {
+        let lock = self.runs.lock(name, LOCK)?.ok_or(io::ErrorKind::WouldBlock)?;
+        let mut disk = self.runs.disk(name);
+        disk.create(LABEL)?;
+        disk.write_at(LABEL, 0, label.as_bytes())?;
+        disk.sync(LABEL)?;
+        disk.sync_directory()?;
+        self.runs.sync()?;
+        Ok(self.run(name, label.to_owned(), lock))
     }
 
     /// What its runs keep there, those in progress included: their number, and the bytes of their segments, which have
@@ -153,32 +196,38 @@ impl DataDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read. What cannot be locked is left out.
-    pub fn ended(&self) -> io::Result<impl Iterator<Item = RunDirectory> + use<>> {
-        let entries = fs::read_dir(self.path.join(OUTBOX))?;
-        let mut paths: Vec<PathBuf> =
-            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.sort();
-        Ok(paths.into_iter().filter_map(RunDirectory::of_ended))
+    pub fn ended(&self) -> io::Result<impl Iterator<Item = RunDirectory>> {
+        let mut names = self.runs.names()?;
+        names.sort();
+        Ok(names.into_iter().filter_map(|name| self.ended_run(&name)))
+    }
+
+    fn ended_run(&self, name: &str) -> Option<RunDirectory> {
+        let disk = self.runs.disk(name);
+        // Without a label, it is being made.
+        disk.read_at(LABEL, 0, 0).ok()?;
+        let lock = self.runs.lock(name, LOCK).ok().flatten()?;
+        let label = disk.read(LABEL).ok().filter(|label| label.len() <= LABEL_BYTES)?;
+        Some(self.run(name, String::from_utf8(label).ok()?, lock))
+    }
+
+    fn run(&self, name: &str, label: String, lock: Box<dyn Any + Send + Sync>) -> RunDirectory {
+        let (runs, path) = (Arc::clone(&self.runs), self.path.join(OUTBOX).join(name));
+        RunDirectory { runs, name: name.to_owned(), path, label, _lock: lock }
     }
 }
 
 /// The directory of one run, locked by this process.
 #[derive(Debug)]
 pub struct RunDirectory {
+    runs: Arc<dyn Directories>,
+    name: String,
     path: PathBuf,
     label: String,
-    _lock: File,
+    _lock: Box<dyn Any + Send + Sync>,
 }
 
 impl RunDirectory {
-    fn of_ended(path: PathBuf) -> Option<Self> {
-        let label_path = path.join(LABEL);
-        let is_label = fs::metadata(&label_path).ok()?.len() <= LABEL_BYTES;
-        let held = lock(&path.join(LOCK)).ok().flatten().filter(|_| is_label)?;
-        let label = fs::read_to_string(&label_path).ok()?;
-        Some(Self { path, label, _lock: held })
-    }
-
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -193,8 +242,8 @@ impl RunDirectory {
 
     /// Its files.
     #[must_use]
-    pub fn disk(&self) -> FileDisk {
-        FileDisk::new(self.path.clone())
+    pub fn disk(&self) -> Box<dyn Disk + Send> {
+        self.runs.disk(&self.name)
     }
 
     /// Removes it, once everything in it is settled. Damaged segments stay.
@@ -215,21 +264,11 @@ impl RunDirectory {
                 _ => {}
             }
         }
-        match fs::remove_dir(&self.path) {
+        match self.runs.remove(&self.name) {
             Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
             _ => Ok(()),
         }
     }
-}
-
-/// Locks the directory of a run, and labels it.
-fn prepare(path: &Path, label: &str) -> io::Result<File> {
-    let lock = lock(&path.join(LOCK))?.ok_or(io::ErrorKind::WouldBlock)?;
-    let mut file = create(&path.join(LABEL))?;
-    file.write_all(label.as_bytes())?;
-    file.sync_all()?;
-    sync_directory(path)?;
-    Ok(lock)
 }
 
 /// Makes a directory for this user alone, and those above it.
@@ -237,19 +276,10 @@ fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Locks a file until it is closed; `None` if another process has locked it.
-fn lock(path: &Path) -> io::Result<Option<File>> {
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+/// Nanoseconds since 1970.
+fn wall_nanos() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -260,8 +290,8 @@ mod tests {
     fn run_is_left_to_the_next_once_it_has_ended() {
         let home = tempfile::tempdir().unwrap();
         let data = DataDirectory::open(&home.path().join("a/b"), false).unwrap();
-        let first = data.begin("x\n", 7).unwrap();
-        let second = data.begin("y\n", 7).unwrap();
+        let first = data.begin("x\n").unwrap();
+        let second = data.begin("y\n").unwrap();
         assert!(data.ended().unwrap().next().is_none(), "both run");
         let paths = [first.path().to_owned(), second.path().to_owned()];
         drop((first, second));

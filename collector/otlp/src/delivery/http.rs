@@ -74,20 +74,21 @@ impl Http {
             }
             Ok(response) => {
                 let (parts, body) = response.into_parts();
-                let status = ResponseStatus::Http(parts.status.as_u16());
-                let response = match Limited::new(body, ANSWER_BYTES).collect().await {
-                    Ok(body) => classify(&parts, &body.to_bytes()),
+                let body = match Limited::new(body, ANSWER_BYTES).collect().await {
+                    Ok(body) => body.to_bytes(),
                     // Of an error, the status is enough.
-                    Err(_) if !parts.status.is_success() => classify(&parts, &Bytes::new()),
+                    Err(_) if !parts.status.is_success() => Bytes::new(),
                     Err(error) if error.is::<LengthLimitError>() => {
-                        ExportResponse::unreadable(parts.status.as_str(), "over 64 KiB")
+                        let status = parts.status.as_str();
+                        let response = ExportResponse::unreadable(status, "over 64 KiB");
+                        return Attempt::answered(response, response_status(&parts));
                     }
                     Err(error) => {
                         let response = ExportResponse::unreachable(&*error, self.hint);
                         return Attempt::unanswered(response, CONNECTION_ERROR);
                     }
                 };
-                Attempt::answered(response, status)
+                Attempt::of_http(&parts, &body)
             }
         }
     }
@@ -100,6 +101,18 @@ impl Http {
             Compression::Gzip => gzip(&body),
         }
     }
+}
+
+impl Attempt {
+    /// With a response of HTTP.
+    #[must_use]
+    pub fn of_http(parts: &Parts, body: &Bytes) -> Self {
+        Self::answered(classify(parts, body), response_status(parts))
+    }
+}
+
+const fn response_status(parts: &Parts) -> ResponseStatus {
+    ResponseStatus::Http(parts.status.as_u16())
 }
 
 /// Classifies a response by the protocol's list of retryable statuses.

@@ -39,19 +39,24 @@ mod resources;
 mod response;
 mod retry;
 mod sdk;
+mod sender;
 mod storage;
+mod task;
 mod transport;
 mod worker;
 
 pub use phasemeter_outbox::{DataDirectory, DataError};
 
-pub use self::client::{Client, RequestSender, StartError, Stats};
+pub use self::client::{Client, StartError};
 pub use self::config::{
     Batching, Config, ConfigError, ConfigErrors, Destination, HEADERS_FILE, MAX_HEADERS,
     QUEUE_BYTES, Target,
 };
-pub use self::operations::{OperationEnd, ResponseStatus};
+pub use self::operations::{Attempt, OperationEnd, ResponseStatus};
 pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome};
 pub use self::probe::{Probe, ProbeAnswer, probe};
 pub use self::retry::Retry;
+pub use self::sender::{RequestSender, Stats};
 pub use self::storage::{Storage, StorageKind};
+pub use self::task::{Delivery, DeliveryHandle};
+pub use self::transport::Transport;

@@ -53,12 +53,19 @@ pub(super) const CONNECTION_ERROR: &str = "connection_error";
 
 /// The result of one attempt, and its end if it is the last of an operation.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub struct Attempt {
     pub(super) response: ExportResponse,
     pub(super) end: OperationEnd,
 }
 
 impl Attempt {
+    /// Without a response, since the connection failed.
+    #[must_use]
+    pub fn failed(reason: &str) -> Self {
+        let response = ExportResponse::Retry { after: None, reason: reason.to_owned() };
+        Self::unanswered(response, CONNECTION_ERROR)
+    }
+
     /// With a response of this status.
     pub(super) fn answered(response: ExportResponse, status: ResponseStatus) -> Self {
         let end = OperationEnd::answered(&response, status);

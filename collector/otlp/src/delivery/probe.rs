@@ -12,7 +12,7 @@ use super::client::StartError;
 use super::config::{Config, Target};
 use super::operations::{Attempt, ResponseStatus};
 use super::response::ExportResponse;
-use super::transport::Transport;
+use super::transport::{Connection, Transport};
 use crate::signal::{BySignal, Signal};
 
 /// The shortest part of a header's value or of a query that can be a secret, in bytes.
@@ -54,12 +54,11 @@ pub fn probe(config: &Config, patience: Duration) -> Result<BySignal<Option<Prob
         let mut attempts = JoinSet::new();
         for signal in Signal::ALL {
             if let Some(target) = config.target(signal).cloned() {
-                let mut transport = Transport::new(signal, &target);
+                let mut transport = Connection::new(signal, &target);
                 attempts.spawn(async move {
                     let began = Instant::now();
                     let patience = patience.min(target.timeout);
-                    let headers = target.headers.current();
-                    let attempt = timeout(patience, transport.send(Bytes::new(), &headers)).await;
+                    let attempt = timeout(patience, transport.send(Bytes::new())).await;
                     let (answer, status) = attempt.map_or_else(
                         |_| (ProbeAnswer::Retried(format!("no answer within {patience:?}")), None),
                         |attempt| answer(attempt, &secrets(&target)),

@@ -56,6 +56,12 @@ impl Queue {
         let mut state = State::default();
         let left = storage.iter().flat_map(Storage::pending);
         left.for_each(|left| state.restore(left));
+        let lost = storage.iter().flat_map(Storage::lost_before);
+        lost.for_each(|(signal, requests, items, reason)| {
+            // Their bytes are not known any more.
+            let count = Count { requests, items, bytes: 0 };
+            state.lost_before(signal, count, reason);
+        });
         Self {
             capacity: capacity.into(),
             stores: storage.as_ref().is_some_and(Storage::stores),

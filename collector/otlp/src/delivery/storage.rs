@@ -7,15 +7,16 @@ mod earlier_runs;
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::bufread::{GzDecoder, GzEncoder};
-use phasemeter_outbox::{DataDirectory, Limits, Loss, Outbox, ReadError, Reason, Stream};
+use phasemeter_outbox::{DataDirectory, Loss, Outbox, ReadError, Reason, Stream};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
-use self::earlier_runs::{EarlierRuns, Run};
+use self::earlier_runs::{EarlierRuns, Lost, Run};
 use super::config::Config;
 use crate::request::EncodedRequest;
 use crate::signal::Signal;
@@ -76,6 +77,8 @@ pub struct Storage {
     data: Arc<DataDirectory>,
     /// Oldest first; with [`Self::stores`], the last one is that of this run.
     runs: Vec<Run>,
+    /// What of them was lost when they were taken over.
+    lost: Vec<Lost>,
     stores: Option<StorageKind>,
     others: usize,
     are_more: bool,
@@ -101,8 +104,8 @@ impl Storage {
         kind: StorageKind,
     ) -> io::Result<Self> {
         let label = label(config, kind);
-        let directory = data.begin(&label, wall_nanos())?;
-        let opened = Outbox::open(directory.disk(), Limits::default());
+        let directory = data.begin(&label)?;
+        let opened = Outbox::open(directory.disk(), data.limits());
         let outbox = opened.map_err(io::Error::other)?;
         let mut storage = Self::left_for(data, &[label])?;
         storage.runs.push(Run { outbox, directory });
@@ -119,12 +122,13 @@ impl Storage {
     }
 
     fn left_for(data: &Arc<DataDirectory>, labels: &[String]) -> io::Result<Self> {
-        let EarlierRuns { runs, others, are_more } = EarlierRuns::take(data, labels, wall_nanos())?;
+        let EarlierRuns { runs, others, are_more, lost } = EarlierRuns::take(data, labels)?;
         let (data, checked, is_failing) = (Arc::clone(data), Instant::now(), false);
         let (stores, paused, reported, dropped) = (None, None, None, 0);
         Ok(Self {
             data,
             runs,
+            lost,
             stores,
             others,
             are_more,
@@ -165,6 +169,11 @@ impl Storage {
             }
         }
         left
+    }
+
+    /// Signal, requests and items of what was lost of earlier runs when they were taken over, and why.
+    pub(super) fn lost_before(&self) -> impl Iterator<Item = (Signal, u64, u64, Reason)> {
+        self.lost.iter().map(|lost| (signal(lost.stream), lost.requests, lost.items, lost.reason))
     }
 
     /// Whether the disk has failed lately, and is not tried again yet.
@@ -210,7 +219,7 @@ impl Storage {
         let Some(Run { outbox, .. }) = self.runs.last_mut().filter(|_| kind.is_some()) else {
             return Ok(vec![None; requests.len()]);
         };
-        let now = wall_nanos();
+        let now = self.data.now();
         let mut stored = Vec::with_capacity(requests.len());
         let mut failed = Ok(());
         for request in requests {
@@ -284,7 +293,7 @@ impl Storage {
     }
 
     fn checkpoint_now(&mut self) {
-        let now = wall_nanos();
+        let now = self.data.now();
         let mut noted = self.runs.iter_mut().map(|run| run.outbox.checkpoint(now));
         if let Some(error) = noted.find_map(Result::err) {
             self.fail(&error);
@@ -350,10 +359,4 @@ const fn signal(stream: Stream) -> Signal {
         1 => Signal::Metrics,
         _ => Signal::Logs,
     }
-}
-
-/// Nanoseconds since 1970.
-fn wall_nanos() -> u64 {
-    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

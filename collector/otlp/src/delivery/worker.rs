@@ -1,7 +1,6 @@
 //! A sender of one signal: it takes the oldest requests that may leave, sends them, and continues after the
 //! response. The queue keeps order if there are several.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,9 @@ use bytes::Bytes;
 use phasemeter_meter::units::Nanos;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_rustls::rustls::ClientConfig;
 
 use super::attempt_log::AttemptLog;
 use super::batch::Batch;
-use super::config::{Target, Tls};
-use super::credentials::Credentials;
 use super::flight::Flight;
 use super::operations::{Attempt, OperationEnd, Operations};
 use super::queue::Queue;
@@ -27,15 +23,13 @@ use crate::signal::Signal;
 pub(super) type Closing = Option<Instant>;
 
 /// One task, of those of a signal.
-pub(super) struct Worker {
+pub(super) struct Worker<T> {
     signal: Signal,
     /// Its number among them.
     number: usize,
-    target: Target,
-    /// The certificates of `transport`.
-    certificates: Option<Arc<ClientConfig>>,
-    transport: Transport,
-    credentials: Credentials,
+    /// The time of one attempt.
+    timeout: Duration,
+    transport: T,
     shared: Shared,
     /// The request whose last attempt failed.
     operation: Option<Operation>,
@@ -64,25 +58,20 @@ pub(super) struct Shared {
     pub(super) log: Arc<AttemptLog>,
 }
 
-impl Worker {
+impl<T: Transport> Worker<T> {
     pub(super) fn new(
         signal: Signal,
-        target: Target,
         number: usize,
+        (transport, timeout): (T, Duration),
         retry: Retry,
         shared: Shared,
         closing: watch::Receiver<Closing>,
     ) -> Self {
-        let transport = Transport::new(signal, &target);
-        let certificates = target.tls.as_ref().map(Tls::current);
-        let credentials = Credentials::new(target.headers.clone());
         Self {
             signal,
             number,
-            target,
-            certificates,
+            timeout,
             transport,
-            credentials,
             shared,
             operation: None,
             backoff: Backoff::new(retry),
@@ -138,13 +127,6 @@ impl Worker {
         }
     }
 
-    /// Records the operation, whose last attempt was the final one.
-    fn conclude(&mut self) {
-        if let Some(Operation { took, end, .. }) = self.operation.take() {
-            self.shared.operations.record(end, took);
-        }
-    }
-
     /// The next requests; `None` once the client closes and there are none for this worker.
     async fn next(&mut self) -> Option<Batch> {
         loop {
@@ -164,8 +146,9 @@ impl Worker {
                 return None;
             }
             tokio::select! {
-                () = self.shared.queue.arrived(self.signal) => {}
+                biased;
                 Ok(()) = self.closing.changed() => {}
+                () = self.shared.queue.arrived(self.signal) => {}
             }
         }
     }
@@ -174,27 +157,20 @@ impl Worker {
     async fn wait_until(&mut self, due: Instant) {
         if self.deadline.is_none() && Instant::now() < due {
             tokio::select! {
+                biased;
                 Ok(()) = self.closing.changed() => self.deadline = *self.closing.borrow(),
                 () = sleep_until(due) => {}
             }
         }
     }
 
-    /// Makes one attempt within the timeout. After a timeout, or with new certificates, the next attempt
-    /// uses a new connection.
+    /// Makes one attempt within the timeout. After it, the next attempt uses a new connection.
     async fn attempt(&mut self, body: Bytes) -> Attempt {
-        let certificates = self.target.tls.as_ref().map(Tls::current);
-        let is_current = |(new, used): (&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, used);
-        if !certificates.as_ref().zip(self.certificates.as_ref()).is_none_or(is_current) {
-            self.transport = Transport::new(self.signal, &self.target);
-        }
-        self.certificates = certificates;
-        let headers = self.credentials.current();
-        match timeout(self.target.timeout, self.transport.send(body, &headers)).await {
-            Ok(attempt) => self.credentials.judge(attempt, Instant::now()),
+        match timeout(self.timeout, self.transport.send(body)).await {
+            Ok(attempt) => attempt,
             Err(_) => {
-                self.transport = Transport::new(self.signal, &self.target);
-                let reason = format!("no answer within {:?}", self.target.timeout);
+                self.transport.reset();
+                let reason = format!("no answer within {:?}", self.timeout);
                 let response = ExportResponse::Retry { after: None, reason };
                 Attempt::unanswered(response, "timeout")
             }
@@ -205,10 +181,11 @@ impl Worker {
     /// client begins to close, any delay ends: the backend may have recovered, and there is no later
     /// attempt. From then on, delays are kept.
     async fn pause(&mut self, requested: Option<Duration>) -> bool {
+        let jitter = self.transport.jitter();
         let wait = match requested {
-            None => self.backoff.next(jitter()),
+            None => self.backoff.next(jitter),
             Some(after) => {
-                self.backoff.requested(after, self.shared.queue.time_until_full(), jitter())
+                self.backoff.requested(after, self.shared.queue.time_until_full(), jitter)
             }
         };
         let due = Instant::now() + wait;
@@ -227,16 +204,18 @@ impl Worker {
     }
 }
 
-/// A worker that is not waited for ends here.
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.conclude();
+impl<T> Worker<T> {
+    /// Records the operation, whose last attempt was the final one.
+    fn conclude(&mut self) {
+        if let Some(Operation { took, end, .. }) = self.operation.take() {
+            self.shared.operations.record(end, took);
+        }
     }
 }
 
-/// A number that differs between processes and calls: the standard library seeds its hash maps with
-/// one.
-fn jitter() -> u32 {
-    let hash = RandomState::new().hash_one(());
-    u32::try_from(hash >> 32).unwrap_or(u32::MAX)
+/// A worker that is not waited for ends here.
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        self.conclude();
+    }
 }

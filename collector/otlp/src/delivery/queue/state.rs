@@ -275,15 +275,24 @@ impl State {
         Some(queued)
     }
 
-    fn count_lost(&mut self, queued: &Queued, reason: Reason) {
-        self.release(queued);
-        let counts = self.outcome.get_mut(queued.signal);
-        counts.unsent -= queued.count;
-        *match reason {
+    /// Requests of an earlier run were lost before they waited here.
+    pub(super) fn lost_before(&mut self, signal: Signal, count: Count, reason: Reason) {
+        *self.losses(signal, reason) += count;
+    }
+
+    fn losses(&mut self, signal: Signal, reason: Reason) -> &mut Count {
+        let counts = self.outcome.get_mut(signal);
+        match reason {
             Reason::Full => &mut counts.dropped,
             Reason::Expired => &mut counts.expired,
             Reason::Unreadable => &mut counts.unreadable,
-        } += queued.count;
+        }
+    }
+
+    fn count_lost(&mut self, queued: &Queued, reason: Reason) {
+        self.release(queued);
+        self.outcome.get_mut(queued.signal).unsent -= queued.count;
+        *self.losses(queued.signal, reason) += queued.count;
         queued.receipt.set(RequestOutcome::Dropped);
     }
 }

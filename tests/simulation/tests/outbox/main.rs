@@ -1,15 +1,15 @@
 //! A simulation of delivery, on one thread: a producer, the outbox and a sender on a disk that loses what was
 //! not synced, a network that loses requests and responses, and a clock. Everything follows from a seed.
 //!
-//! `SEED=7 cargo test -p phasemeter-outbox --test simulation` repeats one.
+//! `SEED=7 cargo test -p phasemeter-simulation --test outbox` repeats one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a panic is a failure")]
 
 mod backend;
 mod damage;
-mod disk;
-mod rng;
 mod world;
+
+use phasemeter_simulation::DiskBug;
 
 use self::world::{LIMITED, UNLIMITED, World};
 
@@ -20,14 +20,7 @@ const CRASHES: u64 = 10;
 /// be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A request counts as stored before it is durable.
-    AcknowledgeBeforeSync,
-    /// The name of a new segment is not made durable.
-    NoDirectorySync,
-    /// A segment is removed before the head that says that it is settled is durable.
-    UnlinkBeforeHead,
-    /// Numbers continue from the segments alone: the head is not read.
-    SequenceReuse,
+    Disk(DiskBug),
     /// A second attempt sends other bytes.
     ChangedResend,
 }
@@ -71,10 +64,10 @@ fn every_stored_request_arrives_or_is_counted() {
 #[test]
 fn planted_bugs_are_found() {
     for bug in [
-        Bug::AcknowledgeBeforeSync,
-        Bug::NoDirectorySync,
-        Bug::UnlinkBeforeHead,
-        Bug::SequenceReuse,
+        Bug::Disk(DiskBug::AcknowledgeBeforeSync),
+        Bug::Disk(DiskBug::NoDirectorySync),
+        Bug::Disk(DiskBug::UnlinkBeforeHead),
+        Bug::Disk(DiskBug::SequenceReuse),
         Bug::ChangedResend,
     ] {
         let found = (0..SEEDS).find_map(|seed| Some((seed, run(seed, Some(bug)).err()?)));

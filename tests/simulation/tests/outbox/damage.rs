@@ -1,10 +1,9 @@
 //! Files that are cut off, zeroed or changed while no process runs.
 
 use phasemeter_outbox::{Outbox, Reason, Stream};
+use phasemeter_simulation::{Rng, SimulatedDisk};
 
 use crate::backend::request;
-use crate::disk::SimulatedDisk;
-use crate::rng::Rng;
 use crate::world::UNLIMITED;
 
 /// Damage never keeps an outbox from opening, nothing that was changed is returned, and what is missing of

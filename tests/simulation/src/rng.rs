@@ -2,10 +2,11 @@
 
 /// `SplitMix64`.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(pub(crate) u64);
+pub struct Rng(pub u64);
 
 impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -13,16 +14,17 @@ impl Rng {
     }
 
     /// Below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    pub(crate) fn index(&mut self, end: usize) -> usize {
-        usize::try_from(self.below(end as u64)).unwrap()
+    /// Below `end`.
+    pub fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).unwrap_or_default()
     }
 
     /// With this probability in percent.
-    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+    pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use phasemeter_outbox::{Limits, Losses, Outbox, ReadError, Reason, Stream};
+use phasemeter_simulation::{Rng, SimulatedDisk};
 
 use crate::Bug;
 use crate::backend::{Backend, request};
-use crate::disk::SimulatedDisk;
-use crate::rng::Rng;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -46,7 +45,11 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, bug: Option<Bug>, limits: Limits) -> Self {
         let mut rng = Rng(seed);
-        let disk = SimulatedDisk::new(Rng(rng.next()), bug);
+        let planted = match bug {
+            Some(Bug::Disk(bug)) => Some(bug),
+            _ => None,
+        };
+        let disk = SimulatedDisk::new(Rng(rng.next()), planted);
         Self {
             rng,
             disk,
@@ -68,12 +71,12 @@ impl World {
     pub(crate) fn run(&mut self, crashes: u64) -> Result<(), String> {
         for _ in 0..crashes {
             let operations = 1 + self.rng.below(60);
-            self.disk.cut_after(operations);
+            self.disk.machine.cut_after(operations);
             self.live()?;
             self.end();
         }
-        self.disk.kill();
-        self.disk.set_faults(false, 0);
+        self.disk.machine.kill();
+        self.disk.machine.set_faults(false, 0);
         if self.open().is_err() {
             return Err("the outbox does not open".to_owned());
         }
@@ -93,16 +96,16 @@ impl World {
         self.outbox = None;
         self.waiting = Default::default();
         if self.rng.percent(70) {
-            self.disk.lose_power();
+            self.disk.machine.lose_power();
         } else {
-            self.disk.kill();
+            self.disk.machine.kill();
         }
     }
 
     pub(crate) fn open(&mut self) -> Result<(), Crash> {
-        self.disk.set_opening(true);
+        self.disk.machine.set_opening(true);
         let opened = Outbox::open(self.disk.clone(), self.limits);
-        self.disk.set_opening(false);
+        self.disk.machine.set_opening(false);
         let outbox = opened.map_err(|_| Crash)?;
         for stream in Stream::ALL {
             let stored = outbox.pending(stream).map(|it| Waiting::Stored(it.sequence));
@@ -118,10 +121,10 @@ impl World {
             return Ok(());
         }
         let (is_full, failing) = (self.rng.percent(5), if self.rng.percent(5) { 20 } else { 0 });
-        self.disk.set_faults(is_full, failing);
+        self.disk.machine.set_faults(is_full, failing);
         let backend_is_up = self.rng.percent(70);
         for _ in 0..200 {
-            if self.disk.is_off() {
+            if self.disk.machine.is_off() {
                 break;
             }
             self.now += self.rng.below(2 * SECOND);
@@ -280,7 +283,7 @@ impl World {
     }
 
     pub(crate) fn operations(&self) -> u64 {
-        self.disk.operations()
+        self.disk.machine.operations()
     }
 }
 

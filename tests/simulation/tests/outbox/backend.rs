@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use phasemeter_outbox::Stream;
-
-use crate::rng::Rng;
+use phasemeter_simulation::Rng;
 
 /// The request with this number: its bytes follow from it.
 pub(crate) fn request(id: u64) -> Vec<u8> {
