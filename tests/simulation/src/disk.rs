@@ -64,7 +64,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn read_at(&self, name: &str, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        let start = usize::try_from(offset).unwrap();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = self.read(name)?;
         let end = (start + length).min(bytes.len());
         bytes.get(start..end).map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
@@ -86,7 +86,7 @@ impl Disk for SimulatedDisk {
     fn write_at(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.machine.state();
         let file = state.entry(self.directory, name)?;
-        let start = usize::try_from(offset).unwrap();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let (fails, end) = (state.fails()?, start + bytes.len());
         if state.is_full && end > state.files[file].now.len() {
             // A part may fit.

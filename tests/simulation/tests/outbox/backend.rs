@@ -11,7 +11,7 @@ pub(crate) fn request(id: u64) -> Vec<u8> {
     let length = if rng.percent(5) { 3_000 } else { rng.below(300) };
     let mut bytes = id.to_le_bytes().to_vec();
     while bytes.len() < usize::try_from(length).unwrap() {
-        bytes.extend_from_slice(&rng.next().to_le_bytes());
+        bytes.extend_from_slice(&rng.number().to_le_bytes());
     }
     bytes
 }

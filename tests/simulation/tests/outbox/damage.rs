@@ -13,7 +13,7 @@ fn damage_costs_what_it_hits_and_is_counted() {
     let mut damaged = 0;
     for seed in 0..500 {
         let mut rng = Rng(seed);
-        let disk = SimulatedDisk::new(Rng(rng.next()), None);
+        let disk = SimulatedDisk::new(Rng(rng.number()), None);
         let mut outbox = Outbox::open(disk.clone(), UNLIMITED).unwrap();
         let count = 1 + rng.below(60);
         for id in 1..=count {

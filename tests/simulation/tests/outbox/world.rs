@@ -49,7 +49,7 @@ impl World {
             Some(Bug::Disk(bug)) => Some(bug),
             _ => None,
         };
-        let disk = SimulatedDisk::new(Rng(rng.next()), planted);
+        let disk = SimulatedDisk::new(Rng(rng.number()), planted);
         Self {
             rng,
             disk,

@@ -181,6 +181,6 @@ impl Transport for Link {
     fn reset(&mut self) {}
 
     fn jitter(&mut self) -> u32 {
-        u32::try_from(self.backend().rng.next() >> 32).unwrap()
+        u32::try_from(self.backend().rng.number() >> 32).unwrap()
     }
 }

@@ -117,7 +117,7 @@ impl World {
             config.queue_bytes = 40_000;
         }
         let every = Nanos::from_secs([5, 10, 20][rng.index(3)]);
-        let set = if seed % 16 == 0 { MetricSet::All } else { MetricSet::Minimal };
+        let set = if seed.is_multiple_of(16) { MetricSet::All } else { MetricSet::Minimal };
         let export = ExportSettings {
             every,
             metrics: MetricSelection::of(set),
@@ -137,10 +137,10 @@ impl World {
             memory_total: memory_total(),
             ..GpuIdentity::default()
         });
-        let machine = Machine::new(Rng(rng.next()), planted);
+        let machine = Machine::new(Rng(rng.number()), planted);
         Self {
             machine,
-            backend: Arc::new(Mutex::new(Backend::new(Rng(rng.next())))),
+            backend: Arc::new(Mutex::new(Backend::new(Rng(rng.number())))),
             config,
             limits,
             is_limited,
@@ -276,7 +276,7 @@ impl World {
         handle: &DeliveryHandle,
     ) -> Result<(), String> {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.rng.next().to_le_bytes());
+        bytes[..8].copy_from_slice(&self.rng.number().to_le_bytes());
         let kind = ExperimentKind::Sidecar { trace: TraceId::new(bytes).unwrap() };
         let experiment = ExperimentRequest::default().open(life.start, kind);
         life.experiment.clone_from(&experiment.id);
