@@ -14,6 +14,9 @@ use crate::server::{Server, executable, get};
 /// Internal metrics of a Collector use a fixed port, which two Collectors cannot share.
 const NO_METRICS: &str = "yaml:service::telemetry::metrics::level: none";
 
+/// The file is read as a whole.
+const ONE_FILE: &str = "yaml:exporters::file::rotation::max_megabytes: 4096";
+
 /// The Collector's executable.
 #[derive(Debug)]
 pub(crate) struct Otelcol {
@@ -121,7 +124,7 @@ impl Otelcol {
         let given = [None, None, http, None];
         let (server, [_, grpc, http, prometheus]) = Server::start_at(given, "/", |ports, dir| {
             let mut command = self.command(None, &["collector.yaml"], dir);
-            command.args(["--config", NO_METRICS]).env("OTELCOL_FILE", file);
+            command.args(["--config", NO_METRICS, "--config", ONE_FILE]).env("OTELCOL_FILE", file);
             let names = ["OTELCOL_HEALTH", "OTELCOL_GRPC", "OTELCOL_HTTP", "OTELCOL_PROMETHEUS"];
             for (name, port) in names.iter().zip(ports) {
                 command.env(name, port.to_string());

@@ -68,13 +68,20 @@ impl Archive {
 /// Waits until new data is as old as usual. Returns how long that took from the first arrival on, and the number of
 /// rounds meanwhile.
 fn catch_up(archive: &mut Archive, usual: Duration) -> (Duration, usize) {
-    let (began, mut first) = (Instant::now(), None);
+    let (mut progress, mut first) = (Instant::now(), None);
     let before = archive.rounds.len();
+    let mut known = before;
     while archive.age() > usual + CURRENT {
-        assert!(began.elapsed() < TIMEOUT, "new data does not arrive");
-        if archive.rounds.len() > before {
-            first.get_or_insert_with(Instant::now);
+        let rounds = archive.rounds.len();
+        if rounds > known {
+            (known, progress) = (rounds, Instant::now());
+            first.get_or_insert(progress);
         }
+        let (age, more) = (archive.age(), rounds - before);
+        assert!(
+            progress.elapsed() < TIMEOUT,
+            "{more} rounds; new data is {age:?} old, before {usual:?}"
+        );
         thread::sleep(POLL);
     }
     let took = first.map_or(Duration::ZERO, |first| first.elapsed());
