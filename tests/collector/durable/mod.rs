@@ -85,7 +85,7 @@ struct Sidecar {
     files: Vec<PathBuf>,
     /// The runs whose stored data was damaged.
     damaged: BTreeSet<usize>,
-    /// Those that could not send what was in memory in time, and said so.
+    /// Those that could not send what was in memory in time, and reported it.
     unsent: BTreeSet<usize>,
     /// What failed in each run that was killed.
     failures: Vec<Failure>,

@@ -172,12 +172,14 @@ fn check_arrivals(world: &World, backend: &Backend) -> Result<(), String> {
         for life in &world.lives {
             missing += self::missing(life, signal, is_missing)?;
         }
-        let said = world.said.get(&signal).copied().unwrap_or_default();
-        if missing > said && !(world.is_limited && world.is_start_cut) {
-            return Err(format!("{signal:?}: {missing} requests are lost, {said} are counted"));
+        let counted_lost = world.counted_lost.get(&signal).copied().unwrap_or_default();
+        if missing > counted_lost && !(world.is_limited && world.is_start_cut) {
+            return Err(format!(
+                "{signal:?}: {missing} requests are lost, {counted_lost} are counted"
+            ));
         }
-        if said > 0 && !world.is_limited {
-            return Err(format!("{signal:?}: {said} losses are counted without a limit"));
+        if counted_lost > 0 && !world.is_limited {
+            return Err(format!("{signal:?}: {counted_lost} losses are counted without a limit"));
         }
     }
     Ok(())

@@ -66,7 +66,7 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<Counts, String> {
             requests: backend.arrived.len() as u64,
             twice: backend.arrived.values().map(|count| count - 1).sum(),
             refused: backend.refused.len() as u64,
-            lost: world.said.values().sum(),
+            lost: world.counted_lost.values().sum(),
             totals,
         })
     })

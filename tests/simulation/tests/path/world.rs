@@ -78,7 +78,7 @@ pub(crate) struct World {
     bug: Option<Bug>,
     pub(crate) lives: Vec<Life>,
     /// Requests that were counted as lost by a process, per signal.
-    pub(crate) said: BTreeMap<Signal, u64>,
+    pub(crate) counted_lost: BTreeMap<Signal, u64>,
     pub(crate) crashes: u64,
 }
 
@@ -152,7 +152,7 @@ impl World {
             bug,
             rng,
             lives: Vec::new(),
-            said: BTreeMap::new(),
+            counted_lost: BTreeMap::new(),
             crashes: 0,
         }
     }
@@ -242,7 +242,8 @@ impl World {
     fn count(&mut self, outcome: &Outcome) {
         for (signal, counts) in outcome.iter() {
             let lost = [counts.dropped, counts.expired, counts.unreadable];
-            *self.said.entry(signal).or_default() += lost.iter().map(|it| it.requests).sum::<u64>();
+            *self.counted_lost.entry(signal).or_default() +=
+                lost.iter().map(|it| it.requests).sum::<u64>();
         }
     }
 
