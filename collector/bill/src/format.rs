@@ -1,9 +1,9 @@
 //! Numbers as text: dollars to the cent, hours, percentages.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::printed::{CENT, rounded};
 use phasemeter_terminal::money;
 use phasemeter_terminal::number::with_commas;
+use phasemeter_terminal::printed::{CENT, rounded};
 
 /// Dollars with two decimals, rounded half to even; an amount that is not zero never displays as zero.
 pub(crate) fn dollars(amount: NanoUsd) -> String {

@@ -1,7 +1,7 @@
 //! The amounts of a bill in whole cents, as text has them: rows and columns add up.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::printed::{CENT, parts, parts_with, rounded};
+use phasemeter_terminal::printed::{CENT, parts, parts_with, rounded};
 
 use crate::bill::{Bill, Payer, Row};
 use crate::invoice::Reconciliation;

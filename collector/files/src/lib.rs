@@ -1,10 +1,12 @@
-//! Reads regular files of limited size, without ever waiting for them.
+//! Files of others: reads regular ones of limited size, without ever waiting for them, and finds where an output may be
+//! written.
 //!
 //! Opening a FIFO blocks until it has a writer, and a device never ends. Files are therefore opened
 //! without blocking, and what was opened is checked, not what its path named before.
 
 #![forbid(unsafe_code)]
 
+mod output_place;
 mod stamp;
 
 use std::collections::VecDeque;
@@ -15,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
+pub use output_place::{OutputPlace, Present};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::path::Arg;

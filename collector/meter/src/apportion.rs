@@ -30,7 +30,8 @@ pub fn apportion<P: Copy + Into<u128>>(total: u128, parts: &[P]) -> Option<Vec<u
 }
 
 /// The indices of this many largest remainders, in no order; of equal ones the first.
-pub(crate) fn largest(remainders: &[u128], count: usize) -> Vec<usize> {
+#[must_use]
+pub fn largest(remainders: &[u128], count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..remainders.len()).collect();
     if count < order.len() {
         order.select_nth_unstable_by(count, |&a, &b| {

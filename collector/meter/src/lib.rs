@@ -84,8 +84,6 @@ pub mod price;
 pub mod columns;
 pub mod gpu_name;
 pub mod memory_pool;
-pub mod percent;
-pub mod printed;
 pub mod projection;
 pub mod summary;
 mod wall_offset;

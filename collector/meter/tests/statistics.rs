@@ -8,7 +8,6 @@ use phasemeter_meter::gpu_specs::GpuSpecs;
 use phasemeter_meter::histogram::{Histogram, Readings};
 use phasemeter_meter::median::{self, DurationMedian};
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::price::{PaymentPlan, PriceBook, Query};
 use phasemeter_meter::projection::{HOURS_PER_MONTH, HOURS_PER_YEAR, UnitCost};
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
@@ -164,14 +163,6 @@ fn update_period_is_none_if_every_change_is_interrupted() {
         period.interrupt();
     }
     assert_eq!(period.median(), None);
-}
-
-#[test]
-fn percents_round_up_the_largest_remainders() {
-    let tenths = |parts: [u64; 3]| percents(parts.map(Nanos)).unwrap().map(Percent::tenths);
-    // 714 2/7, 142 6/7 and 142 6/7.
-    assert_eq!(tenths([5, 1, 1]), [714, 143, 143]);
-    assert_eq!(percents([Nanos(1), Nanos(7)]).unwrap().map(Percent::as_f64), [12.5, 87.5]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::printed::{self, CENT};
 use phasemeter_terminal::chart::Chart;
+use phasemeter_terminal::printed::{self, CENT};
 use serde::Serialize;
 
 use crate::format;

@@ -4,12 +4,12 @@ use std::ops::AddAssign;
 
 use phasemeter_meter::accounts::{Accounts, Balance};
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::percent::{Percent, percents};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::MissingReason;
 use phasemeter_meter::summary::{self, Summary};
 use phasemeter_meter::units::Nanos;
 use phasemeter_meter::waste::WasteByCategory;
+use phasemeter_terminal::percent::{Percent, percents};
 
 use super::input::GpuInput;
 use super::model::{PhaseTotals, Phases, UnobservedReason, UnobservedTime, WasteUsd};

@@ -15,6 +15,8 @@ pub mod json_escape;
 pub mod money;
 pub mod number;
 pub mod page;
+pub mod percent;
+pub mod printed;
 pub mod quantity;
 pub mod table;
 pub mod wrap;

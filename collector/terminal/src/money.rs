@@ -1,7 +1,7 @@
 //! Dollars as people read them.
 
+use crate::printed::rounded;
 use phasemeter_meter::money::{NanoUsd, Rate};
-use phasemeter_meter::printed::rounded;
 
 use crate::number::{grouped, with_commas};
 

@@ -1,6 +1,6 @@
 //! Time and cost of all GPUs, by phase.
 
-use phasemeter_meter::percent::Percent;
+use phasemeter_terminal::percent::Percent;
 use serde::{Serialize, Serializer};
 
 use super::super::value::{Seconds, Usd};

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate};
-use phasemeter_meter::printed;
 use phasemeter_meter::projection::UnitCost;
 use phasemeter_terminal::money::{dollars, unit};
 use phasemeter_terminal::number::{trimmed, with_commas};
+use phasemeter_terminal::printed;
 use time::OffsetDateTime;
 
 use crate::value::Utc;

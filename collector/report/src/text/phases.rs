@@ -2,11 +2,11 @@
 //!
 //! Displayed rows sum to the displayed total.
 
-use phasemeter_meter::percent::Percent;
 use phasemeter_meter::phase::Phase;
 use phasemeter_meter::units::Nanos;
 use phasemeter_terminal::duration;
 use phasemeter_terminal::page::{Page, Style};
+use phasemeter_terminal::percent::Percent;
 
 use crate::model::{PhaseTotals, Report};
 use crate::value::Seconds;

@@ -1,11 +1,11 @@
 //! What all recommendations save together: in one sentence, or as a table.
 
 use phasemeter_meter::money::NanoUsd;
-use phasemeter_meter::printed;
 use phasemeter_meter::projection::MONTHLY_BASIS;
 use phasemeter_savings::recommendation::Target;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, SEPARATOR, Style};
+use phasemeter_terminal::printed;
 
 use crate::model::Report;
 use crate::policies::{Range, Recommendation, Savings, Step, Trial};

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use phasemeter_files::{OutputPlace, Present};
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::OtlpFile;
@@ -14,7 +15,6 @@ use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, memfd_create};
 use rustix::io::Errno;
 
 use super::error::CommandError;
-use super::output_place::{OutputPlace, Present};
 
 /// The mode of files that describe what runs here: only their owner can access them.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);

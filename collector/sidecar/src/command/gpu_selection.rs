@@ -7,11 +7,10 @@ use phasemeter_environment::own_gpus::OwnGpus;
 use phasemeter_files::read_text;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::live::select::{Selection, select};
-use phasemeter_sources::live::{DiscoveredGpu, Discovery, GpuAnswer, Search};
+use phasemeter_sources::live::{DiscoveredGpu, Discovery, GpuAnswer, ListedGpu, Search};
 use tracing::{debug, warn};
 
 use super::error::CommandError;
-use super::known_gpus::ListedGpu;
 use super::live_error::LiveError;
 use phasemeter_cli::MachineArgs;
 

@@ -11,12 +11,13 @@ use phasemeter_engine::pricing::{GpuOfModel, Pricing};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_sources::clock::Clock;
 use phasemeter_sources::live::select::{SelectError, SelectedBy, Selection};
-use phasemeter_sources::live::{Driver, DriverError, GpuAnswer, OpenDriver, Search};
+use phasemeter_sources::live::{
+    Driver, DriverError, GpuAnswer, KnownGpus, ListedGpu, OpenDriver, Search, unidentified,
+};
 use tracing::{info, warn};
 
 use super::error::CommandError;
 use super::gpu_selection::{GpuSelection, log_missing};
-use super::known_gpus::{KnownGpus, ListedGpu, unidentified};
 use super::live_error::LiveError;
 
 /// How long a command waits for the driver and its GPUs, beside all else that it waits for, before it

@@ -66,8 +66,6 @@ mod interruption_log;
 mod interruptions;
 #[cfg(feature = "full")]
 mod kept_reports;
-#[cfg(feature = "full")]
-mod known_gpus;
 mod listing;
 #[cfg(feature = "full")]
 mod live;
@@ -91,7 +89,6 @@ mod node_price;
 #[cfg(feature = "full")]
 mod optional;
 mod output_files;
-mod output_place;
 #[cfg(feature = "full")]
 mod outputs;
 #[cfg(feature = "full")]

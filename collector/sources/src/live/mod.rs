@@ -7,6 +7,7 @@ mod discovered;
 mod discovery;
 mod driver;
 mod error;
+mod known_gpus;
 mod metric;
 mod mig_instance;
 pub mod nvml;
@@ -19,6 +20,7 @@ pub use discovered::{DiscoveredGpu, MissingProperty, UnresponsiveGpu};
 pub use discovery::{Discovery, discover};
 pub use driver::{Device, Driver, OpenDriver};
 pub use error::{DriverError, DriverNames};
+pub use known_gpus::{KnownGpus, ListedGpu, unidentified};
 pub use metric::Metric;
 pub use mig_instance::{MigInstance, MigProfile};
 pub use observation::{

@@ -3,8 +3,8 @@
 //! Rounded independently, parts can sum to a cent more or less than the whole. Here each is rounded down, and
 //! the missing units go to the largest remainders.
 
-use crate::apportion::largest;
-use crate::money::{NanoUsd, div_half_even};
+use phasemeter_meter::apportion::largest;
+use phasemeter_meter::money::{NanoUsd, div_half_even};
 
 /// Nano-dollars per cent.
 pub const CENT: i128 = 10_000_000;

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::ops::Add;
 
-use crate::apportion::apportion;
-use crate::units::Nanos;
+use phasemeter_meter::apportion::apportion;
+use phasemeter_meter::units::Nanos;
 
 /// Tenths of a percent in 100%.
 const WHOLE: u16 = 1_000;
@@ -69,6 +69,8 @@ mod tests {
     fn odd_tenth_goes_to_first_of_equal_remainders() {
         assert_eq!(tenths([1, 1, 1]), Some([334, 333, 333]));
         assert_eq!(tenths([0, 1, 2]), Some([0, 333, 667]));
+        // 714 2/7, 142 6/7 and 142 6/7.
+        assert_eq!(tenths([5, 1, 1]), Some([714, 143, 143]));
     }
 
     #[test]
@@ -78,10 +80,12 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::float_cmp, reason = "these are exact")]
     fn share_displays_one_decimal() {
         let [idle, busy] = percents([Nanos(583), Nanos(417)]).unwrap();
         assert_eq!(idle.to_string(), "58.3");
         assert_eq!((idle + busy).to_string(), "100.0");
+        assert_eq!(percents([Nanos(1), Nanos(7)]).unwrap().map(Percent::as_f64), [12.5, 87.5]);
     }
 
     proptest! {

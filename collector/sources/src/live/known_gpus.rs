@@ -4,19 +4,20 @@
 //! that users and variables give are those of the first listing, and so are those in names, logs and the report.
 
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_sources::live::GpuAnswer;
+
+use super::GpuAnswer;
 
 /// The GPUs that were listed in this run, by index.
 #[derive(Debug, Default)]
-pub(super) struct KnownGpus(Vec<ListedGpu>);
+pub struct KnownGpus(Vec<ListedGpu>);
 
 /// A GPU of this run.
 #[derive(Clone, Debug)]
-pub(super) struct ListedGpu {
+pub struct ListedGpu {
     /// Its identity, with its index in this run. Without a UUID it has never answered.
-    pub(super) identity: GpuIdentity,
+    pub identity: GpuIdentity,
     /// Its place in the last listing; `None` if it is not there.
-    pub(super) place: Option<usize>,
+    pub place: Option<usize>,
 }
 
 impl KnownGpus {
@@ -25,7 +26,7 @@ impl KnownGpus {
     /// A UUID tells which GPU it is. A GPU that does not answer is the one with the index of its place, else one that is
     /// missing. A new one takes its index from a GPU that is missing, which it replaces, once all others have answered;
     /// if that index is another GPU's, it gets the next one.
-    pub(super) fn list(&mut self, answers: &[GpuAnswer]) -> &[ListedGpu] {
+    pub fn list(&mut self, answers: &[GpuAnswer]) -> &[ListedGpu] {
         self.0.iter_mut().for_each(|known| known.place = None);
         let (mut unanswered, mut new) = (Vec::new(), Vec::new());
         for (place, answer) in answers.iter().enumerate() {
@@ -107,7 +108,8 @@ fn index(place: usize) -> u32 {
 }
 
 /// A GPU that has not answered: only its index is known.
-pub(super) fn unidentified(index: u32) -> GpuIdentity {
+#[must_use]
+pub fn unidentified(index: u32) -> GpuIdentity {
     GpuIdentity { name: index.to_string(), index: Some(index), ..GpuIdentity::default() }
 }
 
@@ -115,7 +117,7 @@ pub(super) fn unidentified(index: u32) -> GpuIdentity {
 mod tests {
     use std::collections::BTreeSet;
 
-    use phasemeter_sources::live::DiscoveredGpu;
+    use super::super::DiscoveredGpu;
 
     use super::*;
 

@@ -27,7 +27,7 @@ const WRITTEN_BY_OTHERS: u32 = 0o022;
 
 /// The directory of an output file and its name.
 #[derive(Debug)]
-pub(super) struct OutputPlace {
+pub struct OutputPlace {
     directory: OwnedFd,
     name: OsString,
     /// The user of this process.
@@ -36,7 +36,8 @@ pub(super) struct OutputPlace {
 
 /// What has the name of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Present {
+pub enum Present {
+    /// Nothing has it.
     Nothing,
     /// A file that only this user, or root, can have put there.
     OwnFile,
@@ -51,7 +52,7 @@ impl OutputPlace {
     ///
     /// # Errors
     /// Returns an error if a directory does not exist, or a link is one of another user.
-    pub(super) fn find(path: &Path) -> io::Result<Self> {
+    pub fn find(path: &Path) -> io::Result<Self> {
         Self::find_as(path, geteuid())
     }
 
@@ -82,7 +83,10 @@ impl OutputPlace {
     }
 
     /// What has the name now.
-    pub(super) fn present(&self) -> io::Result<Present> {
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read.
+    pub fn present(&self) -> io::Result<Present> {
         match statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) if kind(&status).is_file() => self.ownership(&status),
             Ok(_) => Ok(Present::Other),
@@ -92,7 +96,10 @@ impl OutputPlace {
     }
 
     /// Whether another file can take the name of what is present, as far as that can be known.
-    pub(super) fn check_replaceable(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot, or if there is nothing.
+    pub fn check_replaceable(&self) -> io::Result<()> {
         let status = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let directory = fstat(&self.directory)?;
         let is_sticky = Mode::from_raw_mode(directory.st_mode).contains(Mode::SVTX);
@@ -101,7 +108,10 @@ impl OutputPlace {
     }
 
     /// Opens what is present for writing, without changing it, and without waiting for a reader.
-    pub(super) fn open(&self) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn open(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK;
         let flags = flags | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.directory, &self.name, flags, Mode::empty())?);
@@ -111,7 +121,10 @@ impl OutputPlace {
 
     /// Opens it to be written from its beginning, and creates it with this mode if there is none. A file of
     /// another user is replaced by a new one.
-    pub(super) fn open_empty(&self, mode: Mode) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written or replaced.
+    pub fn open_empty(&self, mode: Mode) -> io::Result<File> {
         match self.present()? {
             Present::Nothing => self.create(&self.name, mode),
             Present::Other => self.open(),
@@ -133,7 +146,10 @@ impl OutputPlace {
     }
 
     /// Opens what is present for writing, if it is a file of this user.
-    pub(super) fn open_own(&self) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// Returns an error if it is not one, or cannot be written.
+    pub fn open_own(&self) -> io::Result<File> {
         let file = self.open()?;
         match self.ownership(&fstat(&file)?)? {
             Present::OwnFile => Ok(file),
@@ -142,30 +158,40 @@ impl OutputPlace {
     }
 
     /// Creates a file of any name in the directory, which must not exist.
-    pub(super) fn create(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// Returns an error if it exists, or cannot be created.
+    pub fn create(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.directory, name, flags, mode)?))
     }
 
     /// Removes a file of any name in the directory.
-    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be removed.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
     /// Gives the file of this name in the directory the name of the output.
-    pub(super) fn rename_from(&self, name: &OsStr) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be renamed.
+    pub fn rename_from(&self, name: &OsStr) -> io::Result<()> {
         Ok(renameat(&self.directory, name, &self.directory, &self.name)?)
     }
 
     /// Stores the names in the directory, if its file system does that: not all do.
-    pub(super) fn sync(&self) {
+    pub fn sync(&self) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(&self.directory, ".", flags, Mode::empty());
         let _ = directory.map_err(io::Error::from).and_then(|it| File::from(it).sync_all());
     }
 
     /// The name.
-    pub(super) fn name(&self) -> &OsStr {
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
         &self.name
     }
 
