@@ -105,6 +105,12 @@ impl ConfigurationFile {
         self.configuration.variable(name)
     }
 
+    /// What it sets.
+    #[must_use]
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

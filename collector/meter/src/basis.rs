@@ -2,6 +2,7 @@
 
 /// The source of a utilization value. A GPU may have several; one is chosen for billing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Basis {
     /// The driver's utilization, polled: the share of time in which any kernel ran
     /// (`nvmlDeviceGetUtilizationRates().gpu`).

@@ -9,6 +9,7 @@ use crate::units::{Timestamp, Utilization};
 
 /// One device metric at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DeviceMetric {
     /// When the value was true; for a mean, the end of its interval.
     pub at: Timestamp,
@@ -22,6 +23,7 @@ pub struct DeviceMetric {
 
 /// A GPU or a component of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Component {
     /// The GPU itself.
     Gpu,
@@ -37,6 +39,7 @@ pub enum Component {
 
 /// The UUID of a MIG instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MigId([u8; 16]);
 
 impl MigId {
@@ -70,6 +73,7 @@ impl fmt::Display for MigId {
 
 /// The value of a device metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DeviceValue {
     /// The mean of a share over an interval.
     Mean {

@@ -28,6 +28,7 @@ const HARDWARE: u64 = HARDWARE_SLOWDOWN | HEAT | POWER_BRAKE;
 
 /// The values of the kept quantities: a missing one is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DeviceState([u8; Quantity::KEPT]);
 
 impl DeviceState {

@@ -3,6 +3,7 @@
 /// The source of a power value. The sources differ in their averaging window; a log may have several,
 /// of which each reading takes the first that it can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PowerBasis {
     /// `power.draw` of `nvidia-smi`: the latest measurement, or the mean over one second on most
     /// GPUs since Ampere.
@@ -39,6 +40,7 @@ impl PowerBasis {
 
 /// The source of an energy counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum EnergyCounter {
     /// `nvmlDeviceGetTotalEnergyConsumption`.
     Nvml,

@@ -8,6 +8,7 @@ use crate::vendor::Vendor;
 
 /// A GPU's identity and static properties. Sources fill it in as they learn more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GpuIdentity {
     /// Display name: the UUID, else the bus ID, else the index; prefixed with the host, or with the file name
     /// if two files would otherwise share a name.
@@ -143,6 +144,7 @@ pub const NVLINK_PEERS: &str = "phasemeter.gpu.nvlink.peers";
 
 /// Properties queried from the driver once, when a GPU is discovered. Logs have none of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Board {
     /// Serial number of the board (`nvmlDeviceGetSerial`).
     pub serial_number: Option<String>,

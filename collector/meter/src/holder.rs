@@ -9,6 +9,7 @@ use crate::units::{Timestamp, Utilization};
 
 /// What has a GPU or a part of it. Two holders are the same if all that is known of them is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Holder {
     /// A container of a pod (`PodResources` of the kubelet, labels of an exporter).
     Container(Container),
@@ -29,6 +30,7 @@ pub enum Holder {
 
 /// A container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Container {
     /// The namespace of the pod; empty if unknown.
     pub namespace: String,
@@ -150,6 +152,7 @@ impl fmt::Display for Holder {
 
 /// What a holder was granted of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Grant {
     /// The holder.
     pub holder: Holder,
@@ -159,6 +162,7 @@ pub struct Grant {
 
 /// What a holder used of a GPU over a half-open time range.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HolderUse {
     /// The holder.
     pub holder: Holder,
@@ -176,6 +180,7 @@ pub struct HolderUse {
 
 /// What is found out about the holders of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum HolderChange {
     /// From an instant on, exactly these hold it; nobody if there are none.
     Assigned {
@@ -198,6 +203,7 @@ pub enum HolderChange {
         /// The holder.
         holder: Holder,
         /// What replaces what was known before.
+        #[cfg_attr(feature = "serde", serde(with = "crate::shared"))]
         details: Arc<HolderDetails>,
     },
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 /// What is known of a holder. What is unknown is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HolderDetails {
     /// What runs its pod.
     pub workload: Option<Workload>,
@@ -19,6 +20,7 @@ pub struct HolderDetails {
 
 /// What runs a pod, like a deployment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Workload {
     /// Its kind in Kubernetes, like `Deployment`.
     pub kind: String,

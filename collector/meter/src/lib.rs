@@ -35,6 +35,8 @@ pub mod quantity;
 pub mod reading;
 pub mod rise;
 mod share;
+#[cfg(feature = "serde")]
+mod shared;
 pub mod units;
 pub mod vendor;
 pub mod wall_time;

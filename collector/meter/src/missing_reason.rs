@@ -2,6 +2,7 @@
 
 /// Why a reading has no utilization. The time it covers is unobserved for this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum MissingReason {
     /// The source has no such column, or did not collect it.
     NotCollected,

@@ -11,6 +11,7 @@ use self::row::{CLOCK, COUNTERS, ERRORS, EXACT, FAN, HEAT, MEMORY, POWER, RATE, 
 
 /// What is measured. Those from [`Quantity::GraphicsActivity`] on are kept with each reading, in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Quantity {
     /// Share of the time in which the GPU worked, as drivers poll it.
     Utilization,

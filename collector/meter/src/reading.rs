@@ -14,6 +14,7 @@ use crate::units::{Bytes, Celsius, Megahertz, Millijoules, Milliwatts, Timestamp
 
 /// One GPU's values at one instant. A missing value is `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reading {
     /// Time of the reading.
     pub at: Timestamp,
@@ -93,6 +94,7 @@ impl Reading {
 /// Mean utilization over a half-open time range, for sources that measure ranges: driver samples
 /// and hardware counter pairs. (A [`Reading`] is a value at one instant.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Interval {
     /// The source of the value.
     pub basis: Basis,

@@ -2,6 +2,7 @@
 
 /// A part of a GPU, from none to the whole: `parts` ÷ `of`, exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Share {
     parts: u32,
     of: u32,

@@ -17,6 +17,7 @@ pub const PPM: u32 = 1_000_000;
 
 /// An instant in nanoseconds since the Unix epoch, before 2262-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Timestamp(u64);
 
 impl Timestamp {
@@ -95,6 +96,7 @@ impl Add<Nanos> for Timestamp {
 
 /// A duration in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Nanos(pub u64);
 
 /// Saturates after 584 years.
@@ -166,6 +168,8 @@ impl std::iter::Sum for Nanos {
 
 /// Utilization in parts per million, 0 to 1,000,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "u32"))]
 pub struct Utilization(u32);
 
 impl Utilization {
@@ -205,6 +209,21 @@ impl Utilization {
     }
 }
 
+/// Above one million.
+#[cfg(feature = "serde")]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("utilization above 100%")]
+pub struct AboveFull;
+
+#[cfg(feature = "serde")]
+impl TryFrom<u32> for Utilization {
+    type Error = AboveFull;
+
+    fn try_from(ppm: u32) -> Result<Self, AboveFull> {
+        Self::from_ppm(ppm).ok_or(AboveFull)
+    }
+}
+
 impl fmt::Display for Utilization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%", self.percent())
@@ -213,6 +232,7 @@ impl fmt::Display for Utilization {
 
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bytes(u64);
 
 impl Bytes {
@@ -246,6 +266,7 @@ impl Bytes {
 
 /// Power in milliwatts, the unit of NVML; at most 1 MW.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Milliwatts(u32);
 
 impl Milliwatts {
@@ -270,6 +291,7 @@ impl Milliwatts {
 
 /// Energy in millijoules, the unit of `nvmlDeviceGetTotalEnergyConsumption`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Millijoules(pub u64);
 
 impl Millijoules {
@@ -283,10 +305,12 @@ impl Millijoules {
 
 /// Temperature in degrees Celsius.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Celsius(pub i16);
 
 /// Clock frequency in megahertz.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Megahertz(pub u32);
 
 #[cfg(test)]

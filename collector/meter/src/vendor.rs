@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The vendor of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Vendor {
     /// NVIDIA.
     Nvidia,

@@ -8,9 +8,12 @@ pub const MAX_GROUPS: usize = 256;
 
 /// The labels that a group of work has in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WorkGroup {
     /// These labels with their values. Without any, work is not grouped.
-    Labels(Arc<[(String, String)]>),
+    Labels(
+        #[cfg_attr(feature = "serde", serde(with = "crate::shared::list"))] Arc<[(String, String)]>,
+    ),
     /// All groups beyond [`MAX_GROUPS`].
     Overflow,
 }

@@ -2,6 +2,7 @@
 
 /// A unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WorkUnit {
     /// Training samples.
     Samples,

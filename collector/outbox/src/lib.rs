@@ -11,10 +11,12 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod bytes;
+mod data_directory;
 mod disk;
 mod error;
 mod file_disk;
 mod head;
+mod journal;
 mod lane;
 mod limits;
 mod losses;
@@ -26,13 +28,15 @@ mod run_directory;
 mod segment;
 mod stream;
 
+pub use self::data_directory::{DataDirectory, DataError};
 pub use self::disk::{Directories, Disk};
 pub use self::error::{OpenError, ReadError};
 pub use self::file_disk::FileDisk;
+pub use self::journal::{JOURNAL, Journal, JournalError};
 pub use self::limits::Limits;
 pub use self::losses::{Loss, Losses, Reason};
 pub use self::outbox::Outbox;
 pub use self::place::Pending;
 pub use self::record::{Record, Records};
-pub use self::run_directory::{DataDirectory, DataError, RunDirectory};
+pub use self::run_directory::{RunDirectory, Runs};
 pub use self::stream::Stream;

@@ -71,7 +71,7 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes in a segment.
-    const fn length(&self) -> usize {
+    pub(crate) const fn length(&self) -> usize {
         HEADER_BYTES + self.payload.len()
     }
 }

@@ -97,6 +97,19 @@ impl Clock {
         Self { source, start: source.read() }
     }
 
+    /// Continues the time of a run that began at this time since the same boot, with this wall time.
+    #[must_use]
+    pub fn continuing(boot: Nanos, wall: Timestamp) -> Self {
+        let source = TimeSource::System;
+        Self { source, start: ClockReading { boot, wall, ..source.read() } }
+    }
+
+    /// Time since boot, and wall time, at its start.
+    #[must_use]
+    pub const fn origin(&self) -> (Nanos, Timestamp) {
+        (self.start.boot, self.start.wall)
+    }
+
     /// The time now.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -139,6 +152,13 @@ impl Clock {
         ClockWatch { clock: self, last: self.start }
     }
 
+    /// Watches for changes from now on, and for steps since the wall time of the run was this one.
+    #[must_use]
+    pub fn watch_from(self, wall: impl FnOnce(Timestamp) -> Timestamp) -> ClockWatch {
+        let (now, reading) = self.read();
+        ClockWatch { clock: self, last: ClockReading { wall: wall(now), ..reading } }
+    }
+
     fn at(&self, boot: Nanos) -> Timestamp {
         self.start.wall + (boot - self.start.boot)
     }
@@ -146,6 +166,7 @@ impl Clock {
 
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "full", derive(serde::Serialize, serde::Deserialize))]
 pub struct Step {
     /// When it was noticed, in the time of the run.
     pub at: Timestamp,

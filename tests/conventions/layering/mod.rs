@@ -15,7 +15,7 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 26] = [
+const LAYERS: [(&str, u8); 27] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -38,6 +38,7 @@ const LAYERS: [(&str, u8); 26] = [
     ("phasemeter-receiver", 3),
     ("phasemeter-engine", 4),
     ("phasemeter-cli", 5),
+    ("phasemeter-journal", 5),
     ("phasemeter-report", 5),
     ("phasemeter-doctor", 6),
     ("phasemeter-plan-report", 6),

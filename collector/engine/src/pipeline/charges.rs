@@ -27,6 +27,7 @@ pub struct GpuCharge {
 impl Pipeline<'_> {
     /// Keeps what the time of GPUs costs from now on, until it is taken.
     pub fn log_charges(&mut self) {
+        self.stop_changes(super::OtherChange::Charges);
         self.charges.get_or_insert_default();
         for gpu in &mut self.gpus {
             gpu.charges.get_or_insert_default();

@@ -18,6 +18,7 @@ impl Pipeline<'_> {
         id: String,
         given: Option<TraceParent>,
     ) {
+        self.stop_changes(super::OtherChange::Experiment);
         let ExperimentState::Open(run) = &self.experiment else { return };
         let placement = run.nested(given);
         for gpu in &mut self.gpus {

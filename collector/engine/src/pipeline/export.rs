@@ -19,6 +19,8 @@ impl Pipeline<'_> {
     /// Exports a device metric; windows have it too. Ignored before the first
     /// reading of any GPU.
     pub fn export_metric(&mut self, gpu: usize, metric: DeviceMetric) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Metric(gpu, metric));
         if let Some(gpu) = self.gpus.get_mut(gpu) {
             gpu.measure(metric);
         }
@@ -29,6 +31,8 @@ impl Pipeline<'_> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn emit_event(&mut self, gpu: usize, event: &GpuEvent) -> Result<(), PipelineError> {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Event(gpu, event.clone()));
         if let Some(gpu) = self.gpus.get_mut(gpu)
             && let (Some(exporter), Some(export)) = (&mut self.exporter, &mut gpu.export)
         {
@@ -55,6 +59,8 @@ impl Pipeline<'_> {
 
     /// Exports a GPU as hardware after this time only; before, another program does.
     pub fn export_hardware_after(&mut self, gpu: usize, at: Timestamp) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::HardwareAfter(gpu, at));
         if let Some(export) = self.gpus.get_mut(gpu).and_then(|gpu| gpu.export.as_mut()) {
             export.export_hardware_after(at);
         }
@@ -62,6 +68,8 @@ impl Pipeline<'_> {
 
     /// Counts XID errors of a GPU. Their events may follow later.
     pub fn count_xids(&mut self, gpu: usize, at: Timestamp, code: u64, count: u64) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Xids(gpu, at, code, count));
         if let Some(gpu) = self.gpus.get_mut(gpu) {
             gpu.meter.device_mut().totals.count_xids(at, code, count);
             gpu.export.iter_mut().for_each(|export| export.count_xids(code, count));
@@ -87,12 +95,25 @@ impl Pipeline<'_> {
         identities: &[GpuIdentity],
         at: Timestamp,
     ) -> Result<(), PipelineError> {
-        if let Some(exporter) = &mut self.exporter {
-            let (recommendations, errors) =
-                (results.recommendation_events(), results.error_events());
-            exporter.policy_results(&recommendations, &errors, identities, &self.host, at);
-        }
-        self.send()
+        self.leave(|this| {
+            if let Some(exporter) = &mut this.exporter {
+                let (recommendations, errors) =
+                    (results.recommendation_events(), results.error_events());
+                exporter.policy_results(&recommendations, &errors, identities, &this.host, at);
+            }
+        })
+    }
+
+    /// Lets what is complete leave, then what `export` makes, which no [`Change`](super::Change) makes again.
+    pub(super) fn leave(&mut self, export: impl FnOnce(&mut Self)) -> Result<(), PipelineError> {
+        self.send()?;
+        #[cfg(feature = "full")]
+        let before = self.sent;
+        export(self);
+        self.send()?;
+        #[cfg(feature = "full")]
+        self.record(|this| super::Change::Left(this.sent - before));
+        Ok(())
     }
 
     /// Keeps results of policies for reports of the run so far.
@@ -134,19 +155,22 @@ impl Pipeline<'_> {
                 }
             }
         }
-        send(&mut self.exporter, &mut self.export)
+        self.sent += send(&mut self.exporter, &mut self.export)?;
+        Ok(())
     }
 }
 
-/// Passes complete requests to the sink.
+/// Passes complete requests to the sink, and returns how often it was called.
 pub(super) fn send(
     exporter: &mut Option<Exporter>,
     export: &mut Option<(ExportSettings, RequestSink<'_>)>,
-) -> Result<(), PipelineError> {
-    match (exporter, export) {
-        (Some(exporter), Some((_, sink))) => {
-            exporter.outgoing().try_for_each(sink).map_err(PipelineError::Export)
+) -> Result<u64, PipelineError> {
+    let mut sent = 0;
+    if let (Some(exporter), Some((_, sink))) = (exporter, export) {
+        for outgoing in exporter.outgoing() {
+            sink(outgoing).map_err(PipelineError::Export)?;
+            sent += 1;
         }
-        _ => Ok(()),
     }
+    Ok(sent)
 }

@@ -11,6 +11,8 @@ impl Pipeline<'_> {
     /// Adds the next GPU of a live run, which is billed from `start` on, whenever its first reading
     /// arrives.
     pub fn add(&mut self, identity: &GpuIdentity, start: Timestamp) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Gpu(identity.clone(), start));
         self.add_gpus(std::slice::from_ref(identity), start, start);
         let Some(gpu) = self.gpus.last_mut() else { return };
         gpu.begin_at(start, self.exporter.as_mut());

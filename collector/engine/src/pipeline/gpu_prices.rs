@@ -75,6 +75,8 @@ impl Pipeline<'_> {
 
     /// Prices the GPUs that have no price, from their start on: pricers may have been loaded meanwhile.
     pub fn price_unpriced(&mut self) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Prices);
         for gpu in self.gpus.iter_mut().filter(|gpu| gpu.price.is_err()) {
             if let Some(start) = gpu.meter.begins_at() {
                 let of_model = gpu.among(gpus_of(&self.models, gpu.model()));
@@ -88,6 +90,7 @@ impl Pipeline<'_> {
     #[cfg(feature = "full")]
     pub fn change_alerts(&mut self, rules: &AlertRules) -> bool {
         let Some(all) = self.alerts.followed_by(rules) else { return false };
+        self.stop_changes(super::OtherChange::Alerts);
         self.alerts = all;
         for gpu in self.gpus.iter_mut().filter(|gpu| !gpu.is_part) {
             gpu.change_alert_rules(&self.alerts, self.exporter.as_mut());
@@ -105,6 +108,7 @@ impl Pipeline<'_> {
         book: Option<&PriceBook>,
         at: Timestamp,
     ) -> bool {
+        self.stop_changes(super::OtherChange::Prices);
         // Prices that end before have their successors.
         (0..self.gpus.len()).for_each(|gpu| self.reprice(gpu, at));
         if !self.pricing.change(options, book, at) {
@@ -122,6 +126,7 @@ impl Pipeline<'_> {
     /// Prices a GPU as the meter does that bills it; what was charged remains.
     #[cfg(feature = "full")]
     pub fn take_price(&mut self, gpu: usize, price: &Price) {
+        self.stop_changes(super::OtherChange::Prices);
         let begun = self.gpus.get_mut(gpu).filter(|gpu| gpu.meter.begins_at().is_some());
         begun.into_iter().for_each(|gpu| gpu.take_price(price));
     }

@@ -58,6 +58,7 @@ impl Pipeline<'_> {
     /// Leaves the metrics of a GPU from `at` on to another program, which bills it, too. If time after `at` is metered
     /// already, from now on. Returns until when this run has exported them.
     pub fn leave_metrics(&mut self, gpu: usize, at: Timestamp) -> Timestamp {
+        self.stop_changes(super::OtherChange::HandOver);
         let Some(gpu) = self.gpus.get_mut(gpu) else { return at };
         let Some(export) = &mut gpu.export else { return at };
         if gpu.meter.request_boundary(at) {
@@ -69,6 +70,7 @@ impl Pipeline<'_> {
 
     /// Keeps the totals of a GPU at this instant, from which its metrics may be taken over.
     pub fn keep_totals(&mut self, gpu: usize, at: Timestamp) {
+        self.stop_changes(super::OtherChange::HandOver);
         if let Some(gpu) = self.gpus.get_mut(gpu)
             && let Some(export) = &mut gpu.export
             && gpu.meter.request_boundary(at)
@@ -80,6 +82,7 @@ impl Pipeline<'_> {
     /// Takes the metrics of a GPU over from `at` on, or from the first instant after it whose totals are known. Returns
     /// that instant.
     pub fn take_metrics(&mut self, gpu: usize, at: Timestamp) -> Timestamp {
+        self.stop_changes(super::OtherChange::HandOver);
         let Some(gpu) = self.gpus.get_mut(gpu) else { return at };
         let Some(export) = &mut gpu.export else { return at };
         if gpu.meter.request_boundary(at) {

@@ -26,6 +26,8 @@ impl Pipeline<'_> {
     /// This run has a part of the GPU at this index only: alerts and recommendations about it are those of the meter that
     /// has all of it. Charges are made by [grants](Self::assign).
     pub fn hold_part(&mut self, gpu: usize) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::HoldPart(gpu));
         if let Some(gpu) = self.gpus.get_mut(gpu) {
             gpu.is_part = true;
             gpu.meter.remove_alert_rules();
@@ -51,6 +53,12 @@ impl Pipeline<'_> {
     /// Applies what was found out about holders of the GPU at this index. If it has no meter yet, that waits for its
     /// first reading.
     pub fn change_holders(&mut self, gpu: usize, change: HolderChange) {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::Holders(gpu, change.clone()));
+        self.apply_holders(gpu, change);
+    }
+
+    fn apply_holders(&mut self, gpu: usize, change: HolderChange) {
         match self.gpus.get_mut(gpu) {
             Some(gpu) => gpu.meter.change_holders(change),
             None => {
@@ -68,7 +76,7 @@ impl Pipeline<'_> {
             return;
         }
         for (gpu, change) in std::mem::take(&mut self.waiting_holders.changes) {
-            self.change_holders(gpu, change);
+            self.apply_holders(gpu, change);
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Owns the state of a run: one meter per GPU, created at its first reading.
 
+#[cfg(feature = "full")]
+mod change;
 mod charge_log;
 #[cfg(feature = "full")]
 mod charges;
@@ -35,6 +37,8 @@ mod work;
 use std::collections::BTreeMap;
 use std::io;
 
+#[cfg(feature = "full")]
+pub use change::{Change, OtherChange};
 #[cfg(feature = "full")]
 pub use charges::GpuCharge;
 pub use experiment_log::{EndedExperiment, ExperimentLog};
@@ -143,6 +147,11 @@ pub struct Pipeline<'a> {
     charges: Option<Vec<GpuCharge>>,
     /// Those that have ended.
     ended: Option<ExperimentLog>,
+    /// The changes of the run, if they are kept.
+    #[cfg(feature = "full")]
+    changes: Option<change::Changes>,
+    /// The number of requests, or groups of them, that have left.
+    sent: u64,
     /// The part of the run in progress, if it is reported in parts.
     #[cfg(feature = "full")]
     part: Option<run_part::RunPart>,
@@ -197,6 +206,9 @@ impl<'a> Pipeline<'a> {
             #[cfg(feature = "full")]
             charges: None,
             ended: None,
+            #[cfg(feature = "full")]
+            changes: None,
+            sent: 0,
             #[cfg(feature = "full")]
             part: None,
         }
@@ -263,6 +275,8 @@ impl<'a> Pipeline<'a> {
         reading: &Reading,
         identities: &[GpuIdentity],
     ) -> Result<Result<(), LateReading>, PipelineError> {
+        #[cfg(feature = "full")]
+        self.record(|_| Change::Reading(gpu, *reading));
         let Some(reading) = self.within_run(reading) else { return Ok(Ok(())) };
         self.open_if_due(reading.at, identities);
         self.add_found(reading.at, identities);
@@ -285,16 +299,22 @@ impl<'a> Pipeline<'a> {
     /// Meters an interval of utilization that was not polled. Returns false if it is behind the
     /// watermark or precedes the first reading of any GPU.
     pub fn ingest_interval(&mut self, gpu: usize, interval: Interval) -> bool {
+        #[cfg(feature = "full")]
+        self.record(|_| Change::Interval(gpu, interval));
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval(interval))
     }
 
     /// Meters an interval of what the parts of a GPU sum to, like [`Self::ingest_interval`].
     pub fn ingest_interval_of_parts(&mut self, gpu: usize, interval: Interval) -> bool {
+        #[cfg(feature = "full")]
+        self.record(|_| Change::IntervalOfParts(gpu, interval));
         self.gpus.get_mut(gpu).is_some_and(|gpu| gpu.meter.push_interval_of_parts(interval))
     }
 
     /// Whether holders of a GPU have parts of it of their own, such as MIG instances.
     pub fn divide_into_parts(&mut self, gpu: usize, are_apart: bool) {
+        #[cfg(feature = "full")]
+        self.record(|_| Change::Parts(gpu, are_apart));
         self.gpus
             .iter_mut()
             .skip(gpu)

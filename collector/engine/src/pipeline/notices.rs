@@ -18,9 +18,8 @@ impl Pipeline<'_> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn export_interruption(&mut self, event: &InterruptionEvent) -> Result<(), PipelineError> {
-        if let Some(exporter) = &mut self.exporter {
-            exporter.interruption(event);
-        }
-        self.send()
+        self.leave(|this| {
+            this.exporter.iter_mut().for_each(|exporter| exporter.interruption(event));
+        })
     }
 }

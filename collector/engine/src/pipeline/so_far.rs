@@ -65,6 +65,7 @@ impl Pipeline<'_> {
 
     /// The part of the run in progress ends at `at`, a whole second that no GPU has reached.
     pub fn end_part_at(&mut self, at: Timestamp) {
+        self.stop_changes(super::OtherChange::Part);
         let before = self.part.take().map(|part| part.until.unwrap_or_else(|| self.work.clone()));
         self.part = Some(RunPart { end: at, before: before.unwrap_or_default(), until: None });
         self.gpus.iter_mut().for_each(|gpu| gpu.meter.end_part_at(at));

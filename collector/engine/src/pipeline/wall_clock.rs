@@ -24,6 +24,8 @@ impl Pipeline<'_> {
     /// # Errors
     /// Returns an error if a request cannot be written.
     pub fn step_wall_clock(&mut self, step: &Step) -> Result<(), PipelineError> {
+        #[cfg(feature = "full")]
+        self.record(|_| super::Change::WallClock(*step));
         // At a whole second: no second is in two sessions, or it would be in two phases.
         let at = step.at.ceil_second();
         let (before, after) = (self.wall.offset(), WallOffset::between(step.at, step.after));
@@ -45,6 +47,8 @@ impl Pipeline<'_> {
     /// Sets local time, in seconds east of UTC, for hours of the week from now on.
     pub fn set_utc_offset(&mut self, offset: Option<i32>) {
         if self.meter.utc_offset != offset {
+            #[cfg(feature = "full")]
+            self.record(|_| super::Change::UtcOffset(offset));
             self.meter.utc_offset = offset;
             self.gpus.iter_mut().for_each(|gpu| gpu.meter.set_utc_offset(offset));
         }

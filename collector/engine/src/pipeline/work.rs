@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::work_group::WorkGroup;
+#[cfg(feature = "full")]
+use phasemeter_meter::work_unit::WorkUnit;
 use phasemeter_otlp::encode::Exporter;
 
 use super::Pipeline;
@@ -26,6 +28,11 @@ impl Pipeline<'_> {
         group: &WorkGroup,
         count: u64,
     ) {
+        #[cfg(feature = "full")]
+        match WorkUnit::from_name(unit) {
+            Some(unit) => self.record(|_| super::Change::Work(at, unit, group.clone(), count)),
+            None => self.stop_changes(super::OtherChange::WorkUnit),
+        }
         let sum = self.work.entry(unit.to_owned()).or_default();
         *sum = sum.saturating_add(count);
         let of_group = self.work_by_group.entry(group.clone()).or_default();

@@ -17,6 +17,7 @@ use crate::names::{SCHEMA_URL, attribute, event};
 
 /// An event of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "full", derive(serde::Serialize, serde::Deserialize))]
 pub struct GpuEvent {
     /// When it was observed.
     pub at: Timestamp,
@@ -46,6 +47,7 @@ pub struct ClockStep {
 
 /// Kinds of GPU events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "full", derive(serde::Serialize, serde::Deserialize))]
 pub enum EventKind {
     /// The driver reported XID errors that no earlier event is about.
     Xid {

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use super::error::CommandError;
-use super::run::{self, Run};
+use super::opening::Run;
+use super::run::meter_machine;
 use phasemeter_cli::{AgentArgs, WorkloadArgs};
 
 /// Meters the node until a signal, and reports.
 pub(super) fn run(args: &AgentArgs) -> Result<ExitCode, CommandError> {
     let workload = WorkloadArgs::none().map_err(|_| CommandError::Panicked)?;
     let AgentArgs { node, machine } = args;
-    run::meter_machine(&Run { machine, workload: &workload, node: Some(node) })
+    meter_machine(&Run { machine, workload: &workload, node: Some(node) })
 }

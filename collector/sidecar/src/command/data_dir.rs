@@ -1,13 +1,14 @@
 //! The data directory of a command, and the variables of export that its options replace.
 
 use std::cell::OnceCell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use phasemeter_files::read_text;
-use phasemeter_meter::units::Timestamp;
+use phasemeter_journal::{Begin, Gate, Left, RunJournal};
 use phasemeter_otlp::delivery::{
     Config, DataDirectory, DataError, HEADERS_FILE, MAX_HEADERS, Storage, StorageKind,
 };
@@ -15,7 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::error::CommandError;
 use super::files::ReplacedFile;
-use super::kept_reports;
+use super::kept_reports::{self, Named};
 use super::live_error::LiveError;
 use super::optional::Optional;
 use crate::variables::variable;
@@ -81,15 +82,47 @@ impl ExportOptions {
         }))
     }
 
-    /// The report that is kept of a run that begins `now`; `None` if there is no data directory that can be used.
-    pub(super) fn report(&self, now: Timestamp) -> Result<Option<ReplacedFile>, CommandError> {
+    /// The report that is kept of a run; `None` if there is no data directory that can be used.
+    pub(super) fn report(&self, named: Named) -> Result<Option<ReplacedFile>, CommandError> {
         let Some(data) = self.directory()? else { return Ok(None) };
         let path = data.path().to_owned();
-        let begun = self.in_time(&path, move || kept_reports::begin(&data, now));
+        let begun = self.in_time(&path, move || kept_reports::begin(&data, named));
         Ok(begun.and_then(|begun| {
             let failed = |error: &CommandError| warn!("{}; no report is kept", error.in_one_line());
             begun.inspect_err(failed).ok()
         }))
+    }
+
+    /// What a run with this label has left that was killed; `None` if there is none, or no data directory.
+    pub(super) fn left(&self, label: &str) -> Result<Option<Left>, CommandError> {
+        let label = label.to_owned();
+        Ok(self.journal(move |data| Left::find(data, &label))?.flatten())
+    }
+
+    /// Begins a journal; `None` if there is no data directory that can be used.
+    pub(super) fn begin_journal(
+        &self,
+        label: &str,
+        begin: Begin,
+        gate: Gate,
+    ) -> Result<Option<RunJournal>, CommandError> {
+        let label = label.to_owned();
+        let writer = self.journal(move |data| RunJournal::create(data, &label, begin))?;
+        Ok(writer.map(|writer| RunJournal::new(writer, gate)))
+    }
+
+    /// What the disk answers about journals.
+    fn journal<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&DataDirectory) -> io::Result<T> + Send + 'static,
+    ) -> Result<Option<T>, CommandError> {
+        let Some(data) = self.directory()? else { return Ok(None) };
+        let path = data.path().to_owned();
+        let answer = self.in_time(&path, move || ask(&data));
+        let failed = |error: &_| {
+            warn!("{}: {error}; if this run is killed, it is not continued", path.display());
+        };
+        Ok(answer.and_then(|answer| answer.inspect_err(failed).ok()))
     }
 
     /// What the disk answers. A command waits for that no longer than [`PATIENCE`]; then it is `None`.

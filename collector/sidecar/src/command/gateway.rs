@@ -24,6 +24,7 @@ use super::error::CommandError;
 use super::gateway_identity::{identify, process};
 use super::gateway_meter::GatewayMeter;
 use super::interim::Lateness;
+use super::kept_reports::Named;
 use super::live_error::LiveError;
 use super::local_zone::LocalZone;
 use super::mappings;
@@ -61,7 +62,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let replicas = replicas.transpose().map_err(LiveError::from)?.unwrap_or_default();
     let mut outputs = Outputs::open(&args.live, &environment, Export::Required, Optional(false))?;
     let lateness = Lateness { work: args.hold, readings: args.hold + SCRAPES };
-    outputs.report_during(&args.live, lateness)?;
+    outputs.report_during(&args.live, lateness, Named::now())?;
     let probes = Probes::bind(args.live.health_listen, environment.export.every)?;
     outputs.expose(&probes);
     let config = relay::config(&args.receive)?;

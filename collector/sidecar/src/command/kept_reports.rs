@@ -12,6 +12,7 @@ use tracing::info;
 
 use super::error::CommandError;
 use super::files::{ReplacedFile, in_name};
+use super::today;
 
 /// The first report is written when the run is this old, the next ones each time its age has doubled.
 const FIRST: Duration = Duration::from_secs(10);
@@ -26,20 +27,36 @@ const BYTES_PER_SECOND: usize = 1 << 10;
 const MAX_REPORTS: usize = 4_096;
 const MAX_BYTES: u64 = 256 << 20;
 
+/// What is in the names of the files of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    /// When it began.
+    pub(super) began: Timestamp,
+    /// The process in which it did.
+    pub(super) process: u32,
+}
+
+impl Named {
+    /// Those of a run that begins now.
+    pub(super) fn now() -> Self {
+        Self { began: today::now(), process: process::id() }
+    }
+}
+
 /// How long after the last report the next one is due, of a run of this age whose last report had so many bytes.
 pub(super) fn interval(age: Duration, bytes: usize) -> Duration {
     let by_bytes = u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(u64::MAX);
     age.clamp(FIRST, LONGEST).max(Duration::from_secs(by_bytes))
 }
 
-/// The report of a run that begins `now`. Makes space for it.
-pub(super) fn begin(data: &DataDirectory, now: Timestamp) -> Result<ReplacedFile, CommandError> {
+/// The report of a run. Makes space for it.
+pub(super) fn begin(data: &DataDirectory, named: Named) -> Result<ReplacedFile, CommandError> {
     let directory = data.reports().map_err(CommandError::write(data.path()))?;
     match prune(&directory, MAX_REPORTS - 1, MAX_BYTES) {
         Ok(0) | Err(_) => {}
         Ok(removed) => info!("{}: {removed} old reports were removed", directory.display()),
     }
-    let name = format!("{}-{}.json", in_name(now), process::id());
+    let name = format!("{}-{}.json", in_name(named.began), named.process);
     ReplacedFile::unchecked(&directory.join(name))
 }
 

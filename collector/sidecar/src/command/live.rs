@@ -1,5 +1,6 @@
 //! A live run: meters the observations of the sampler.
 
+mod arrivals;
 mod finish;
 mod interruption;
 mod observation;
@@ -19,17 +20,14 @@ use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::sampler::Sampler;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_engine::work::{Attempts, WorkIntake, WorkKinds};
-use phasemeter_meter::holder::{Grant, Share};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{EventKind, GpuEvent};
 use phasemeter_savings::trial::Settled;
 use phasemeter_sources::clock::{Clock, ClockChange, ClockWatch};
 use phasemeter_sources::live::Observation;
 use phasemeter_work::mapping::WorkMappings;
 use tracing::{info, warn};
 
-use super::gpus::{ArrivedGpu, BilledFrom};
 use super::hand_over::HandOver;
 use super::interim::{OpenRun, answer_status};
 use super::local_zone::LocalZone;
@@ -46,6 +44,8 @@ pub(super) struct Live {
     sampler: Sampler,
     pipeline: Pipeline<'static>,
     gpus: Vec<GpuIdentity>,
+    /// The place of each GPU of the sampler in `gpus`.
+    places: Vec<usize>,
     clock: Clock,
     zone: LocalZone,
     watch: ClockWatch,
@@ -71,7 +71,8 @@ pub(super) struct Live {
     pub(super) hand_over: Option<HandOver>,
     /// The policies, until they are known to be loaded.
     loading: Option<Arc<PolicyManager>>,
-    start: Timestamp,
+    /// From when on GPUs are billed that are there at the start.
+    pub(super) start: Timestamp,
     observations: Vec<Observation>,
     events: EventLog,
     /// Readings dropped because they arrived after the watermark.
@@ -97,13 +98,15 @@ impl Live {
         work: WorkIntake,
         loading: Option<Arc<PolicyManager>>,
     ) -> Self {
+        let watch = clock.watch_from(|now| pipeline.wall().wall(now));
         Self {
             sampler,
             pipeline,
             gpus: Vec::new(),
+            places: Vec::new(),
             clock,
             zone,
-            watch: clock.watch(),
+            watch,
             clock_notes: ClockNotes::default(),
             scheduler,
             work,
@@ -133,60 +136,6 @@ impl Live {
     pub(super) fn follow(&mut self, agent: NodeAgent) {
         self.agent = Some(agent);
         self.start = self.start.ceil_second();
-    }
-
-    /// Meters one more GPU.
-    pub(super) fn join(&mut self, gpu: ArrivedGpu) {
-        let ArrivedGpu { identity, driver, billed_from } = gpu;
-        let start = match billed_from {
-            BilledFrom::Start => self.start,
-            BilledFrom::Now if self.agent.is_some() => self.clock.now().ceil_second(),
-            BilledFrom::Now => self.clock.now(),
-        };
-        self.pipeline.add(&identity, start);
-        self.hardware.join(self.gpus.len(), &identity, &mut self.pipeline);
-        let uuid = identity.uuid.clone().unwrap_or_default();
-        if identity.is_in_mig_mode() {
-            live_event::log_mig_mode(&identity, true);
-            self.pipeline.divide_into_parts(self.gpus.len(), true);
-        }
-        let grants = driver.grants(&uuid);
-        if !grants.is_empty() {
-            if is_part(&grants) {
-                self.pipeline.hold_part(self.gpus.len());
-                self.notes.push(format!(
-                    "this pod has a part of {}: its spans have that part of time and cost, by what is granted; alerts \
-                     and recommendations about it are those of the agent of the node",
-                    live_event::name(Some(&identity))
-                ));
-            }
-            self.pipeline.assign(self.gpus.len(), start, grants);
-        }
-        self.agent.iter_mut().for_each(|agent| agent.join(&identity));
-        self.gpus.push(identity);
-        if let Err(error) = self.sampler.add(uuid, driver) {
-            let (name, gpu) = (self.name(self.gpus.len() - 1), self.gpus.len() - 1);
-            warn!(gpu, "{name} is unobserved until a thread can be started: {error}");
-        }
-    }
-
-    /// Meters one more GPU while the run lasts, and reports it as an event.
-    pub(super) fn join_late(&mut self, gpu: ArrivedGpu) -> Result<(), PipelineError> {
-        let (billed_from, at) = (gpu.billed_from, self.clock.now());
-        self.join(gpu);
-        let gpu = self.gpus.len() - 1;
-        let (kind, body) = match billed_from {
-            BilledFrom::Start => (EventKind::Recovered, "GPU responds; unobserved until now"),
-            BilledFrom::Now => {
-                (EventKind::Joined, "GPU is listed by the driver for the first time")
-            }
-        };
-        if billed_from == BilledFrom::Now {
-            let passed = at.since(self.start).as_secs_f64();
-            let name = self.name(gpu);
-            self.notes.push(format!("{name} was added {passed:.0} s after the start"));
-        }
-        self.pipeline.emit_event(gpu, &GpuEvent { at, kind, body: body.to_owned() })
     }
 
     /// Meters what the command sends, too. `spans`: what prices its spans, if any are to be.
@@ -268,6 +217,7 @@ impl Live {
 
     /// Stores and sends what claims time.
     pub(super) fn claim(&mut self, outputs: &mut Outputs) -> Result<(), PipelineError> {
+        outputs.keep(&mut self.pipeline, self.clock.now())?;
         outputs.step(&mut self.pipeline, &self.gpus)
     }
 
@@ -321,10 +271,4 @@ impl Live {
     fn name(&self, gpu: usize) -> String {
         live_event::name(self.gpus.get(gpu))
     }
-}
-
-/// Whether these grants are known to be less than the whole GPU.
-fn is_part(grants: &[Grant]) -> bool {
-    let shares: Option<Vec<Share>> = grants.iter().map(|grant| grant.share).collect();
-    shares.and_then(Share::sum).is_some_and(|sum| sum != Share::WHOLE)
 }

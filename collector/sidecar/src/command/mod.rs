@@ -87,6 +87,8 @@ mod node_instances;
 #[cfg(feature = "full")]
 mod node_price;
 #[cfg(feature = "full")]
+mod opening;
+#[cfg(feature = "full")]
 mod optional;
 mod output_files;
 #[cfg(feature = "full")]

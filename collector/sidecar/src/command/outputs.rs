@@ -7,6 +7,7 @@ use phasemeter_engine::pipeline::{Finished, Pipeline, PipelineError, RequestSink
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_engine::telemetry::Telemetry;
 use phasemeter_environment::variables::Environment;
+use phasemeter_journal::{Gate, RunJournal};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_otlp::experiment::Attributes;
@@ -22,6 +23,7 @@ use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
 use super::files::{self, ReplacedFile};
 use super::interim::{GRACE, Interim, Lateness};
+use super::kept_reports::Named;
 use super::live_sink::{LiveFile, live_sink};
 use super::metering;
 use super::optional::Optional;
@@ -30,7 +32,6 @@ use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::report_outputs::ReportOutputs;
 use super::run_report::{self, ReportFiles};
-use super::today;
 use phasemeter_cli::{LiveArgs, MeteringArgs};
 
 /// Additional time to deliver the last points of each metered GPU.
@@ -42,6 +43,8 @@ const MAX_GRACE: Duration = Duration::from_secs(20);
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: ReportOutputs,
+    /// The file of the report, as it was given: that of a report while the run goes on has its start in its name.
+    given: Option<ReplacedFile>,
     /// The report in the data directory, unless a file is written while the run goes on.
     kept: Option<ReplacedFile>,
     /// The report while the run goes on.
@@ -54,6 +57,10 @@ pub(super) struct Outputs {
     pub(super) relay: Option<Relay>,
     /// The file of `--state`.
     pub(super) claims: Option<Claims>,
+    /// What is exported waits there until the journal has what it is made from.
+    pub(super) gate: Option<Gate>,
+    /// The journal, from which the run is continued if it is killed.
+    pub(super) journal: Option<RunJournal>,
     telemetry: Option<Telemetry>,
     /// What Prometheus may ask for.
     page: Option<Exposition>,
@@ -98,6 +105,7 @@ impl Outputs {
         let options = ExportOptions::read(&args.export, optional)?;
         let delivery = Delivery::of_environment(environment, export, &options, optional)?;
         Ok(Self {
+            given: report.json.clone(),
             report,
             kept: None,
             interim: None,
@@ -106,29 +114,32 @@ impl Outputs {
             options,
             relay: None,
             claims: None,
+            gate: None,
+            journal: None,
             telemetry: None,
             page: None,
             optional,
         })
     }
 
-    /// Writes the report also while the run goes on, if that is requested: its file has the present in its name. Else it
+    /// Writes the report also while the run goes on, if that is requested: its file has the start of the run in its name. Else it
     /// is kept in the data directory, if there is one.
     pub(super) fn report_during(
         &mut self,
         args: &LiveArgs,
         lateness: Lateness,
+        named: Named,
     ) -> Result<(), CommandError> {
-        let now = today::now();
-        if let Some(report) = &mut self.report.json {
-            let dated = report.dated(now);
+        if let Some(given) = &self.given {
+            let dated = given.dated(named.began);
             self.interim = Interim::of(args, &dated, lateness);
             if self.interim.is_some() {
-                *report = dated;
-                return self.optional.result(report.check()).map(drop);
+                let checked = self.optional.result(dated.check()).map(drop);
+                self.report.json = Some(dated);
+                return checked;
             }
         }
-        self.kept = self.options.report(now)?;
+        self.kept = self.options.report(named)?;
         self.interim = self.kept.clone().map(Interim::kept);
         Ok(())
     }
@@ -151,7 +162,12 @@ impl Outputs {
     pub(super) fn sink(&self, costs: Option<&SpanCosts>) -> Option<RequestSink<'static>> {
         let backend = self.delivery.as_ref().ok().map(Delivery::sender);
         let held = self.claims.as_ref().map(Claims::held);
-        live_sink(backend, costs.map(relay::divert), held, self.file.clone(), self.page.clone())
+        let (file, page) = (self.file.clone(), self.page.clone());
+        let sink = live_sink(backend, costs.map(relay::divert), held, file, page)?;
+        Some(match &self.gate {
+            Some(gate) => gate.before(sink),
+            None => sink,
+        })
     }
 
     /// Keeps what is exported for Prometheus, if there is an address at which it may ask. Before [`Self::sink`].
@@ -194,6 +210,18 @@ impl Outputs {
         self.claims.iter_mut().try_for_each(|claims| claims.step(pipeline, gpus, delivery))
     }
 
+    /// Keeps what has changed the pipeline in the journal, if there is one.
+    pub(super) fn keep(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+        now: Timestamp,
+    ) -> Result<(), PipelineError> {
+        if let Some(journal) = self.journal.take() {
+            self.journal = journal.step(pipeline, now).map_err(PipelineError::Export)?;
+        }
+        Ok(())
+    }
+
     /// Ends all within the grace period, or sooner if `is_cut`; the report is the last one, since it has what
     /// became of the others.
     pub(super) fn end(
@@ -210,6 +238,7 @@ impl Outputs {
             delivery,
             relay,
             mut claims,
+            journal,
             telemetry,
             optional,
             ..
@@ -217,6 +246,9 @@ impl Outputs {
         let FinishedRun { mut run, gpus, mut provenance, accounts } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
+        if let Some(Err(error)) = journal.map(RunJournal::end) {
+            error!("the last requests are lost: {error}");
+        }
         // The file has what the pipeline wrote, and the backend what was received.
         file.iter().for_each(LiveFile::finish);
         let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));

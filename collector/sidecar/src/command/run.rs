@@ -8,21 +8,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phasemeter_engine::gateway::Unplaced;
 use phasemeter_engine::health::Health;
 use phasemeter_engine::live::{HardwareExport, LongTrace};
-use phasemeter_engine::pipeline::{Pipeline, PipelineError, Settings};
+use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::sampler::{Sampler, SamplerConfig};
 use phasemeter_engine::work::{self, Attempts, WorkIntake, WorkKinds, WorkSocket};
 use phasemeter_environment::detectors::{self, Container};
 use phasemeter_environment::job;
 use phasemeter_environment::resource::Role;
-use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::encode::CommandExit;
-use phasemeter_otlp::experiment::{
-    ExperimentKind, ExperimentRequest, SERVICE_INSTANCE_ID, TraceId,
-};
+use phasemeter_otlp::experiment::ExperimentRequest;
 use phasemeter_process::Launched;
 use phasemeter_sources::clock::Clock;
 use tracing::{error, warn};
@@ -35,18 +31,19 @@ use super::driver::{self, AgentOfNode};
 use super::error::CommandError;
 use super::exit_status::EX_IOERR;
 use super::gpu_selection::GpuSelection;
-use super::gpus::{self, GpuArrivals};
+use super::gpus::GpuArrivals;
 use super::hand_over::HandOver;
 use super::interim::Lateness;
 use super::interruptions::Interruptions;
+use super::kept_reports::Named;
 use super::live::Live;
 use super::local_zone::LocalZone;
 use super::metering;
 use super::node_agent::NodeAgent;
 use super::node_price;
+use super::opening::{self, Opened, Opening, Run};
 use super::optional::Optional;
 use super::outputs::{Ended, Outputs};
-use super::own_resources::OwnResources;
 use super::policies;
 use super::probes::Probes;
 use super::relay::{self, Relay};
@@ -57,7 +54,7 @@ use super::supervision::{Happened, Supervision, contained};
 use super::trial_records;
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
-use phasemeter_cli::{MachineArgs, NodeArgs, RunArgs, WorkloadArgs};
+use phasemeter_cli::RunArgs;
 
 /// Interval of draining observations and detecting hung calls: waking up costs more than a reading.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -83,17 +80,6 @@ struct Prepared {
 /// Meters, runs the command, and reports.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode, CommandError> {
     meter_machine(&Run { machine: &args.machine, workload: &args.workload, node: None })
-}
-
-/// What is metered.
-#[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
-    /// The GPUs of this machine.
-    pub(super) machine: &'a MachineArgs,
-    /// The command, if there is one, and what it reports.
-    pub(super) workload: &'a WorkloadArgs,
-    /// What the agent of a node follows.
-    pub(super) node: Option<&'a NodeArgs>,
 }
 
 /// Meters the GPUs of this machine until the command ends, or until a signal, and reports.
@@ -207,8 +193,14 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
     let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
+    let label = opening::label(args, &environment);
+    let left = match &label {
+        Some(label) => outputs.options.left(label)?,
+        None => None,
+    };
+    let named = Named::now();
     let lateness = Lateness { work: Nanos::ZERO, readings: machine.lateness() };
-    outputs.report_during(&machine.live, lateness)?;
+    outputs.report_during(&machine.live, lateness, named)?;
     let probes = Probes::bind(machine.live.health_listen, environment.export.every);
     let probes = optional.result(probes)?.unwrap_or_default();
     outputs.expose(&probes);
@@ -232,11 +224,6 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     signals.ready();
 
     // The experiment and the resources. Prices follow what is given, not what is detected.
-    let trace = TraceId::random();
-    let kind = match command {
-        Some(_) => ExperimentKind::Command { trace },
-        None => ExperimentKind::Sidecar { trace },
-    };
     let own = &mut environment.experiment.attributes;
     let (price, followed) = match node {
         Some(node) => node_price::of_node(node, &options.price, own),
@@ -248,45 +235,39 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let executable = command.map(|program| child::executable_name(program));
     let executable = executable.or(request.executable);
     let request = ExperimentRequest { traces: machine.trace_mode, executable, ..request };
+    let role = if node.is_some() { Role::Agent } else { Role::Sidecar };
     let clock = Clock::start();
     let clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
-    let mut experiment = request.open(clock.now(), kind);
-    let role = if node.is_some() { Role::Agent } else { Role::Sidecar };
-    role.describe(&mut experiment.attributes);
-    let own = OwnResources::new(&mut experiment, trace, command.is_some());
-    outputs.spread(own.hardware.get(SERVICE_INSTANCE_ID), environment.export.every);
-    let mut command_env = experiment.propagation_env();
 
     // Policies and prices. Prices are queried first, so that metering does not wait for policies.
     let zone = LocalZone::of(machine.live.utc_offset, variable);
     let manager = policies::open(&options.policies, policies::Evaluations::Periodic);
     let manager = optional.result(manager)?.flatten();
     let gpus = if machine.require_gpu { arrivals.wait_for_all()? } else { arrivals.wait()? };
-    let mut pricing = metering::pricing(&price, &given, manager.clone())?;
-    gpus::query_prices(&mut pricing, &gpus, clock);
 
-    // The pipeline.
-    let costs = outputs.relay.as_ref().and_then(|relay| {
-        let instance = experiment.attributes.get(SERVICE_INSTANCE_ID).cloned().unwrap_or_default();
-        relay.span_costs(&workload.spans, Unplaced::AllGpus, instance)
-    });
-    let settings = Settings {
-        meter: MeterConfig {
-            utc_offset: zone.offset(),
-            charges_holders: node.is_none(),
-            ..machine.config(command.is_some())
-        },
-        alerts,
-        pricing,
-        work: metering::work(options),
-        export: outputs.sink(costs.as_ref()).map(|sink| (environment.export, sink)),
+    // The experiment, its clock and the pipeline: those of a run that was killed, if they can be made again.
+    let opening = Opening {
+        args,
+        environment: &environment,
+        request: &request,
+        role,
+        alerts: &alerts,
+        zone: &zone,
+        price: &price,
+        given: &given,
+        manager: manager.as_ref(),
+        gpus: &gpus,
+        lateness,
+        named,
+        clock,
+        label: label.as_deref(),
     };
+    let Opened { clock, experiment, own, pipeline, costs, billed_from, resumed } =
+        opening.open(&mut outputs, left)?;
+    let mut command_env = experiment.propagation_env();
     let long_trace = LongTrace::watch(&experiment, outputs.has_traces());
-    let stale_after = settings.meter.stale_after.fixed().unwrap_or(Nanos::SECOND);
-    let mut pipeline = Pipeline::live(settings, experiment, &own.hardware);
-    pipeline.set_host(&own.hardware);
-    outputs.claims.iter().for_each(|claims| claims.resume(&mut pipeline));
-    outputs.interim.iter_mut().for_each(|interim| interim.begin(&mut pipeline, clock.now()));
+    let config = machine.config(command.is_some());
+    let stale_after = config.stale_after.fixed().unwrap_or(Nanos::SECOND);
 
     // The live run: windows of policies, the sampler, reports of work, received telemetry, processes.
     let scheduler = WindowScheduler::start(manager.clone(), &machine.live, optional)?;
@@ -299,6 +280,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     command_env.extend(path.map(|path| (work::VARIABLE, Some(path.to_owned()))));
     let work = WorkIntake::new(socket);
     let mut live = Live::new(sampler, pipeline, clock, zone, scheduler, work, manager.clone());
+    live.start = billed_from;
     if let Some(received) = received {
         live.receive(received, costs, work_mappings);
     }
@@ -320,6 +302,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let settled = trial_records::settled(workload.trials.records.as_deref());
     live.settled = optional.result(settled)?.unwrap_or_default();
     live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
+    resumed.into_iter().for_each(|(gpus, until)| live.resume(gpus, until));
     gpus.into_iter().for_each(|gpu| live.join(gpu));
 
     // Internal telemetry, and the answers to probes.

@@ -84,7 +84,7 @@ impl Node {
         started_at("sidecars are answered", &mut self.agent_command(report)).0
     }
 
-    fn sidecar(&self, pod: &str, report: &str, until: &str) -> (Running, Log) {
+    pub(crate) fn sidecar(&self, pod: &str, report: &str, until: &str) -> (Running, Log) {
         started_at(until, &mut self.sidecar_command(pod, report))
     }
 
@@ -123,7 +123,7 @@ fn terminate(process: &Running) {
     kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
 }
 
-fn end(mut process: Running) {
+pub(crate) fn end(mut process: Running) {
     terminate(&process);
     assert!(process.0.wait().unwrap().success());
 }

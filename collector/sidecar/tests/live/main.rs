@@ -74,6 +74,7 @@ mod reloads;
 mod report_periods;
 mod resources;
 mod restart;
+mod restart_continued;
 mod run;
 mod sensors;
 mod signals;

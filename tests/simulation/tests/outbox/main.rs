@@ -7,6 +7,7 @@
 
 mod backend;
 mod damage;
+mod journal;
 mod world;
 
 use phasemeter_simulation::DiskBug;
@@ -14,7 +15,7 @@ use phasemeter_simulation::DiskBug;
 use self::world::{LIMITED, UNLIMITED, World};
 
 const SEEDS: u64 = 1_000;
-const CRASHES: u64 = 10;
+pub(crate) const CRASHES: u64 = 10;
 
 /// Errors that a log of this kind can have. Each is planted in the disk or in a step of the protocol, and must
 /// be found.
@@ -33,7 +34,7 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<World, String> {
     Ok(world)
 }
 
-fn seeds() -> std::ops::Range<u64> {
+pub(crate) fn seeds() -> std::ops::Range<u64> {
     match std::env::var("SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).unwrap(),
         Err(_) => 0..SEEDS,

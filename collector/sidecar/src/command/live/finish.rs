@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use phasemeter_engine::live::MigCoverage;
+use phasemeter_engine::live::{MigCoverage, event as live_event};
 use phasemeter_engine::pipeline::PipelineError;
 use phasemeter_engine::sampler::{Sampler, SamplerStats};
 use phasemeter_meter::reading::GpuIdentity;
@@ -53,9 +53,13 @@ impl Live {
         self.loading.iter().for_each(|policies| policies.wait());
         self.drain()?;
         let mut sampling = vec![self.sampler.stats().summary()];
-        let hung = hung.into_iter().map(|gpu| self.name(gpu));
+        let hung = hung.into_iter().filter_map(|gpu| Some(self.name(*self.places.get(gpu)?)));
         sampling
             .extend(hung.map(|name| format!("{name} hung at the end; its last readings are lost")));
+        let is_known = |it: &GpuIdentity| self.gpus.iter().any(|gpu| gpu.key() == it.key());
+        let (known, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_known);
+        let lost = known.iter().map(|gpu| live_event::name(Some(gpu)));
+        sampling.extend(lost.map(|name| format!("{name} did not respond after the restart")));
         for identity in missing {
             self.pipeline.add(&identity, self.start);
             self.gpus.push(identity);

@@ -14,6 +14,7 @@ impl Live {
     /// Takes what the sampler has observed of a GPU to its meter.
     pub(super) fn process(&mut self, observation: Observation) -> Result<(), PipelineError> {
         let Observation { gpu, observed } = observation;
+        let Some(gpu) = self.places.get(gpu).copied() else { return Ok(()) };
         self.seen.iter_mut().for_each(|seen| seen.note(gpu, &observed));
         if let Some(agent) = &mut self.agent {
             agent.observe(gpu, &observed, self.clock.now());

@@ -1,0 +1,273 @@
+//! The journal of a run in the data directory: a run that was killed is made again from it, and goes on.
+//!
+//! A journal is never a reason to end: what cannot be kept is logged, and the run continues without.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
+
+mod differences;
+mod entry;
+mod gate;
+mod writer;
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, thread};
+
+use phasemeter_engine::pipeline::{Change, Pipeline, PipelineError};
+use phasemeter_environment::host;
+use phasemeter_meter::reading::GpuIdentity;
+use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_outbox::{DataDirectory, Disk, JOURNAL, Journal, JournalError, RunDirectory};
+use phasemeter_sources::clock::Clock;
+use tracing::{info, warn};
+
+pub use self::entry::Begin;
+use self::entry::{Entry, Step};
+pub use self::gate::Gate;
+pub use self::writer::Writer;
+
+/// A run that was killed longer ago is not continued.
+const MAX_GAP: Nanos = Nanos::from_secs(600);
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long the end waits for the disk.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a run that was killed has left.
+#[derive(Debug)]
+pub struct Left {
+    directory: RunDirectory,
+    journal: Journal<Box<dyn Disk + Send>>,
+    /// How it began.
+    pub begin: Begin,
+    /// Its clock, which goes on.
+    pub clock: Clock,
+    steps: Vec<Vec<u8>>,
+    /// The time of the last step.
+    pub until: Timestamp,
+    /// How many requests have left.
+    pub left: u64,
+}
+
+/// Why a run is not continued.
+#[derive(Debug, thiserror::Error)]
+pub enum NotContinued {
+    /// Its journal is damaged.
+    #[error(transparent)]
+    Damaged(#[from] JournalError),
+    /// The disk refuses.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    /// The machine was started again since, or it is not known whether it was.
+    #[error("the machine was started again")]
+    Rebooted,
+    /// It was killed too long ago.
+    #[error("it was killed more than 10 minutes ago")]
+    TooLate,
+    /// Another version of the program has written it, or it is damaged.
+    #[error("written by another version, or damaged")]
+    Unreadable,
+    /// It is damaged: steps before the last one are missing.
+    #[error("damaged: steps are missing")]
+    Cut,
+    /// Made again, it costs something else.
+    #[error("made again, it costs something else: prices or options have changed")]
+    OtherCost,
+    /// Made again, it exports more or fewer requests.
+    #[error("made again, it exports something else: alerts or options have changed")]
+    OtherRequests,
+    /// The pipeline refuses what changed it.
+    #[error("cannot be made again: {0}")]
+    Pipeline(#[from] PipelineError),
+}
+
+impl Left {
+    /// Finds what the newest run with this label has left, if it was killed and can be continued. What is never continued is
+    /// removed: of older runs with this label, too, whose time a newer one may have.
+    ///
+    /// # Errors
+    /// Returns an error if the directory cannot be read, or something cannot be removed from it.
+    pub fn find(data: &DataDirectory, label: &str) -> io::Result<Option<Self>> {
+        let mut newest: Option<RunDirectory> = None;
+        for directory in data.journals()?.ended()? {
+            let other = match directory.label() == label {
+                true => newest.replace(directory),
+                false => Some(directory).filter(|other| is_over(other.path())),
+            };
+            other.map_or(Ok(()), |other| other.remove())?;
+        }
+        let Some(newest) = newest else { return Ok(None) };
+        let path = newest.path().display().to_string();
+        let left = Self::read(newest);
+        Ok(left.unwrap_or_else(|error| {
+            warn!("{path}: the run is not continued: {error}");
+            None
+        }))
+    }
+
+    /// `None` if it ended in order, or before anything was metered.
+    fn read(directory: RunDirectory) -> Result<Option<Self>, NotContinued> {
+        let (mut journal, mut entries) = match Journal::open(directory.disk()) {
+            Err(JournalError::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            opened => opened?,
+        };
+        let Some(first) = entries.first() else { return Ok(None) };
+        let begin = match Entry::decode(first) {
+            Some(Entry::Begin(begin)) if begin.version == VERSION => begin,
+            _ => return Err(NotContinued::Unreadable),
+        };
+        let is_same_boot = begin.boot_id.is_some() && begin.boot_id == host::boot_id();
+        if !is_same_boot {
+            return Err(NotContinued::Rebooted);
+        }
+        // The process was killed, which leaves all that it has written.
+        if journal.has_gap() {
+            return Err(NotContinued::Cut);
+        }
+        let mut steps = entries.split_off(1);
+        let Some(last) = steps.last() else { return Ok(None) };
+        let last = match Entry::decode(last) {
+            Some(Entry::Step(last)) => last.without_changes(),
+            Some(Entry::End) => return Ok(None),
+            _ => return Err(NotContinued::Unreadable),
+        };
+        let (until, left) = (last.at, last.left);
+        let clock = Clock::continuing(begin.boot, begin.wall);
+        if clock.now().since(until) > MAX_GAP {
+            return Err(NotContinued::TooLate);
+        }
+        // A run goes on only if its journal can: one that was given up since its disk had failed, and could not be removed,
+        // lacks what has left since.
+        let first = Entry::Step(last).encode()?;
+        journal.append(&first)?;
+        steps.push(first);
+        Ok(Some(Self { directory, journal, begin, clock, steps, until, left }))
+    }
+
+    /// Makes the run again, and goes on with its journal. Returns its GPUs, too.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be made again as it was. The pipeline is of no use then.
+    pub fn make_again(
+        self,
+        pipeline: &mut Pipeline<'_>,
+        gate: Gate,
+    ) -> Result<(RunJournal, Vec<GpuIdentity>), NotContinued> {
+        let mut gpus = Vec::new();
+        let next = u64::try_from(self.steps.len()).unwrap_or(u64::MAX).saturating_add(2);
+        for step in self.steps {
+            let Some(Entry::Step(step)) = Entry::decode(&step) else {
+                return Err(NotContinued::Unreadable);
+            };
+            let (cost, made) = (step.cost, step.made);
+            for change in step.changes().ok_or(NotContinued::Unreadable)? {
+                let skipped = if let Change::Left(requests) = change { requests } else { 0 };
+                pipeline.apply(change, &mut gpus)?;
+                gate.skip(skipped);
+            }
+            if pipeline.bill().0 != cost {
+                return Err(NotContinued::OtherCost);
+            }
+            if gate.made() != made {
+                return Err(NotContinued::OtherRequests);
+            }
+        }
+        let writer = Writer::start(self.directory, self.journal, next)?;
+        Ok((RunJournal::new(writer, gate), gpus))
+    }
+}
+
+/// Whether the run of this directory is never continued: it has no journal any more, or an old one.
+fn is_over(path: &Path) -> bool {
+    let age = |at: SystemTime| SystemTime::now().duration_since(at).unwrap_or_default();
+    match fs::metadata(path.join(JOURNAL)).and_then(|journal| journal.modified()) {
+        Ok(at) => age(at) > Duration::from_nanos(MAX_GAP.0),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The journal of a run in progress.
+pub struct RunJournal {
+    writer: Writer,
+    gate: Gate,
+    /// The number of the next entry.
+    next: u64,
+}
+
+impl RunJournal {
+    /// Creates a journal. Those that ended runs with this label have left are removed: this run has the time from now on.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses.
+    pub fn create(data: &DataDirectory, label: &str, begin: Begin) -> io::Result<Writer> {
+        let same = |ended: &RunDirectory| ended.label() == label;
+        data.journals()?.ended()?.filter(same).try_for_each(|ended| ended.remove())?;
+        let directory = data.journals()?.begin(label, data.now())?;
+        let mut journal = Journal::create(directory.disk())?;
+        journal.append(&Entry::Begin(begin).encode()?)?;
+        Writer::start(directory, journal, 2)
+    }
+
+    /// Continues a journal.
+    pub fn new(writer: Writer, gate: Gate) -> Self {
+        let next = writer.written() + 1;
+        gate.set_entry(next);
+        Self { writer, gate, next }
+    }
+
+    /// Keeps what has changed the pipeline since the last call. `None` if the run can no longer be continued, which is
+    /// logged: then everything leaves.
+    ///
+    /// # Errors
+    /// Returns an error if requests cannot leave.
+    pub fn step(mut self, pipeline: &mut Pipeline<'_>, at: Timestamp) -> io::Result<Option<Self>> {
+        // Those that leave now may not be in the outbox yet: if this process is killed, they leave again, unchanged.
+        let left = self.gate.left();
+        self.gate.release(self.writer.written())?;
+        let is_kept = match pipeline.take_changes() {
+            Ok(changes) if changes.is_empty() => !self.writer.is_over(),
+            Ok(changes) => {
+                let (cost, made) = (pipeline.bill().0, self.gate.made());
+                self.next += 1;
+                let step = Entry::Step(Step::new(changes, at, cost, left, made));
+                self.writer.write(step.encode()?)
+            }
+            Err(other) => {
+                info!("if this run is killed from now on, it is not continued: {other}");
+                false
+            }
+        };
+        if is_kept {
+            self.gate.set_entry(self.next);
+            return Ok(Some(self));
+        }
+        self.gate.open()?;
+        Ok(None)
+    }
+
+    /// Whether all that was kept is written: it is there when this process has been killed.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.writer.written() >= self.next - 1
+    }
+
+    /// The run ends in order: from now on it is not continued, and everything leaves.
+    ///
+    /// # Errors
+    /// Returns an error if requests cannot leave.
+    pub fn end(self) -> io::Result<()> {
+        if self.writer.write(Entry::End.encode()?) {
+            let (last, began) = (self.next, Instant::now());
+            while self.writer.written() < last && began.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.gate.open()
+    }
+}

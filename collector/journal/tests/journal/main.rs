@@ -1,0 +1,7 @@
+//! Runs that are killed and made again, from journals as they were written and from damaged ones.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
+
+mod damage;
+mod made_again;
+mod run;

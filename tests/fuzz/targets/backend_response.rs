@@ -1,0 +1,8 @@
+//! Fuzzes responses of backends.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::backend_response(bytes));
