@@ -137,6 +137,12 @@ fn targets_of_files_hold() {
     on_each("../otel-config/mappings/work", 5, properties::mapping);
     on_each("fuzz/seeds/price_book", 2, properties::price_book);
     on_each("fuzz/seeds/trial", 2, properties::trial);
+    on_each("fuzz/seeds/journal", 3, properties::journal);
+}
+
+#[test]
+fn backend_response_target_holds() {
+    on_each("fuzz/seeds/backend_response", 6, properties::backend_response);
 }
 
 /// The seed of a target, and what is written over it where.

@@ -13,8 +13,18 @@ const HEAD_BYTES: usize = 1024;
 const SEGMENT: &str = "0-0000000000000001.log";
 
 /// Files in memory. Clones are the same ones.
-#[derive(Clone, Default)]
-struct MemoryDisk(Rc<RefCell<BTreeMap<String, Vec<u8>>>>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct MemoryDisk(Rc<RefCell<BTreeMap<String, Vec<u8>>>>);
+
+impl MemoryDisk {
+    pub(super) fn add(&self, name: &str, bytes: &[u8]) {
+        self.0.borrow_mut().insert(name.to_owned(), bytes.to_vec());
+    }
+
+    pub(super) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.0.borrow().clone()
+    }
+}
 
 impl Disk for MemoryDisk {
     fn names(&self) -> io::Result<Vec<String>> {
@@ -77,11 +87,11 @@ pub(crate) fn outbox(bytes: &[u8]) {
     }
     let (head, segment) = bytes.split_at(bytes.len().min(HEAD_BYTES));
     let disk = MemoryDisk::default();
-    disk.0.borrow_mut().insert("head".to_owned(), head.to_vec());
-    disk.0.borrow_mut().insert(SEGMENT.to_owned(), segment.to_vec());
-    let before = disk.0.borrow().clone();
+    disk.add("head", head);
+    disk.add(SEGMENT, segment);
+    let before = disk.files();
     let Ok(mut outbox) = Outbox::open(disk.clone(), Limits::default()) else {
-        assert_eq!(*disk.0.borrow(), before, "nothing is changed");
+        assert_eq!(disk.files(), before, "nothing is changed");
         return;
     };
     let stream = Stream::ALL[0];

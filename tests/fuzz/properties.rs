@@ -3,8 +3,10 @@
 #![allow(dead_code, reason = "each fuzz target uses one")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a finding")]
 
+mod backend;
 mod configuration;
 mod files;
+mod journal;
 mod metering;
 mod metric_page;
 mod outbox;
@@ -14,10 +16,12 @@ use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
 
+pub(crate) use backend::backend_response;
 pub(crate) use configuration::configuration;
 pub(crate) use files::{
     invoice, mapping, price_book, price_file, profile, report, trial, work_message,
 };
+pub(crate) use journal::journal;
 use metering::{LogFile, audit, meter, observed};
 pub(crate) use outbox::outbox;
 use phasemeter_alerts::{Profiles, Selection};

@@ -91,6 +91,15 @@ impl Step {
     }
 }
 
+/// What changed a run, of an entry of its journal; `None` if it is not a step, or is damaged.
+#[must_use]
+pub fn changes(entry: &[u8]) -> Option<Vec<Change>> {
+    match Entry::decode(entry)? {
+        Entry::Step(step) => step.changes(),
+        Entry::Begin(_) | Entry::End => None,
+    }
+}
+
 impl Entry {
     /// Its bytes in a journal.
     pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {

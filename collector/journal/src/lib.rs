@@ -23,7 +23,7 @@ use phasemeter_outbox::{DataDirectory, Disk, JOURNAL, Journal, JournalError, Run
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
-pub use self::entry::Begin;
+pub use self::entry::{Begin, changes};
 use self::entry::{Entry, Step};
 pub use self::gate::Gate;
 pub use self::writer::Writer;

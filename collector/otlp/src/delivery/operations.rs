@@ -66,6 +66,23 @@ impl Attempt {
         Self::unanswered(response, CONNECTION_ERROR)
     }
 
+    /// Whether the backend accepted the request, at least in part.
+    #[must_use]
+    pub const fn is_accepted(&self) -> bool {
+        matches!(self.response, ExportResponse::Accepted { .. })
+    }
+
+    /// What the backend, or this machine, says about it: one line, empty if nothing.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match &self.response {
+            ExportResponse::Accepted { message: text, .. }
+            | ExportResponse::Rejected { reason: text }
+            | ExportResponse::Unreadable { reason: text }
+            | ExportResponse::Retry { reason: text, .. } => text,
+        }
+    }
+
     /// With a response of this status.
     pub(super) fn answered(response: ExportResponse, status: ResponseStatus) -> Self {
         let end = OperationEnd::answered(&response, status);
