@@ -17,9 +17,9 @@ pub(crate) const USUAL: [&str; 11] = [
     "clocks.sm",
 ];
 
-/// Further columns that a situation may set. `nvidia-smi` has all but the last five, which are
-/// profiling metrics of DCGM and GPM.
-pub(crate) const OPTIONAL: [&str; 21] = [
+/// Further columns that a situation may set. `nvidia-smi` has all but the last nine, which are
+/// profiling metrics of DCGM and GPM, and the driver's last error.
+pub(crate) const OPTIONAL: [&str; 25] = [
     "utilization.memory",
     "utilization.encoder",
     "utilization.decoder",
@@ -39,8 +39,12 @@ pub(crate) const OPTIONAL: [&str; 21] = [
     "sm.activity",
     "tensor.activity",
     "dram.activity",
+    "fp64.activity",
+    "fp32.activity",
+    "fp16.activity",
     "nvlink.activity",
     "pcie.activity",
+    "xid",
 ];
 
 /// The column as its header names it.

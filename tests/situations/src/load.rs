@@ -145,6 +145,7 @@ mod tests {
             ("Memory allows more work at once", "Memory"),
             ("1s", "1300ms"),
             ("length", "start = \"24:00\"\nlength"),
+            ("length", "source = \"a paper\"\nlength"),
             ("length", "without = [\"cats\"]\nlength"),
         ] {
             assert!(situation((from, to)).unwrap().problem().is_some(), "{from} → {to}");

@@ -24,6 +24,9 @@ pub struct Situation {
     pub(crate) name: String,
     /// One sentence.
     pub(crate) title: String,
+    /// The incident report, paper or guide that it is taken from: its title and its address.
+    #[serde(default)]
+    pub(crate) source: String,
     pub(crate) workload: Workload,
     /// Length of the log, and time between its readings.
     pub(crate) length: Length,
@@ -194,6 +197,9 @@ impl Situation {
         }
         if self.title.is_empty() || self.start_of_day().is_none() {
             return Some("invalid title or start: expected a start like 09:00".to_owned());
+        }
+        if !self.source.is_empty() && !self.source.contains(", https://") {
+            return Some("invalid source: expected a title and an address".to_owned());
         }
         let every = self.every.0;
         if !every.is_multiple_of(1_000) && !1_000_u64.is_multiple_of(every) {
