@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::computes_in_fp64;
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Response, Saving, Window, Workload,
@@ -62,9 +63,11 @@ fn is_clear(gpu: &Gpu) -> bool {
     gpu.pattern.is_some() && gpu.accounts.observed().seconds >= MIN_SECONDS
 }
 
-/// Whether something is lost while it works, or waits for input.
+/// Whether something is lost while it works, or waits for input, and it may be a model.
 fn may_gain(gpu: &Gpu) -> bool {
-    is_clear(gpu) && gpu.lost_starvation() + gpu.lost_underload() >= MATTERS
+    is_clear(gpu)
+        && !computes_in_fp64(gpu)
+        && gpu.lost_starvation() + gpu.lost_underload() >= MATTERS
 }
 
 fn if_kind(branch: Recommendation, condition: &str) -> Recommendation {

@@ -1,7 +1,8 @@
 //! Signs of matrix products that could run in a lower precision, and the format that is declared.
 //!
 //! Simulations, renderers and decision trees fill GPUs too, and have none. Tensor cores multiply in FP64 as well, so
-//! their activity does not show a model, unless the work is declared to be one's.
+//! their activity does not show a model, unless the work is declared to be one's, and the vector units do less. What
+//! computes in FP64 is none, whatever it is declared to be.
 
 use phasemeter_policy::{Gpu, Need, Window, Workload};
 
@@ -46,6 +47,9 @@ const TOKENS: &str = "work.tokens";
 /// The attribute that declares the number format.
 const PRECISION: &str = "phasemeter.precision";
 
+/// Activity of the FP64 pipe from which the work computes in FP64: models leave it idle. An assumption.
+const IN_FP64: f64 = 0.02;
+
 /// Number formats, from the most exact to the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "names of formats")]
@@ -73,10 +77,20 @@ impl Format {
     }
 }
 
+/// Whether hardware counters show that a GPU computes in FP64: neither fewer bits nor peaks in other formats say anything
+/// about such work.
+pub fn computes_in_fp64(gpu: &Gpu) -> bool {
+    gpu.metric("fp64.activity").is_some_and(|activity| activity >= IN_FP64)
+}
+
 /// Whether something shows that a GPU multiplies matrices of a model: a framework that is declared or named, tokens among
-/// its work, or tensor cores that were ever active in training, a service or a session.
+/// its work, or tensor cores that do more than the FP32 pipe in training, a service or a session. FP64 excludes it.
 pub fn multiplies_matrices(gpu: &Gpu, window: &Window) -> bool {
-    let is_active = || gpu.sensors.tensor_activity.is_some_and(|activity| activity > 0.0);
+    if computes_in_fp64(gpu) {
+        return false;
+    }
+    let vector = gpu.metric("fp32.activity").unwrap_or(0.0);
+    let is_active = || gpu.sensors.tensor_activity.is_some_and(|tensor| tensor > vector);
     let is_model = !matches!(gpu.workload, Workload::Batch | Workload::Unknown);
     (is_model && is_active())
         || window.metric(TOKENS).is_some_and(|done| done > 0.0)
@@ -88,7 +102,7 @@ pub fn framework_need<'a>(gpus: impl IntoIterator<Item = &'a Gpu>) -> Option<Nee
     let reason = "nothing shows whether it multiplies matrices of a model, which a lower precision or a compiler makes \
                   faster: the framework does (--framework pytorch, or phasemeter.framework in \
                   OTEL_RESOURCE_ATTRIBUTES)";
-    Need::if_any(FRAMEWORK, reason, gpus)
+    Need::if_any(FRAMEWORK, reason, gpus.into_iter().filter(|gpu| !computes_in_fp64(gpu)))
 }
 
 fn names_framework((key, value): &(String, String)) -> bool {
@@ -114,6 +128,25 @@ mod tests {
         window.gpus[0].sensors.tensor_activity = tensor;
         window.attributes = vec![(attribute.0.to_owned(), attribute.1.to_owned())];
         multiplies_matrices(&window.gpus[0], &window)
+    }
+
+    /// Scenario: pipes of vector units were measured beside tensor cores.
+    /// Guarantee: FP64 shows that it is not a model, and FP32 that does more than tensor cores needs a framework.
+    #[test]
+    fn vector_units_that_do_the_work_are_no_model() {
+        let with = |pipe: &str, activity: f64, framework: &str| {
+            let mut window = window(vec![steady(3_600, 0.97)]);
+            window.gpus[0].sensors.tensor_activity = Some(0.3);
+            window.gpus[0].metrics.push((pipe.to_owned(), activity));
+            window.attributes = vec![(FRAMEWORK.to_owned(), framework.to_owned())];
+            let need = framework_need([&window.gpus[0]]).is_some();
+            (multiplies_matrices(&window.gpus[0], &window), need)
+        };
+        assert_eq!(with("fp64.activity", 0.2, "pytorch"), (false, false));
+        assert_eq!(with("fp64.activity", 0.0, "unknown"), (true, true));
+        assert_eq!(with("fp32.activity", 0.5, "unknown"), (false, true));
+        assert_eq!(with("fp32.activity", 0.5, "pytorch"), (true, true));
+        assert_eq!(with("fp32.activity", 0.1, "unknown"), (true, true));
     }
 
     #[test]

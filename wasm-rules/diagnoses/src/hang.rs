@@ -12,6 +12,9 @@ const HANG_SECONDS: f64 = 600.0;
 /// Power of a GPU that computes nothing, as a share of its limit. An idle H100 draws 10–20%.
 const HUNG_POWER: f64 = 0.25;
 
+/// The same if another rank of the job has stopped: cards that spin draw a third. An assumption.
+const SPINNING_POWER: f64 = 0.4;
+
 /// Maximum variation of that power, as a share of the limit. Work varies it more.
 const HUNG_VARIATION: f64 = 0.03;
 
@@ -94,7 +97,7 @@ impl Plateau {
 /// Returns how a GPU stalls: it is fully busy at a flat low power until the end, and it drew more while it worked before,
 /// or another GPU of its job does the same. Without either it may compute little.
 pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
-    let (last, limit) = stalled(gpu)?;
+    let (last, limit) = stalled(gpu, window)?;
     let points = gpu.utilization.iter().zip(&gpu.power).take(last.from.saturating_sub(1));
     let idle = window.thresholds().idle;
     let worked = points.filter(|(utilization, _)| **utilization >= idle).map(|(_, power)| *power);
@@ -103,7 +106,7 @@ pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
         other.id != gpu.id
             && other.is_alike(gpu)
             && other.node() == gpu.node()
-            && stalled(other).is_some()
+            && stalled(other, window).is_some()
     };
     let waits_together = || gpu.workload != Workload::Serving && window.gpus.iter().any(&waits_too);
     let is_stall = last.len() >= POINTS && (has_worked || waits_together());
@@ -142,24 +145,39 @@ pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
 }
 
 /// The plateau at the end, and the power limit.
-fn stalled(gpu: &Gpu) -> Option<(Plateau, f64)> {
+fn stalled(gpu: &Gpu, window: &Window) -> Option<(Plateau, f64)> {
     // The last point may be partly over.
     let to = gpu.utilization.len().min(gpu.power.len()).checked_sub(1)?;
     // Most GPUs are not full at the end, and the names of models take the longest.
     gpu.utilization[..to].last().filter(|level| **level >= FULL)?;
     let limit = power_limit(gpu)?;
-    let plateau = plateau(gpu, to, limit);
+    let has_stopped = |other: &Gpu| {
+        let after = other.activity.after_work.seconds;
+        after >= HANG_SECONDS
+            && after < other.accounts.observed().seconds
+            && other.is_alike(gpu)
+            && !are_separate(other, gpu)
+    };
+    let spinning = plateau(gpu, to, SPINNING_POWER * limit, limit);
+    // Most GPUs are below that or above, and only then all others are compared.
+    let is_spinning = spinning.len() > 0 && spinning.high > HUNG_POWER * limit;
+    let may_spin = || gpu.workload == Workload::Training && window.gpus.iter().any(has_stopped);
+    let plateau = if is_spinning && !may_spin() {
+        plateau(gpu, to, HUNG_POWER * limit, limit)
+    } else {
+        spinning
+    };
     // SMs that work at less than the power of an idle GPU show a wrong sensor.
     (plateau.len() > 0 && unpowered_work(gpu).is_none()).then_some((plateau, limit))
 }
 
-/// The longest plateau that ends before the point `to`, which may be empty.
-fn plateau(gpu: &Gpu, to: usize, limit: f64) -> Plateau {
+/// The longest plateau up to this power that ends before the point `to`, which may be empty.
+fn plateau(gpu: &Gpu, to: usize, most: f64, limit: f64) -> Plateau {
     let mut found = Plateau { from: to, to, low: f64::INFINITY, high: 0.0 };
     for point in (0..to).rev() {
         let (utilization, power) = (gpu.utilization[point], gpu.power[point]);
         let (low, high) = (found.low.min(power), found.high.max(power));
-        let is_flat = high <= HUNG_POWER * limit && high - low <= HUNG_VARIATION * limit;
+        let is_flat = high <= most && high - low <= HUNG_VARIATION * limit;
         if utilization < FULL || utilization.is_nan() || power.is_nan() || !is_flat {
             break;
         }
@@ -172,7 +190,7 @@ fn plateau(gpu: &Gpu, to: usize, limit: f64) -> Plateau {
 fn ended(gpu: &Gpu, mut to: usize, limit: f64, idle: f64) -> Vec<Plateau> {
     let (mut ended, mut highest) = (Vec::new(), 0.0_f64);
     while to > 0 {
-        let found = plateau(gpu, to, limit);
+        let found = plateau(gpu, to, HUNG_POWER * limit, limit);
         if found.len() == 0 {
             to -= 1;
             if gpu.utilization[to] >= idle {
@@ -205,7 +223,8 @@ fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bo
     // Once: the names of models take long.
     let limit = power_limit(other).unwrap_or(f64::INFINITY);
     let is_stalled = |point: usize| {
-        let is_low = |power: &f64| *power <= HUNG_POWER * limit;
+        let low = f64::max(HUNG_POWER * limit, last.high + SAME_POWER * limit);
+        let is_low = |power: &f64| *power <= low;
         other.utilization[point] >= FULL && other.power.get(point).is_some_and(is_low)
     };
     let works = |point: &usize| {
@@ -248,6 +267,26 @@ mod tests {
         assert_eq!(hung(vec![moving.clone(), moving]), [false, false]);
         assert_eq!(hung(vec![busy(), busy()]), [false, false]);
         assert_eq!(hung(vec![steady(3_600, 1.0)]), [false], "without power");
+    }
+
+    /// Scenario: half of the ranks end after four hours of five, and cards that spin draw a third of their limit.
+    /// Guarantee: with a rank that has stopped that is a hang; without one it may be light work.
+    #[test]
+    fn ranks_that_spin_for_those_that_stopped_hang_at_a_third_of_their_power() {
+        let spins = || {
+            let mut gpu = with_power(steady(18_000, 1.0), 620.0);
+            let late = gpu.power.len() * 4 / 5;
+            gpu.power[late..].fill(230.0);
+            gpu
+        };
+        let mut ended = steady(18_000, 0.95);
+        let late = ended.utilization.len() * 4 / 5;
+        ended.utilization[late..].fill(0.0);
+        ended.activity.after_work.seconds = 3_600.0;
+        assert_eq!(hung(vec![spins(), spins(), ended.clone()])[..2], [true, true]);
+        assert_eq!(hung(vec![spins(), spins()]), [false, false]);
+        let serving = |gpu: Gpu| Gpu { workload: Workload::Serving, ..gpu };
+        assert!(!hung(vec![serving(spins()), serving(ended)])[0]);
     }
 
     /// Works, and waits for a while again and again, at last until the end.

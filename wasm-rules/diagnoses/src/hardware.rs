@@ -1,8 +1,8 @@
-//! Defects of the hardware that the driver reports: errors, and PCIe links with too few lanes.
+//! Defects of the hardware that the driver reports: errors, and PCIe links that are slower than they could be.
 
 use phasemeter_policy::{Gpu, Window};
 
-use crate::{is_lost, nvlink};
+use crate::nvlink;
 
 /// Lanes of a PCIe link, relative to the most that GPU and slot are capable of, from which it is narrow if a
 /// GPU like it has more: links lose half of them or more.
@@ -32,15 +32,35 @@ pub fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
     xids.filter(|(code, _)| HARDWARE_XIDS.contains(code))
 }
 
-/// The lanes of a GPU's PCIe link, and the most that it is capable of, if it is narrow. The link of a GPU
-/// that has not worked may be so to save power.
-pub fn narrow_link(gpu: &Gpu, window: &Window) -> Option<(f64, f64)> {
-    let most = gpu.metric("pcie.link.max_width")?;
-    let lanes = gpu.metric("pcie.link.width").filter(|_| gpu.accounts.busy().seconds > 0.0)?;
-    let is_wider = |other: &Gpu| other.metric("pcie.link.width").is_some_and(|it| it > lanes);
-    let has_wider = window.gpus.iter().any(|other| other.is_alike(gpu) && is_wider(other));
-    let narrow = if has_wider { NARROW } else { NARROW_ALONE };
-    (lanes <= narrow * most).then_some((lanes, most))
+/// A PCIe link that is at most half as fast as it could be, by what the link has, and what it could have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SlowLink {
+    /// Lanes, and the most that GPU and slot are capable of.
+    Lanes(f64, f64),
+    /// The generation, each twice as fast as the one before, and the highest of GPUs like it.
+    Generation(f64, f64),
+}
+
+/// Why a GPU's PCIe link is slow, if it is. The link of a GPU that has not worked may be so to save power.
+pub fn slow_link(gpu: &Gpu, window: &Window) -> Option<SlowLink> {
+    if gpu.accounts.busy().seconds <= 0.0 {
+        return None;
+    }
+    let best = |name: &str| {
+        let alike = window.gpus.iter().filter(|other| other.metric(name).is_some());
+        let alike = alike.filter(|other| other.is_alike(gpu));
+        alike.filter_map(|other| other.metric(name)).fold(0.0, f64::max)
+    };
+    let lanes = || {
+        let (most, lanes) = (gpu.metric("pcie.link.max_width")?, gpu.metric("pcie.link.width")?);
+        let narrow = if best("pcie.link.width") > lanes { NARROW } else { NARROW_ALONE };
+        (lanes <= narrow * most).then_some(SlowLink::Lanes(lanes, most))
+    };
+    let generation = || {
+        let (own, best) = (gpu.metric("pcie.link.generation")?, best("pcie.link.generation"));
+        (own < best).then_some(SlowLink::Generation(own, best))
+    };
+    lanes().or_else(generation)
 }
 
 /// Whether a GPU that works has no traffic over NVLink, and most of the GPUs of its node that do the same have.
@@ -56,33 +76,11 @@ pub fn is_unlinked(gpu: &Gpu, window: &Window) -> bool {
     }
 }
 
-/// Whether a defect of the hardware may explain what a GPU does.
-pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
-    is_lost(gpu)
-        || memory_errors(gpu).is_some()
-        || hardware_xids(gpu).next().is_some()
-        || narrow_link(gpu, window).is_some()
-        || is_unlinked(gpu, window)
-}
-
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::Xid;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;
-
-    #[test]
-    fn errors_of_applications_are_not_of_hardware() {
-        let with = |code| {
-            let mut gpu = steady(3_600, 0.9);
-            gpu.sensors.xids = vec![Xid { code, count: 1 }];
-            let window = window(vec![gpu]);
-            has_defect(&window.gpus[0], &window)
-        };
-        assert!(with(79), "fell off the bus");
-        assert!(!with(13), "an exception of a kernel");
-    }
 
     #[test]
     fn links_are_down_if_most_others_have_traffic() {
@@ -110,10 +108,21 @@ mod tests {
         };
         let first = |gpus| {
             let window = window(gpus);
-            narrow_link(&window.gpus[0], &window)
+            slow_link(&window.gpus[0], &window)
         };
-        assert_eq!(first(vec![linked(8.0, 0.9), linked(16.0, 0.9)]), Some((8.0, 16.0)));
-        assert_eq!(first(vec![linked(4.0, 0.9)]), Some((4.0, 16.0)));
+        let narrow = |lanes| Some(SlowLink::Lanes(lanes, 16.0));
+        assert_eq!(first(vec![linked(8.0, 0.9), linked(16.0, 0.9)]), narrow(8.0));
+        assert_eq!(first(vec![linked(4.0, 0.9)]), narrow(4.0));
+        let old = |generation: f64, level: f64| {
+            let mut gpu = linked(16.0, level);
+            gpu.metrics.push(("pcie.link.generation".to_owned(), generation));
+            gpu
+        };
+        let slow = Some(SlowLink::Generation(3.0, 5.0));
+        assert_eq!(first(vec![old(3.0, 0.9), old(5.0, 0.9)]), slow);
+        assert_eq!(first(vec![old(5.0, 0.9), old(3.0, 0.9)]), None);
+        assert_eq!(first(vec![old(3.0, 0.9), old(3.0, 0.9)]), None, "the host's");
+        assert_eq!(first(vec![old(1.0, 0.0), old(5.0, 0.9)]), None, "it saves power");
         assert_eq!(first(vec![linked(8.0, 0.9), linked(8.0, 0.9)]), None, "by design");
         assert_eq!(first(vec![linked(1.0, 0.0)]), None, "it may save power");
     }

@@ -1,24 +1,62 @@
 //! Impaired GPUs: what they show until they are repaired is not their usual work, so they get no more of it, and
 //! no other size.
 
-use phasemeter_policy::{Gpu, Window};
+use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{
-    THROTTLED, capped_below, hangs, has_failed_counters, is_behind, is_credible, is_slowed,
-    power_share, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
+    THROTTLED, are_separate, capped_below, fastest_clock, hangs, hardware_xids,
+    has_failed_counters, is_behind, is_credible, is_slowed, is_unlinked, lag, memory_errors,
+    power_share, slow_link, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
 };
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
 const AT_LIMIT: f64 = 0.9;
+
+/// Compute-bound share of the time from which a GPU is full.
+const FULL: f64 = 0.8;
 
 /// Whether the driver lost it, or its source lists it no more.
 pub fn is_lost(gpu: &Gpu) -> bool {
     gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
 }
 
-/// Whether it needs repair before its load means anything: it is lost, or slowed by heat.
+/// Whether it needs repair before it gets other work: it is lost, slowed by heat, or reported errors of its hardware.
 pub fn needs_repair(gpu: &Gpu) -> bool {
-    is_lost(gpu) || slowed_by_heat(gpu) >= THROTTLED
+    is_lost(gpu)
+        || slowed_by_heat(gpu) >= THROTTLED
+        || memory_errors(gpu).is_some()
+        || hardware_xids(gpu).next().is_some()
+}
+
+/// Whether a defect of the hardware may explain what a GPU does.
+pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
+    is_lost(gpu)
+        || memory_errors(gpu).is_some()
+        || hardware_xids(gpu).next().is_some()
+        || slow_link(gpu, window).is_some()
+        || is_unlinked(gpu, window)
+}
+
+/// Whether a full rank waits for another one of its job that is slow for a reason that `health` reports: a repair there
+/// explains what this one does, and replaces all other advice on it.
+pub fn is_held_back(gpu: &Gpu, window: &Window) -> bool {
+    if gpu.workload != Workload::Training || gpu.full_share() < FULL {
+        return false;
+    }
+    let fastest = fastest_clock(window);
+    // Most GPUs are as fast as this one, which numbers show before all others are compared.
+    let lags = |name: &str, other: &Gpu| other.metric(name) < gpu.metric(name);
+    let is_slow = |other: &Gpu| {
+        let has_less = lags("pcie.link.width", other) || lags("pcie.link.generation", other);
+        slowed_by_heat(other) >= THROTTLED
+            || slowed_by_power_supply(other) >= THROTTLED
+            || (has_less && slow_link(other, window).is_some())
+            || capped_below(other).is_some()
+            || lag(other, window, fastest).is_some()
+    };
+    let slow = window.gpus.iter().filter(|other| other.id != gpu.id && is_slow(other));
+    let mut of_job = slow.filter(|other| other.is_alike(gpu) && !are_separate(other, gpu));
+    of_job.next().is_some() && !is_slow(gpu)
 }
 
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown, also
@@ -39,19 +77,20 @@ pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
 }
 
 /// Whether what it does is its usual work: it is not impaired, and neither carries the load of one that is nor waits
-/// for others.
+/// for others, held back or in a collective.
 pub fn does_usual_work(gpu: &Gpu, window: &Window) -> bool {
     is_credible(gpu)
         && !has_failed_counters(gpu)
         && !is_impaired(gpu, window)
         && !misses_one(gpu, window)
+        && !is_held_back(gpu, window)
         && !waits_in_collective(gpu, window)
 }
 
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{steady, window};
-    use phasemeter_policy::{Percentiles, ThrottleReason, Throttling, Workload};
+    use phasemeter_policy::{Percentiles, ThrottleReason, Throttling, Workload, Xid};
 
     use super::*;
 
@@ -70,6 +109,39 @@ mod tests {
         };
         assert_eq!(of(is_impaired), [true, false, false]);
         assert_eq!(of(misses_one), [true, true, false]);
+    }
+
+    #[test]
+    fn errors_of_applications_are_not_of_hardware() {
+        let with = |code| {
+            let mut gpu = steady(3_600, 0.9);
+            gpu.sensors.xids = vec![Xid { code, count: 1 }];
+            let window = window(vec![gpu]);
+            has_defect(&window.gpus[0], &window)
+        };
+        assert!(with(79), "fell off the bus");
+        assert!(!with(13), "an exception of a kernel");
+    }
+
+    /// Scenario: three full ranks, of which one is hot or has an old link, and a fourth GPU at half load.
+    /// Guarantee: the other full ones are held back, and neither the slow one nor what does not wait.
+    #[test]
+    fn full_ranks_wait_for_a_slow_one() {
+        let rank = |generation: f64| {
+            let mut gpu = steady(3_600, 0.99);
+            gpu.metrics.push(("pcie.link.generation".to_owned(), generation));
+            gpu
+        };
+        let mut hot = rank(5.0);
+        hot.sensors.throttling =
+            vec![Throttling { reason: ThrottleReason::HardwareThermal, share: 0.3 }];
+        for slow in [hot, rank(3.0)] {
+            let window = window(vec![rank(5.0), slow, rank(5.0), steady(3_600, 0.5)]);
+            let found: Vec<_> = window.gpus.iter().map(|gpu| is_held_back(gpu, &window)).collect();
+            assert_eq!(found, [true, false, true, false]);
+        }
+        let window = window(vec![rank(5.0), rank(5.0)]);
+        assert!(!is_held_back(&window.gpus[0], &window));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What several default policies look for in a window: hangs, stragglers, narrow links, idle time and the like;
+//! What several default policies look for in a window: hangs, stragglers, slow links, idle time and the like;
 //! units of rent; and GPU specifications: the table of models in `collector/meter/data`, which documents sources,
 //! dates and caveats, as constants.
 
@@ -7,6 +7,7 @@ mod benefit;
 mod collective;
 mod conditional;
 mod contradiction;
+mod crash;
 mod credibility;
 mod framework;
 mod hang;
@@ -32,13 +33,16 @@ pub use benefit::kind_of_speedup;
 pub use collective::{waits_for, waits_in_collective};
 pub use conditional::with_conditions;
 pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};
+pub use crash::{OutOfMemory, out_of_memory};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
-pub use framework::{Format, framework_need, multiplies_matrices};
+pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};
 pub use hang::{Stall, Waits, hangs, stall, waits};
-pub use hardware::{hardware_xids, has_defect, is_unlinked, memory_errors, narrow_link};
+pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, slow_link};
 pub use headroom::{FREE_MEMORY, NEARLY_FULL};
 pub use holder::{Allocation, Untouched, is_untouched, shows_holder, untouched};
-pub use impairment::{does_usual_work, is_impaired, is_lost, misses_one, needs_repair};
+pub use impairment::{
+    does_usual_work, has_defect, is_held_back, is_impaired, is_lost, misses_one, needs_repair,
+};
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use power::{power_limit, power_share};
 pub use quiet::QuietTime;

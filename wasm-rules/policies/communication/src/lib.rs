@@ -5,8 +5,8 @@
 //! needs.
 
 use phasemeter_diagnoses::{
-    hangs, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind, is_slowed, is_unlinked,
-    kind_of_speedup, nvlink, pcie, power_share,
+    hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind,
+    is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -205,7 +205,12 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         low && gpu.workload != Workload::Serving
     };
     let is_open = |gpu: &Gpu| {
-        is_full(gpu) && !hangs(gpu, window) && !is_slowed(gpu) && !is_behind(gpu, window)
+        is_full(gpu)
+            && !hangs(gpu, window)
+            && !is_slowed(gpu)
+            && !is_behind(gpu, window)
+            && !has_defect(gpu, window)
+            && !is_held_back(gpu, window)
     };
     let ranks = || ranks.iter().copied();
     let sms = Need::by_vendor(

@@ -7,11 +7,13 @@
 mod copies;
 mod in_turn;
 
-use phasemeter_diagnoses::{Model, has_defect, nvlink, pcie, waits_for, with_conditions};
+use phasemeter_diagnoses::{
+    Model, has_defect, is_held_back, multiplies_matrices, nvlink, pcie, waits_for, with_conditions,
+};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender,
-    Remediation, Response, Saving, Target, Vendor, Window, evidence, groups, mean,
+    Remediation, Response, Saving, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
 
 phasemeter_policy::settings! {
@@ -117,7 +119,8 @@ fn advise(settings: &Settings, window: &Window) -> Response {
             && a.gpu.is_alike(b.gpu)
     };
     // A defect that `health` reports explains the wait.
-    let unexplained = |it: &&Waiting<'_>| !has_defect(it.gpu, window);
+    let unexplained =
+        |it: &&Waiting<'_>| !has_defect(it.gpu, window) && !is_held_back(it.gpu, window);
     let alone = alone.iter().flatten().filter(unexplained);
     let mut recommendations: Vec<_> = alone.map(inspect).collect();
     let mut needs = Vec::new();
@@ -130,7 +133,15 @@ fn advise(settings: &Settings, window: &Window) -> Response {
         let exchange = exchange(&group);
         let others =
             observed.iter().filter(|other| group.iter().any(|it| waits_for(other, it.gpu)));
-        recommendations.extend(recommend(&group, exchange.is_some(), others.count()));
+        let has_loader = |it: &Waiting<'_>| {
+            it.gpu.workload == Workload::Training || multiplies_matrices(it.gpu, window)
+        };
+        let input = Input {
+            may_exchange: exchange.is_some(),
+            others: others.count(),
+            has_loader: group.iter().all(has_loader),
+        };
+        recommendations.extend(recommend(&group, input));
         needs.extend(exchange);
     }
     recommendations.extend(copies::recommend(&observed, window));
@@ -228,9 +239,20 @@ impl Waiting<'_> {
     }
 }
 
-/// Recommends two actions for GPUs with similar waits, which may be of an exchange between them, and for which so many
-/// full ones wait in a collective.
-fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Recommendation> {
+/// What waits may be for.
+#[derive(Clone, Copy)]
+struct Input {
+    /// Also for an exchange between GPUs.
+    may_exchange: bool,
+    /// How many full GPUs wait in a collective for these.
+    others: usize,
+    /// For the loader of a model: a simulation or a renderer has none.
+    has_loader: bool,
+}
+
+/// Recommends two actions for GPUs with similar waits, or one if nothing shows a loader.
+fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendation> {
+    let Input { may_exchange, others, has_loader } = input;
     let [first, ..] = group else { return Vec::new() };
     let gpus = || group.iter().map(|waiting| waiting.gpu);
     let (period, busy) = (mean(group, |it| it.period), mean(group, |it| it.busy));
@@ -284,6 +306,19 @@ fn recommend(group: &[Waiting<'_>], may_exchange: bool, others: usize) -> Vec<Re
             ..Recommendation::new(code, Target::Starvation, lever, gpus())
         }
     };
+    if !has_loader {
+        let ahead = make(
+            "data-loading.ahead",
+            "prefetch",
+            "Read the next item while one is computed",
+            "Read, prepare and copy ahead: threads that read, pinned buffers with asynchronous copies, and what items \
+             share kept in memory. Or let two tasks share the GPU, so that one reads while the other computes."
+                .to_owned(),
+            String::new(),
+            WORKERS,
+        );
+        return vec![ahead];
+    }
     let mut workers = make(
         "data-loading.workers",
         "num_workers",

@@ -1,6 +1,8 @@
-//! Faulty hardware: lost GPUs and those that are listed no more, errors that the driver reported, PCIe links with too few lanes, and NVLink that is down.
+//! Faulty hardware: lost GPUs and those that are listed no more, errors that the driver reported, slow PCIe links, and NVLink that is down.
 
-use phasemeter_diagnoses::{hardware_xids, is_unlinked, memory_errors, narrow_link, nvlink};
+use phasemeter_diagnoses::{
+    SlowLink, hardware_xids, is_unlinked, memory_errors, nvlink, slow_link,
+};
 use phasemeter_policy::format::{count, decimal, duration, instant, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
 
@@ -197,33 +199,47 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
     })
 }
 
-/// GPUs whose PCIe links are narrow.
-pub(crate) fn narrow(window: &Window) -> Vec<Recommendation> {
-    let narrow = window.gpus.iter().filter_map(|gpu| Some((narrow_link(gpu, window)?, gpu)));
-    let groups = groups(narrow, |a, b| a.0 == b.0 && a.1.is_bouncing() == b.1.is_bouncing());
-    groups.iter().filter_map(|group| widen(group)).collect()
+/// GPUs whose PCIe links have too few lanes, or are of a lower generation than those of others.
+pub(crate) fn slow_links(window: &Window) -> Vec<Recommendation> {
+    let slow = window.gpus.iter().filter_map(|gpu| Some((slow_link(gpu, window)?, gpu)));
+    let groups = groups(slow, |a, b| a.0 == b.0 && a.1.is_bouncing() == b.1.is_bouncing());
+    groups.iter().filter_map(|group| mend(group)).collect()
 }
 
-fn widen(group: &[((f64, f64), &Gpu)]) -> Option<Recommendation> {
-    let ((lanes, most), first) = group.first()?;
+fn mend(group: &[(SlowLink, &Gpu)]) -> Option<Recommendation> {
+    let (link, first) = group.first()?;
     let action = repair(
         first,
         "Reseat the card, replace its riser or cable, and restart the node.",
         first.vendor().choose(
-            "nvidia-smi -q -d PCIE shows the lanes.",
-            "amd-smi metric --pcie shows the lanes.",
-            "lspci -vv shows the lanes.",
+            "nvidia-smi -q -d PCIE shows lanes and generation.",
+            "amd-smi metric --pcie shows lanes and generation.",
+            "lspci -vv shows lanes and speed.",
         ),
     );
     let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
-    let of = format!("{} of {} lanes", decimal(*lanes, 0), decimal(*most, 0));
-    let title = format!("The PCIe link of {which} has {of}");
-    let rationale =
-        format!("Its PCIe link runs at {of}, so data arrives at that fraction of the speed.");
+    let (has, most, of, speed) = match *link {
+        SlowLink::Lanes(has, most) => (
+            has,
+            most,
+            format!("has {} of {} lanes", decimal(has, 0), decimal(most, 0)),
+            has / most,
+        ),
+        SlowLink::Generation(has, most) => {
+            let of =
+                format!("is of generation {}, others of {}", decimal(has, 0), decimal(most, 0));
+            (has, most, of, (has - most).exp2())
+        }
+    };
+    let title = format!("The PCIe link of {which} {of}");
+    let rationale = format!(
+        "The link {of}, so data crosses it at {} of the speed, and in one job all GPUs wait for that.",
+        percent(speed),
+    );
     Some(Recommendation {
         // What it waits for.
         target: if first.is_bouncing() { Target::Starvation } else { Target::Underload },
-        evidence: evidence([("lanes", *lanes, "{lane}"), ("lanes.max", *most, "{lane}")]),
+        evidence: evidence([("link", has, "1"), ("link.most", most, "1")]),
         ..risk(
             "health.pcie",
             "other",

@@ -54,7 +54,7 @@ impl Recommender for Health {
         let mut found: Vec<_> = hardware::lost(window).into_iter().collect();
         found.extend(hardware::vanished(window));
         found.extend(hardware::faulty(window));
-        found.extend(hardware::narrow(window));
+        found.extend(hardware::slow_links(window));
         found.extend(hardware::unlinked(window));
         found.extend(memory::recommend(settings, window));
         found.extend(balance::recommend(window));

@@ -1,7 +1,7 @@
-//! Memory that runs out: it rises, or is nearly full.
+//! Memory that runs out: it rises, is nearly full, or ended the process before.
 
-use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL};
-use phasemeter_policy::format::{duration, percent};
+use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL, OutOfMemory, out_of_memory};
+use phasemeter_policy::format::{count, duration, gib, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
 
 use crate::{SURE, Settings, risk};
@@ -18,11 +18,62 @@ const SURE_FULL: f64 = 0.4;
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
+/// Memory that stays in use, as a share of all, from which another process holds it. An assumption.
+const HELD: f64 = 0.1;
+
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-    let rising = window.gpus.iter().filter_map(|gpu| filling(gpu, settings, window));
-    let full = window.gpus.iter().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
+    let (ended, others): (Vec<_>, Vec<_>) = window
+        .gpus
+        .iter()
+        .map(|gpu| (gpu, out_of_memory(gpu, window)))
+        .partition(|it| it.1.is_some());
+    let others = || others.iter().map(|(gpu, _)| *gpu);
+    let rising = others().filter_map(|gpu| filling(gpu, settings, window));
+    let full = others().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
     let full = groups(full, |a, b| a.0.workload == b.0.workload);
-    rising.chain(full.iter().filter_map(|group| keep_free(group))).collect()
+    let ended = ended.into_iter().filter_map(|(gpu, found)| Some(ended_by_it(gpu, found?)));
+    ended.chain(rising).chain(full.iter().filter_map(|group| keep_free(group))).collect()
+}
+
+/// Memory that ran out, which explains why the process ended.
+fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
+    let total = gpu.memory_total_bytes.map_or(f64::INFINITY, |total| total as f64);
+    let kept = gib(found.kept);
+    let (why, action) = if found.kept >= HELD * total {
+        (
+            format!(" {kept} stay in use after each end: most likely a process of an earlier run."),
+            gpu.vendor().choose(
+                "End the process that holds the memory (nvidia-smi lists its PID), then start again.",
+                "End the process that holds the memory (amd-smi process lists its PID), then start again.",
+                "End the process that holds the memory, then start again.",
+            ),
+        )
+    } else if found.seconds >= MIN_RISE_SECONDS {
+        (
+            format!(" It takes {} to fill.", duration(found.seconds)),
+            "Restart at a good moment before it is full, from a saved state, and find what grows: references to past \
+             steps or requests, operations that are added in a loop, or a cache without a limit.",
+        )
+    } else {
+        (
+            String::new(),
+            "Take less at the start: a smaller batch, shorter inputs, or a smaller share of the memory for the server. \
+             The log of the process has the error.",
+        )
+    };
+    let times = count(found.count, "time");
+    let title = ["Out of memory: it ended the process ", &times].concat();
+    let rationale = format!(
+        "Memory rose until it was full, and fell with the load, {times}: most likely the process ended.{why}"
+    );
+    Recommendation {
+        evidence: evidence([
+            ("ends", found.count as f64, "1"),
+            ("memory.kept", found.kept, "By"),
+            ("memory.time_to_fill", found.seconds, "s"),
+        ]),
+        ..risk("health.out-of-memory", "restart", [gpu], [&title, action], rationale, SURE)
+    }
 }
 
 /// Memory that rises, and is full soon.

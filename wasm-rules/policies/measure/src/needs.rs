@@ -3,7 +3,7 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Model, hangs, is_behind, is_impaired, is_lost, power_share, units, waits_in_collective,
+    Model, computes_in_fp64, does_usual_work, hangs, is_impaired, power_share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
@@ -55,8 +55,10 @@ const RULES: [Rule; 14] = [
         "training, serving, interactive or batch: decides between larger batches for training and more \
          concurrent requests for a service",
         |gpu, window| {
-            let is_open =
-                is_part_load(gpu, window) || gpu.is_bouncing() || is_undersampled(gpu, window);
+            let is_open = is_full(gpu)
+                || is_part_load(gpu, window)
+                || gpu.is_bouncing()
+                || is_undersampled(gpu, window);
             gpu.workload == Workload::Unknown && is_open
         },
     ),
@@ -94,11 +96,9 @@ const RULES: [Rule; 14] = [
             is_full(gpu)
                 && is_nvidia(gpu)
                 && gpu.sensors.tensor_activity.is_none()
-                && !is_lost(gpu)
+                && !computes_in_fp64(gpu)
                 && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
-                && !hangs(gpu, window)
-                && !is_behind(gpu, window)
-                && !waits_in_collective(gpu, window)
+                && does_usual_work(gpu, window)
         },
     ),
     (

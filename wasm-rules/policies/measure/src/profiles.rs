@@ -1,6 +1,9 @@
 //! Profiles whose result decides between causes that look alike.
 
-use phasemeter_diagnoses::{hangs, has_defect, is_behind, is_slowed, power_share};
+use phasemeter_diagnoses::{
+    hangs, has_defect, has_full_bandwidth, is_behind, is_held_back, is_slowed, multiplies_matrices,
+    power_share,
+};
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
     Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
@@ -58,11 +61,17 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     });
     let unclear =
         groups(unclear, |a, b| a.is_bouncing() == b.is_bouncing() && a.workload == b.workload);
-    let at_low_power = at_low_power(&busy);
-    at_low_power.into_iter().chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
+    let bound = of(&|gpu| {
+        matches!(gpu.workload, Workload::Batch | Workload::Unknown)
+            && is_full(gpu)
+            && has_full_bandwidth(gpu)
+            && !multiplies_matrices(gpu, window)
+    });
+    let known = at_low_power(&busy).into_iter().chain(at_full_bandwidth(&bound));
+    known.chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
 }
 
-/// Whether the health of the GPU, or a full video engine, explains its load.
+/// Whether the health of the GPU or of another of its job, or a full video engine, explains its load.
 fn is_explained(gpu: &Gpu, window: &Window) -> bool {
     let video = ["decoder.utilization", "encoder.utilization"];
     video.iter().any(|engine| gpu.metric(engine).is_some_and(|it| it >= FULL_ENGINE))
@@ -70,6 +79,7 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
         || has_defect(gpu, window)
         || is_behind(gpu, window)
         || hangs(gpu, window)
+        || is_held_back(gpu, window)
 }
 
 fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
@@ -85,6 +95,30 @@ fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
     (!gpus.is_empty()).then(|| Recommendation {
         evidence: evidence([("power.share_of_limit", power, "1")]),
         ..profile("measure.busy-at-low-power", Target::Throughput, gpus, rationale, SURE_BUSY)
+    })
+}
+
+/// Work that is not known to be a model, at full memory bandwidth: only fewer bytes make it faster.
+fn at_full_bandwidth(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let dram = mean(gpus, |gpu| gpu.sensors.dram_activity.unwrap_or(0.0));
+    let rationale = format!(
+        "Memory is {} active all the time: bytes limit the work, not arithmetic. Loops over the same data that are \
+         fused, blocked for the cache, or stored in fewer bytes where the result allows it, read less; a GPU with more \
+         bandwidth for its price reads faster.",
+        percent(dram),
+    );
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: "Find the kernels that read the most bytes".to_owned(),
+        action: Vendor::of(gpus.iter().copied())
+            .choose(
+                "Run ncu --set roofline -o bytes COMMAND on a short case, and start with the kernel that takes longest.",
+                "Run rocprof-compute profile -n bytes -- COMMAND on a short case, and start with the kernel that takes \
+                 longest.",
+                "Profile a short case with the vendor's tool, and start with the kernel that takes longest.",
+            )
+            .to_owned(),
+        evidence: evidence([("dram.activity", dram, "1")]),
+        ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, SURE_BUSY)
     })
 }
 

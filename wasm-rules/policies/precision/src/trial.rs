@@ -1,7 +1,8 @@
 //! Training at full load whose tensor activity was not recorded: it may use a fast format already, so a trial decides.
 
 use phasemeter_diagnoses::{
-    Architecture, Format, Model, does_usual_work, has_full_bandwidth, is_slowed, power_share, waits,
+    Architecture, Format, Model, computes_in_fp64, does_usual_work, has_full_bandwidth, is_slowed,
+    power_share, waits,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
@@ -29,6 +30,7 @@ pub(crate) fn recommend(unmeasured: &[&Gpu], window: &Window) -> Vec<Recommendat
         let may_compute = gpu.workload == Workload::Training
             && power_share(gpu).is_some_and(computes)
             && !has_full_bandwidth(gpu)
+            && !computes_in_fp64(gpu)
             && window.gpus.iter().filter(|other| other.is_alike(gpu)).all(computes_freely);
         let declared = Format::declared(gpu, window).unwrap_or(Format::Fp32);
         Some((*gpu, next(Model::of(&gpu.model).filter(|_| may_compute)?, declared)?))

@@ -121,7 +121,7 @@ pub(crate) fn find<'a>(
     let unobserved = gpu.accounts.unobserved.seconds;
     // A service waits for requests, and anything else that bounces for input.
     let waits = gpu.is_bouncing() && gpu.workload != Workload::Serving;
-    if observed < settings.min_seconds || unobserved > observed || waits {
+    if observed < settings.min_seconds || unobserved > observed || waits || needs_repair(gpu) {
         return None;
     }
     let waits = |other: &&Gpu| other.is_alike(gpu) && hangs(other, window);
@@ -179,12 +179,18 @@ fn part<'a>(
     let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
     // A batch job that is never quiet may use engines that utilization does not cover.
     let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
-    let is_steady = gpu.is_steady();
-    let is_small = is_steady
-        && gpu.accounts.observed().level() <= SMALL_UTILIZATION
-        && peak <= SMALL_MEMORY
-        && !matches!(gpu.workload, Workload::Batch | Workload::Interactive);
-    if (!is_burst && !is_small) || is_engine || !sees_bursts(gpu) {
+    let level = gpu.accounts.observed().level();
+    // Of a batch job, only the activity of its SMs shows that another one fits beside it.
+    let active = match gpu.workload {
+        Workload::Batch => gpu.sensors.sm_activity.filter(|_| gpu.accounts.busy().level() > 0.0),
+        Workload::Interactive => None,
+        _ => Some(level),
+    };
+    let is_small = gpu.is_steady()
+        && active.is_some_and(|active| active <= SMALL_UTILIZATION)
+        && peak <= SMALL_MEMORY;
+    let has_engine = is_engine && active.is_none();
+    if (!is_burst && !is_small) || has_engine || !sees_bursts(gpu) {
         return None;
     }
     if is_stage(gpu, unit) || unit.gpus.iter().any(|gpu| needs_repair(gpu)) {
@@ -195,7 +201,8 @@ fn part<'a>(
         true => (Target::Idle, idle),
         false => (Target::Underload, gpu.lost_underload()),
     };
-    let level = busiest_hour(gpu, window.step_seconds);
+    let part = active.filter(|_| !is_burst).map_or(1.0, |active| active / level);
+    let level = part * busiest_hour(gpu, window.step_seconds);
     let (parts, kept, lever) = divide(gpu, peak, level, is_burst)?;
     let is_alone = unit.is_returnable() && unit.gpus.len() == 1;
     (lost >= settings.min_lost).then(|| Finding {

@@ -1,8 +1,8 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
 
 use phasemeter_diagnoses::{
-    Architecture, Model, Unit, carries_exchange, has_full_bandwidth, has_idle_tensor_cores,
-    min_peak, power_share,
+    Architecture, Model, Unit, carries_exchange, computes_in_fp64, has_full_bandwidth,
+    has_idle_tensor_cores, min_peak, power_share,
 };
 use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
@@ -139,8 +139,11 @@ impl<'a, 'b> Current<'a, 'b> {
         self.ratios(offer).filter(|_| !lacks_bf16(self.gpu, offer))
     }
 
-    /// The same, whatever formats it has.
+    /// The same, whatever formats it has. Peaks in FP64 are unknown: cards have a 64th of them, modules half.
     pub(crate) fn ratios(&self, offer: &Offer) -> Option<(f64, f64)> {
+        if self.gpus.iter().any(|gpu| computes_in_fp64(gpu)) {
+            return None;
+        }
         let other = Model::of(&offer.model)?;
         let flops = other.tflops()? / self.model.tflops()?;
         let bandwidth = other.bandwidth_gb_s? / self.model.bandwidth_gb_s?;
