@@ -123,6 +123,10 @@ fn idle_without_price(report: &Value, covered: &[&Value]) -> f64 {
 }
 
 fn promise(report: &Value, it: &Value) -> Result<(), &'static str> {
+    let remediation = &it["remediation"];
+    if !remediation.is_null() && remediation["parameters"]["unless"].as_str().is_none() {
+        return Err("automation does not say when it is wrong");
+    }
     let saving =
         ["low", "expected", "high"].map(|name| it["saving_fraction"][name].as_f64().unwrap());
     let [low, expected, high] = saving;

@@ -337,8 +337,10 @@ fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendation> {
         WORKERS,
     );
     let factor = ("factor", decimal(speedup, 1).replace(',', ""));
-    workers.remediation =
-        Some(Remediation::new("job.parameter", [("name", "num_workers".to_owned()), factor]));
+    workers.remediation = Some(
+        Remediation::new("job.parameter", [("name", "num_workers".to_owned()), factor])
+            .unless("all CPU cores or the memory of the host are in use"),
+    );
     let second = if first.can_decode() == Some(true) {
         let peak =
             memory.map_or_else(String::new, |(peak, _)| format!(": its peak is {}", gib(peak)));

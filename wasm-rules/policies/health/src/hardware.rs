@@ -61,6 +61,7 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
 /// A reset of the GPU, for automation.
 fn reset(gpu: &Gpu) -> Remediation {
     Remediation::new(gpu.vendor().choose("nvidia.gpu-reset", "gpu.reset", "gpu.reset"), [])
+        .unless("a process on the GPU or on one that a link connects to it still works")
 }
 
 /// GPUs that their source lists no more, each with since when.

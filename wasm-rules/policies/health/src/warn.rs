@@ -42,7 +42,8 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
             remediation: Some(Remediation::new(
                 first.vendor().choose("nvidia.power-limit", "gpu.power-limit", "gpu.power-limit"),
                 [("watts", decimal(highest, 0).replace(',', ""))],
-            )),
+            )
+            .unless("the limit is meant, for the power or the cooling of the rack")),
             ..risk(
                 "health.power-limit",
                 "power_limit",

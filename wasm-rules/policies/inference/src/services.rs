@@ -180,7 +180,10 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
             ("replicas.needed", kept as f64, "{replica}"),
             ("time_above_target", above, "1"),
         ]),
-        remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())])),
+        remediation: Some(
+            Remediation::new("k8s.scale", [("replicas", kept.to_string())])
+                .unless("requests grow, or a replica is kept for when another one fails"),
+        ),
         kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         ..Recommendation::new(
             if is_returned { "inference.replicas" } else { "inference.spare-replicas" },

@@ -246,7 +246,8 @@ fn complete(
             remediation: Some(Remediation::new(
                 "k8s.autoscale",
                 [("min_replicas", "0".to_owned()), ("max_replicas", instances.to_string())],
-            )),
+            )
+            .unless("users do not wait for the start of a server")),
             ..free
         },
         Action::Prepare => Recommendation {
@@ -314,7 +315,9 @@ fn release(allocation: &Allocation, idle: f64) -> String {
 
 /// An action for automation after this time without work.
 pub(crate) fn after_idle(kind: &str, seconds: f64) -> Remediation {
-    Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))])
+    Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))]).unless(
+        "somebody comes back to state that is only in memory, or capacity may be short later",
+    )
 }
 
 /// The last observed value of a column.

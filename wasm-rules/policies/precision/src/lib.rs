@@ -330,6 +330,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
         remediation: (change.lever == "tf32").then(|| {
             let name = ("name", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE".to_owned());
             Remediation::new("env.set", [name, ("value", "1".to_owned())])
+                .unless("the result needs more than ten bits of each fraction")
         }),
         ..Recommendation::new(change.code, Target::Throughput, change.lever, gpus())
     })

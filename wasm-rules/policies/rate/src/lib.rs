@@ -161,7 +161,10 @@ fn origin(offer: &Offer) -> String {
 fn buy(lever: &str, offer: &Offer) -> Remediation {
     let mut buy = Remediation::to_place("instance.plan", &offer.price);
     buy.parameters.push(("plan".to_owned(), lever.to_owned()));
-    buy
+    buy.unless(match lever {
+        "spot" => "the work cannot be interrupted, or has saved no state",
+        _ => "the work ends, or moves to another model, before the commitment does",
+    })
 }
 
 /// Recommends spot capacity.
@@ -329,7 +332,7 @@ mod tests {
         assert!(one.saving.low > 0.0, "a price of this provider and model, with its source");
         let bought = one.remediation.as_ref().unwrap().parameters.iter();
         let bought: Vec<_> = bought.map(|(_, value)| value.as_str()).collect();
-        assert_eq!(bought, ["gcp", "us-central1", "a2-ultragpu-1g", "spot"]);
+        assert_eq!(bought[..4], ["gcp", "us-central1", "a2-ultragpu-1g", "spot"]);
         assert!(
             one.rationale.contains("gcp us-central1 (a test, 2026-07-20)"),
             "{}",

@@ -51,7 +51,10 @@ pub(crate) fn region(
             percent(discount),
         ),
         evidence: prices(other, now),
-        remediation: Some(Remediation::to_place("instance.move", &other.price)),
+        remediation: Some(
+            Remediation::to_place("instance.move", &other.price)
+                .unless("data or users are bound to this region"),
+        ),
         ..draft(group, "rate.region", "region", REMAINING.map(|it| it * discount), SURE_REGION)
     })
 }
@@ -105,7 +108,10 @@ pub(crate) fn provider(
             percent(discount),
         ),
         evidence: prices(other, now),
-        remediation: Some(Remediation::to_place("quote.request", &other.price)),
+        remediation: Some(
+            Remediation::to_place("quote.request", &other.price)
+                .unless("a contract or the place of the data binds the work to this provider"),
+        ),
         ..draft(group, "rate.provider", "provider", REMAINING.map(|it| it * of_bill), SURE_PROVIDER)
     })
 }

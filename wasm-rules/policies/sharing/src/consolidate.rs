@@ -115,10 +115,10 @@ impl Pack<'_> {
             confidence: sure * mean(gpus(), Gpu::confidence),
             evidence: values,
             effort: Effort::Medium,
-            remediation: Some(Remediation::new(
-                "instance.consolidate",
-                [("instances", needed.to_string())],
-            )),
+            remediation: Some(
+                Remediation::new("instance.consolidate", [("instances", needed.to_string())])
+                    .unless("jobs cannot move, or more of them come soon"),
+            ),
             ..Recommendation::new(
                 if self.doubled.is_some() { "sharing.double" } else { "sharing.consolidate" },
                 target,

@@ -136,7 +136,10 @@ impl<'a> Resize<'a> {
                 ("other.price", then as f64 / 1e9, "{USD}/h"),
             ]),
             effort: Effort::Medium,
-            remediation: Some(Remediation::to_place("instance.resize", &self.offer.price)),
+            remediation: Some(
+                Remediation::to_place("instance.resize", &self.offer.price)
+                    .unless("other work is about to use the GPUs that are free"),
+            ),
             ..Recommendation::new(words.code, target, "smaller_instance", self.gpus.iter().copied())
         }
     }

@@ -173,8 +173,10 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 evidence: values,
                 kind,
                 effort: Effort::Medium,
-                remediation: is_nvidia
-                    .then(|| Remediation::new(remedy, [(parameter, parts.to_string())])),
+                remediation: is_nvidia.then(|| {
+                    Remediation::new(remedy, [(parameter, parts.to_string())])
+                        .unless("owners do not agree, or a task grows beyond its part")
+                }),
                 ..Recommendation::new(code, first.target, lever, gpus())
             }
         }

@@ -115,7 +115,10 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             ("other.price", then as f64 / 1e9, "{USD}/h"),
         ]),
         effort: Effort::Medium,
-        remediation: Some(Remediation::to_place("instance.resize", &offer.price)),
+        remediation: Some(
+            Remediation::to_place("instance.resize", &offer.price)
+                .unless("the work needs the CPU cores, the memory or the storage of this host"),
+        ),
         ..Recommendation::new("sizing.host", Target::Rate, "smaller_instance", gpus())
     })
 }

@@ -145,11 +145,10 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         confidence: mean(group, |it| it.confidence),
         evidence: values,
         effort: Effort::Medium,
-        remediation: offer
-            .price
-            .instance_type
-            .is_some()
-            .then(|| Remediation::to_place("instance.resize", &offer.price)),
+        remediation: offer.price.instance_type.is_some().then(|| {
+            Remediation::to_place("instance.resize", &offer.price)
+                .unless("a trial there takes longer by more than the price is lower")
+        }),
         ..Recommendation::new(code, target, lever, group.iter().map(|finding| finding.gpu))
     })
 }

@@ -230,15 +230,20 @@ impl Window {
             .iter()
             .filter(|gpu| gpu.pattern.is_some() && gpu.accounts.observed_seconds() >= min_seconds);
         let observed: Vec<_> = observed.collect();
-        let skipped = self.gpus.len() - observed.len();
-        if skipped > 0 {
-            let message = [
-                count(skipped, "GPU"),
-                " skipped: observed for less than ".to_owned(),
-                duration(min_seconds),
-                ", or without a clear utilization pattern".to_owned(),
-            ];
-            log::info(&message.concat());
+        let recorded = |gpu: &&Gpu| {
+            gpu.accounts.observed_seconds() + gpu.accounts.unobserved.seconds >= min_seconds
+        };
+        let (long, short): (Vec<_>, Vec<_>) = self.gpus.iter().partition(recorded);
+        let unknown = |gpu: &&&Gpu| gpu.accounts.observed_seconds() < min_seconds;
+        let unknown = long.iter().filter(unknown).count();
+        let unclear = long.len() - unknown - observed.len();
+        let lacks = [
+            (short.len(), ["recorded for less than ", &*duration(min_seconds)].concat()),
+            (unknown, "without a utilization for most of the time".to_owned()),
+            (unclear, "without a clear utilization pattern".to_owned()),
+        ];
+        for (skipped, why) in lacks.iter().filter(|(skipped, _)| *skipped > 0) {
+            log::info(&[&*count(*skipped, "GPU"), " skipped: ", why].concat());
         }
         observed
     }

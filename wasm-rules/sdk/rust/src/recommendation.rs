@@ -55,6 +55,14 @@ impl Remediation {
         Self { kind: kind.to_owned(), parameters: parameters.collect() }
     }
 
+    /// Returns the remediation with the parameter `unless`: the condition under which it is wrong, which whoever lets a
+    /// controller do it has to exclude.
+    #[must_use]
+    pub fn unless(mut self, condition: &str) -> Self {
+        self.parameters.push(("unless".to_owned(), condition.to_owned()));
+        self
+    }
+
     /// Returns a remediation with the `provider`, `region` and `instance_type` of a price, as far as they are
     /// known.
     #[must_use]
