@@ -7,14 +7,14 @@ use crate::NEARLY_FULL;
 /// Share of the memory in use before an end, at least: a point is a mean. An assumption.
 const FULL: f64 = 0.8;
 
-/// What memory falls by at an end, and rises by in the second half before it, as shares of all. Assumptions: work that
-/// ends by itself held what it needed for most of its time.
+/// What memory falls by at an end, as a share of all. An assumption.
 const FALL: f64 = 0.08;
+/// What it rises by in the second half before one: work that ends by itself held what it needed. An assumption.
 const RISE: f64 = 0.03;
 
-/// Load after an end, and before the end of what hardly started, relative to that of work. Assumptions: points are means
-/// of both.
+/// Load after an end, relative to that of work: a point is a mean of both. An assumption.
 const STOPPED: f64 = 0.75;
+/// Load before the end of what hardly started, relative to that of work. An assumption.
 const STARTING: f64 = 0.5;
 
 /// Share of the pauses in which memory is held, from which it is. An assumption.
