@@ -5,7 +5,7 @@ use phasemeter_diagnoses::are_separate;
 use phasemeter_policy::Need;
 use phasemeter_policy::column::mean_correlation;
 
-use crate::Waiting;
+use crate::waiting::Waiting;
 
 /// Difference of periods, relative to the longer, up to which they are the same. An assumption.
 const SAME_PERIOD: f64 = 0.02;

@@ -1,0 +1,175 @@
+//! What makes late input faster: at most two actions for GPUs with similar waits.
+
+use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
+use phasemeter_policy::{
+    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, evidence, mean,
+};
+
+use crate::waiting::Waiting;
+
+/// Part of the waiting that ends: low, expected, high. It ends if the cause was found and not otherwise, and
+/// then the next stage may be late. An assumption.
+const ENDED: [f64; 3] = [0.0, 0.4, 0.6];
+
+/// Confidence in more workers: their share of the causes of late input. An assumption. Two actions
+/// are recommended since utilization does not show the cause.
+pub(crate) const WORKERS: f64 = 0.6;
+
+/// Confidence in decoding on the GPU. An assumption.
+const DECODE: f64 = 0.5;
+
+/// Confidence in faster storage. An assumption.
+const STORAGE: f64 = 0.3;
+
+/// Confidence in a longer queue. An assumption.
+const PREFETCH: f64 = 0.2;
+
+/// Part of that confidence if a slow exchange between the GPUs is as likely. An assumption.
+pub(crate) const AS_LIKELY: f64 = 0.5;
+
+/// What waits may be for.
+#[derive(Clone, Copy)]
+pub(crate) struct Input {
+    /// Also for an exchange between GPUs.
+    pub(crate) may_exchange: bool,
+    /// How many full GPUs wait in a collective for these.
+    pub(crate) others: usize,
+    /// For the loader of a model: a simulation or a renderer has none.
+    pub(crate) has_loader: bool,
+}
+
+/// Recommends two actions for GPUs with similar waits, or one if nothing shows a loader.
+pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendation> {
+    let Input { may_exchange, others, has_loader } = input;
+    let [first, ..] = group else { return Vec::new() };
+    let gpus = || group.iter().map(|waiting| waiting.gpu);
+    let (period, busy) = (mean(group, |it| it.period), mean(group, |it| it.busy));
+    let (wait, lost) = (mean(group, Waiting::wait), mean(group, |it| it.lost));
+    let speedup = if busy > 0.0 { 1.0 / busy } else { f64::INFINITY };
+    let saving = Saving::combined(group.iter().map(|it| (it.gpu, Saving::part(it.lost, ENDED))));
+    let what = if may_exchange { "input or exchange" } else { "input" };
+    let likely = if may_exchange { "" } else { "most likely " };
+    let collective = match others {
+        0 => String::new(),
+        _ => format!(
+            " {} of this kind {} busy all the time, but the power falls whenever these wait: most likely a \
+             collective that waits for them, so late input costs all.",
+            count(others, "other GPU"),
+            if others == 1 { "is" } else { "are" },
+        ),
+    };
+    let rationale = format!(
+        "{} {likely}waits for {what} {} in every {}: it works {} of each cycle. This wastes {} of the bill. A bouncing \
+         GPU lacks data, not work: to stay busy, it needs {} {}× as fast.{collective}",
+        subject(group.len()),
+        duration(wait),
+        duration(period),
+        percent(busy),
+        percent(lost),
+        if may_exchange { "that" } else { "input" },
+        decimal(speedup, 1),
+    );
+    let mut evidence = evidence([
+        ("pattern.period", period, "s"),
+        ("pattern.busy", busy, "1"),
+        ("wait", wait, "s"),
+        ("starvation.share_of_bill", lost, "1"),
+    ]);
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
+    let memory = peak.zip(first.gpu.memory_share());
+    if let Some((_, share)) = memory {
+        evidence.push(Evidence::new("memory.peak_share", share, "1"));
+    }
+    let cause = if may_exchange { AS_LIKELY } else { 1.0 };
+    let confidence = cause * mean(gpus(), Gpu::confidence);
+    let make = |code: &str, lever: &str, title: &str, action: String, detail: String, sure: f64| {
+        Recommendation {
+            title: title.to_owned(),
+            action,
+            rationale: rationale.clone() + &detail,
+            saving,
+            confidence: sure * confidence,
+            evidence: evidence.clone(),
+            effort: if lever == "num_workers" { Effort::Low } else { Effort::Medium },
+            ..Recommendation::new(code, Target::Starvation, lever, gpus())
+        }
+    };
+    if !has_loader {
+        let ahead = make(
+            "data-loading.ahead",
+            "prefetch",
+            "Read the next item while one is computed",
+            "Read, prepare and copy ahead: threads that read, pinned buffers with asynchronous copies, and what items \
+             share kept in memory. Or let two tasks share the GPU, so that one reads while the other computes."
+                .to_owned(),
+            String::new(),
+            WORKERS,
+        );
+        return vec![ahead];
+    }
+    let mut workers = make(
+        "data-loading.workers",
+        "num_workers",
+        "Use more loader workers",
+        format!(
+            "Raise num_workers about {}×{}, up to the number of CPU cores. Then check whether CPU or storage is the \
+             bottleneck.",
+            decimal(speedup, 1),
+            match others {
+                0 => String::new(),
+                1 => " (1 full GPU most likely waits too)".to_owned(),
+                _ => format!(" ({others} full GPUs most likely wait too)"),
+            },
+        ),
+        String::new(),
+        WORKERS,
+    );
+    let factor = ("factor", decimal(speedup, 1).replace(',', ""));
+    workers.remediation = Some(
+        Remediation::new("job.parameter", [("name", "num_workers".to_owned()), factor])
+            .unless("all CPU cores or the memory of the host are in use"),
+    );
+    let second = if first.can_decode() == Some(true) {
+        let peak =
+            memory.map_or_else(String::new, |(peak, _)| format!(": its peak is {}", gib(peak)));
+        make(
+            "data-loading.decode",
+            "dali",
+            "Decode on the GPU",
+            Vendor::of(gpus())
+                .choose(
+                    "Move decoding and preprocessing from the workers to DALI. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                    "Move decoding and preprocessing from the workers to rocAL. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                    "Move decoding and preprocessing from the workers to the GPU. If the CPU is the bottleneck, more \
+                     workers do not help.",
+                )
+                .to_owned(),
+            [" GPU memory suffices", &peak, "."].concat(),
+            DECODE,
+        )
+    } else if first.waits_long() {
+        make(
+            "data-loading.storage",
+            "storage",
+            "Move the data closer",
+            "Stage the data set on local NVMe, or pack it into large shards, and compare throughput."
+                .to_owned(),
+            " Waits this long exceed any queue of batches.".to_owned(),
+            STORAGE,
+        )
+    } else {
+        make(
+            "data-loading.prefetch",
+            "prefetch",
+            "Prefetch more batches",
+            "Raise prefetch_factor, pin memory, and copy with non_blocking so that copies overlap \
+             with compute."
+                .to_owned(),
+            " A deeper queue may bridge waits this short.".to_owned(),
+            PREFETCH,
+        )
+    };
+    vec![workers, second]
+}
