@@ -185,6 +185,14 @@ impl Interim {
         }
     }
 
+    /// Writes the report of a run that has ended, while the backend is waited for: that may be cut. Periods have reports of
+    /// their own.
+    pub(super) fn conclude(&mut self, report: impl FnOnce() -> Result<Vec<u8>, CommandError>) {
+        if self.periods.is_none() && !self.is_writing() {
+            self.writing = Writing::start(self.file.clone(), report(), false);
+        }
+    }
+
     /// Whether a report is being written, or is to be written again.
     fn is_writing(&mut self) -> bool {
         let Some(writing) = &mut self.writing else { return false };

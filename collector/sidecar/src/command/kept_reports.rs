@@ -41,6 +41,12 @@ impl Named {
     pub(super) fn now() -> Self {
         Self { began: today::now(), process: process::id() }
     }
+
+    /// The name of its report. Each container may have a process 1, and those of a pod begin at once.
+    fn file(self) -> String {
+        let nanos = self.began.since(self.began.floor_second()).0;
+        format!("{}-{nanos:09}-{}.json", in_name(self.began), self.process)
+    }
 }
 
 /// How long after the last report the next one is due, of a run of this age whose last report had so many bytes.
@@ -56,8 +62,7 @@ pub(super) fn begin(data: &DataDirectory, named: Named) -> Result<ReplacedFile, 
         Ok(0) | Err(_) => {}
         Ok(removed) => info!("{}: {removed} old reports were removed", directory.display()),
     }
-    let name = format!("{}-{}.json", in_name(named.began), named.process);
-    ReplacedFile::unchecked(&directory.join(name))
+    ReplacedFile::unchecked(&directory.join(named.file()))
 }
 
 /// Removes the reports that were not written for longest, until so many are left at most. Returns their number.
@@ -97,6 +102,12 @@ mod tests {
         assert_eq!(small, [19, 19, 25, 60, 60]);
         assert_eq!(seconds(0, 0), 10);
         assert_eq!(seconds(86_400, 10 << 20), 10_240);
+    }
+
+    #[test]
+    fn runs_of_one_second_have_reports_of_their_own() {
+        let began = Timestamp::from_nanos(1_795_767_625_000_000_007).unwrap();
+        assert_eq!(Named { began, process: 1 }.file(), "20261127T082025Z-000000007-1.json");
     }
 
     /// Guarantee: a report that is written again and again stays, however long ago its run began.

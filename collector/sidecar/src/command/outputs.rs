@@ -223,7 +223,7 @@ impl Outputs {
     }
 
     /// Ends all within the grace period, or sooner if `is_cut`; the report is the last one, since it has what
-    /// became of the others.
+    /// became of the others. What is billed is written before.
     pub(super) fn end(
         self,
         args: &MeteringArgs,
@@ -233,7 +233,7 @@ impl Outputs {
         let Self {
             report,
             kept,
-            interim,
+            mut interim,
             file,
             delivery,
             relay,
@@ -255,6 +255,8 @@ impl Outputs {
         let (forwarded, passed) = forwarded.unwrap_or_default();
         // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
+        let billed = || run_report::billed(args, &gpus, &run, (&provenance, accounts.as_ref()));
+        interim.iter_mut().for_each(|interim| interim.conclude(billed));
         // What a relay has waited for, the last points do not wait for again.
         let left = until.saturating_duration_since(Instant::now()).max(GRACE);
         let delivered = delivery.map(|delivery| delivery.finish(left, &is_cut));

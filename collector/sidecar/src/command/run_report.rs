@@ -34,6 +34,19 @@ pub(super) struct ReportFiles {
     pub(super) periods: Option<Periods>,
 }
 
+/// What is billed, as JSON.
+pub(super) fn billed(
+    args: &MeteringArgs,
+    gpus: &[GpuIdentity],
+    run: &Finished,
+    (provenance, accounts): (&Provenance, Option<&(AgentAccounts, Timestamp)>),
+) -> Result<Vec<u8>, CommandError> {
+    let mut input = Input::of(run, gpus, args.meter.thresholds, provenance.clone());
+    let bill = accounts.map(|(accounts, end)| accounts.bill(run, gpus, *end));
+    bill.iter().for_each(|bill| bill.apply(&mut input));
+    encode(&input)
+}
+
 /// Writes the report to its files, or those of the last periods, and queues that of the whole run for
 /// standard error.
 pub(super) fn write(

@@ -168,6 +168,32 @@ fn run_that_is_killed_leaves_its_report_in_the_data_directory() {
     assert_eq!(nanos(&json["total"]["metered_usd"]), costs, "{}", stderr(&bill));
 }
 
+/// Scenario: a run that cannot reach its backend is killed at its end, while it waits for the backend.
+/// Guarantee: its whole report is in the data directory.
+#[test]
+fn run_that_is_killed_at_its_end_leaves_its_whole_report() {
+    let rig = Rig::new("[[device]]");
+    let dir = tempfile::tempdir().unwrap();
+    let reports = dir.path().join("reports");
+    let mut command =
+        phasemeter(&rig, &format!("--duration 2 --data-dir {}", dir.path().display()));
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    let mut run = command.stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while !reports.is_dir() || reports_in(&reports).is_empty() {
+        assert!(began.elapsed() < TIMEOUT, "no report");
+        thread::sleep(Duration::from_millis(50));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let left = reports_in(&reports);
+    let [(name, report)] = &left[..] else { panic!("{left:?}") };
+    assert!(!report["sampling"].to_string().contains("written during the run"), "{name}: {report}");
+    // At 3.6 dollars an hour.
+    assert!(nanos(&report["cost"]["total_usd"]) > 1_500_000, "{name}: {report}");
+    assert_eq!(report["delivery"], serde_json::json!([]), "it was to be delivered");
+}
+
 /// Scenario: a run that begins a report every two seconds is killed, and another one ends.
 /// Guarantee: the periods of a run follow one another, and a bill of all files is what the time of both runs costs, to
 /// the nano-dollar.
