@@ -6,8 +6,9 @@ use std::thread;
 use http::StatusCode;
 
 use crate::mock_backend::{MockBackend, Reply, Unreachable};
+use crate::otlp::billionths;
 use crate::output::print;
-use crate::run::{RATE, Report, Run, billionths, nano_usd};
+use crate::run::{RATE, Report, Run, nano_usd};
 use crate::script::{BOUND, FREE, HELD, Plan, Script, UNDER};
 
 const PLANS: [Plan; 2] = [

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::otelcol::Otelcol;
-use crate::otlp::{self, Captured};
-use crate::run::{PARENT, RATE, Report, Run, TRACE, billionths, nano_usd};
+use crate::otlp::{self, Captured, billionths};
+use crate::run::{PARENT, RATE, Report, Run, TRACE, nano_usd};
 use crate::script::{BOUND, FREE, GroundTruth, HELD, PRODUCTIVE, Plan, Script, UNDER};
 
 const PLANS: [Plan; 8] = [

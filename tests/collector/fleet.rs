@@ -21,8 +21,9 @@ use serde_json::Value;
 
 use crate::otelcol::Otelcol;
 use crate::otlp;
+use crate::otlp::billionths;
 use crate::output::print;
-use crate::run::{billionths, nano_usd};
+use crate::run::nano_usd;
 
 /// The number of GPUs: `FLEET_GPUS`, or 1,000.
 pub(crate) fn gpus() -> usize {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::otelcol::Otelcol;
-use crate::otlp::Captured;
-use crate::run::{RATE, Run, billionths};
+use crate::otlp::{Captured, billionths};
+use crate::run::{RATE, Run};
 use crate::script::{BOUND, FREE, HELD, Plan, Script};
 
 const PLANS: [Plan; 2] = [

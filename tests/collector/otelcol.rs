@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::otlp::{self, Captured};
-use crate::prometheus::ROOT;
 use crate::server::{Server, executable, get};
 
 /// Internal metrics of a Collector use a fixed port, which two Collectors cannot share.
 const NO_METRICS: &str = "yaml:service::telemetry::metrics::level: none";
+
+/// Its configurations.
+const CONFIGURATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../otel-config/collector");
 
 /// The file is read as a whole.
 const ONE_FILE: &str = "yaml:exporters::file::rotation::max_megabytes: 4096";
@@ -62,7 +64,7 @@ impl Otelcol {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(dir).stdin(Stdio::null()).args(subcommand);
         for file in files {
-            command.arg("--config").arg(format!("{ROOT}/otel-config/collector/{file}"));
+            command.arg("--config").arg(format!("{CONFIGURATIONS}/{file}"));
         }
         command
     }

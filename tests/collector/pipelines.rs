@@ -21,8 +21,9 @@ use serde_json::Value;
 use crate::fleet::{self, log};
 use crate::gateway_process::{Gateway, TIMEOUT, phasemeter};
 use crate::otelcol::Otelcol;
+use crate::otlp::billionths;
 use crate::prometheus::{Prometheus, Running};
-use crate::run::{Run, billionths, nano_usd};
+use crate::run::{Run, nano_usd};
 use crate::server::free_ports;
 
 const NODES: u64 = 125;

@@ -164,8 +164,3 @@ pub(crate) fn nano_usd(text: &Value) -> u64 {
     let text = text.as_str().unwrap_or_else(|| panic!("{text}: expected a decimal string"));
     text.replace('.', "").parse().unwrap()
 }
-
-/// A number of seconds, or of dollars, to the nearest billionth.
-pub(crate) fn billionths(number: f64) -> u64 {
-    (number * 1e9).round() as u64
-}

@@ -218,7 +218,7 @@ fn rows(bill: &Value, by: &str) -> BTreeMap<String, u64> {
 }
 
 /// Dollars with nine decimals.
-fn nano_usd(value: &Value) -> u64 {
+pub(crate) fn nano_usd(value: &Value) -> u64 {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
     format!("{whole}{decimals:0<9}").parse().unwrap_or_else(|_| panic!("{value}"))

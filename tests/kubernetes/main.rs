@@ -5,11 +5,31 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 // Test support.
+mod backend;
+mod first_format;
 mod image;
+#[path = "../collector/durable/message.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod message;
 mod node;
+#[path = "../collector/otelcol.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod otelcol;
+#[path = "../otlp/mod.rs"]
+mod otlp;
+#[path = "../collector/output.rs"]
+mod output;
 mod page;
 mod plugin;
+#[path = "../collector/durable/points.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod points;
 mod release;
+mod sent;
+#[path = "../collector/server.rs"]
+#[allow(dead_code, reason = "each test uses a part")]
+mod server;
+mod volume;
 
 // Tests.
 mod agent;
@@ -17,6 +37,8 @@ mod chart;
 mod claims;
 mod container;
 mod device_plugin;
+mod durable;
+mod full;
 mod install;
 mod metering;
 mod ready;

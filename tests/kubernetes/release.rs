@@ -89,18 +89,23 @@ pub(crate) fn values_of_test() -> Value {
             "configMap": "policies",
             "keys": { "configMap": "policy-keys", "names": ["team.pub"] },
         },
-        "agent": {
-            "claims": true,
-            "socketDirectory": SOCKET,
-            "stateDirectory": STATE,
-            "extraEnv": [
-                { "name": "LD_LIBRARY_PATH", "value": "/run/fake-nvml" },
-                { "name": "FAKE_NVML_SCRIPT", "value": "/run/fake-nvml/all.toml" },
-            ],
-            "volumes": [{ "name": "driver", "hostPath": { "path": "/run/fake-nvml" } }],
-            "volumeMounts": [{ "name": "driver", "mountPath": "/run/fake-nvml", "readOnly": true }],
-        },
+        "agent": agent_of_test(SOCKET, STATE),
         "networkPolicy": { "enabled": true },
+    })
+}
+
+/// The agent, with these directories of the node.
+pub(crate) fn agent_of_test(socket: &str, state: &str) -> Value {
+    json!({
+        "claims": true,
+        "socketDirectory": socket,
+        "stateDirectory": state,
+        "extraEnv": [
+            { "name": "LD_LIBRARY_PATH", "value": "/run/fake-nvml" },
+            { "name": "FAKE_NVML_SCRIPT", "value": "/run/fake-nvml/all.toml" },
+        ],
+        "volumes": [{ "name": "driver", "hostPath": { "path": "/run/fake-nvml" } }],
+        "volumeMounts": [{ "name": "driver", "mountPath": "/run/fake-nvml", "readOnly": true }],
     })
 }
 

@@ -45,6 +45,12 @@ pub(crate) struct Point {
 
 pub(crate) type Attributes = BTreeMap<String, String>;
 
+/// A number of seconds, or of dollars, to the nearest billionth.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small")]
+pub(crate) fn billionths(number: f64) -> u64 {
+    (number * 1e9).round() as u64
+}
+
 /// Reads a file with one request of one signal per line.
 pub(crate) fn read(file: &str) -> Captured {
     let mut captured = Captured::default();

@@ -1,7 +1,7 @@
 //! What is between a sidecar and its Collector: an HTTP server that forwards each request, or fails like networks,
 //! proxies and backends do.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +13,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned, crypto};
+
+use super::message::{forward, read, response};
 
 /// What happens to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +145,10 @@ impl Shared {
         loop {
             let (head, body) = read(&mut client)?;
             let response = match self.conduct() {
-                Conduct::Forwards => self.forward(&head, &body)?,
+                Conduct::Forwards => forward(self.target, &head, &body)?,
                 Conduct::IsSlow => {
                     thread::sleep(Duration::from_millis(400));
-                    let response = self.forward(&head, &body)?;
+                    let response = forward(self.target, &head, &body)?;
                     thread::sleep(Duration::from_millis(400));
                     response
                 }
@@ -155,7 +157,7 @@ impl Shared {
                     thread::sleep(Duration::from_secs(3_600));
                     return Ok(());
                 }
-                Conduct::LosesResponses => return self.forward(&head, &body).map(drop),
+                Conduct::LosesResponses => return forward(self.target, &head, &body).map(drop),
                 Conduct::Answers(status) => {
                     if !matches!(status, 429 | 502 | 503 | 504) {
                         self.refuse(&head, &body);
@@ -179,40 +181,4 @@ impl Shared {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         }
     }
-
-    fn forward(&self, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
-        let mut server = TcpStream::connect(self.target)?;
-        server.write_all(&[head.as_bytes(), body].concat())?;
-        let (head, body) = read(&mut BufReader::new(server))?;
-        Ok([head.as_bytes(), &body].concat())
-    }
-}
-
-/// Reads a message with its head.
-fn read(from: &mut impl BufRead) -> io::Result<(String, Vec<u8>)> {
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let start = head.len();
-        if from.read_line(&mut head)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let line = head[start..].to_ascii_lowercase();
-        if let Some(text) = line.strip_prefix("content-length:") {
-            length = text.trim().parse().map_err(io::Error::other)?;
-        }
-        if line == "\r\n" {
-            let mut body = vec![0; length];
-            from.read_exact(&mut body)?;
-            return Ok((head, body));
-        }
-    }
-}
-
-fn response(status: u16, body: &[u8]) -> Vec<u8> {
-    let kind = if status == 200 { "application/x-protobuf" } else { "text/plain" };
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} Some\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
-    );
-    [head.as_bytes(), body].concat()
 }

@@ -8,6 +8,7 @@
 
 mod disk;
 mod front;
+mod message;
 mod outage;
 mod points;
 

@@ -8,24 +8,23 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use serde_json::Value;
 
-use crate::otlp::{self, Captured};
-use crate::run::billionths;
+use crate::otlp::{self, Captured, billionths};
 
 /// A point: metric, attributes, start and time.
-type Key = (String, String, u64, u64);
+pub(crate) type Key = (String, String, u64, u64);
 
 /// Points with their values in billionths.
-pub(super) type Points = BTreeMap<Key, u64>;
+pub(crate) type Points = BTreeMap<Key, u64>;
 
 /// What a file has: of a process that was killed, the last line may be torn.
-pub(super) fn read(path: &Path) -> Captured {
+pub(crate) fn read(path: &Path) -> Captured {
     let text = fs::read_to_string(path).unwrap();
     let whole = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
     otlp::read(&text.lines().filter(whole).collect::<Vec<_>>().join("\n"))
 }
 
 /// The points of the sums of time and cost. Twice the same is once; different values of one are an error.
-pub(super) fn sums(captured: &Captured) -> Points {
+pub(crate) fn sums(captured: &Captured) -> Points {
     let mut points = Points::new();
     for name in ["phasemeter.gpu.time", "phasemeter.gpu.cost"] {
         for (attributes, stream) in captured.streams(name) {
@@ -39,7 +38,7 @@ pub(super) fn sums(captured: &Captured) -> Points {
 }
 
 /// Adds points.
-pub(super) fn add(points: &mut Points, more: Points) {
+pub(crate) fn add(points: &mut Points, more: Points) {
     more.into_iter().for_each(|(key, value)| add_one(points, key, value));
 }
 
@@ -48,7 +47,7 @@ fn add_one(points: &mut Points, key: Key, value: u64) {
 }
 
 /// Metric and attributes with the last value of each run, summed.
-pub(super) fn totals(points: &Points) -> BTreeMap<(String, String), u64> {
+pub(crate) fn totals(points: &Points) -> BTreeMap<(String, String), u64> {
     let mut last = BTreeMap::new();
     for ((name, attributes, start, _), value) in points {
         // Later times come later.
@@ -62,7 +61,7 @@ pub(super) fn totals(points: &Points) -> BTreeMap<(String, String), u64> {
 }
 
 /// Those of requests.
-pub(super) fn sums_of(requests: Vec<ExportMetricsServiceRequest>) -> Points {
+pub(crate) fn sums_of(requests: Vec<ExportMetricsServiceRequest>) -> Points {
     let metrics = requests.into_iter().flat_map(metrics).collect();
     sums(&Captured { metrics, ..Captured::default() })
 }

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::stays::Accounts;
 use crate::fleet::{metrics, requests};
 use crate::otlp;
-use crate::run::{billionths, nano_usd};
+use crate::otlp::billionths;
+use crate::run::nano_usd;
 
 /// The sums of a metric by GPU and phase in the file of a gateway, in billionths: of each start the last, since a restart
 /// begins new ones. Panics if a sum falls.

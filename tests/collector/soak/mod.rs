@@ -22,10 +22,11 @@ use crate::fleet;
 use crate::gateway_process::{Gateway, phasemeter};
 use crate::nodes::{GPUS_PER_NODE, Nodes};
 use crate::otelcol::{Collector, Otelcol};
+use crate::otlp::billionths;
 use crate::output::print;
 use crate::prometheus::{Prometheus, Running};
 use crate::relay::Relay;
-use crate::run::{billionths, nano_usd};
+use crate::run::nano_usd;
 use resources::Watch;
 use truth::{Accounts, Truth};
 
