@@ -9,7 +9,7 @@ use std::thread;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message;
 
-use crate::message::{forward, read};
+use crate::message::{forward, read, response};
 use crate::otelcol::{Collector, Otelcol};
 
 /// The address of the node: `node/init` has it, too.
@@ -36,11 +36,15 @@ pub(crate) enum Conduct {
     Forwards,
     /// Connections are closed.
     Closes,
+    /// The Collector receives those with this value of the header `authorization`, others are refused.
+    Demands(String),
 }
 
 struct Shared {
     conduct: Mutex<Conduct>,
     received: Mutex<Vec<Received>>,
+    /// How many requests were refused.
+    refused: Mutex<usize>,
 }
 
 impl Backend {
@@ -48,7 +52,7 @@ impl Backend {
     pub(crate) fn start(otelcol: &Otelcol, port: u16, file: &Path) -> Self {
         let collector = otelcol.start_again(None, file);
         let (conduct, target) = (Mutex::new(Conduct::Forwards), collector.http);
-        let shared = Shared { conduct, received: Mutex::default() };
+        let shared = Shared { conduct, received: Mutex::default(), refused: Mutex::default() };
         let shared = Arc::new(shared);
         let listener = TcpListener::bind((IpAddr::from(NODE), port)).unwrap();
         let served = Arc::clone(&shared);
@@ -78,6 +82,11 @@ impl Backend {
         metrics.map(|it| Message::decode(&it.body[..]).unwrap()).collect()
     }
 
+    /// How many requests were refused.
+    pub(crate) fn refused(&self) -> usize {
+        *lock(&self.shared.refused)
+    }
+
     /// Ends the Collector, so that its file is complete.
     pub(crate) fn stop(self) {
         self.collector.stop();
@@ -91,13 +100,29 @@ impl Shared {
         loop {
             let (head, body) = read(&mut client)?;
             let received = Received { head, body };
-            if *lock(&self.conduct) == Conduct::Closes {
-                return Ok(());
-            }
-            let answer = forward(target, &received.head, &received.body)?;
-            lock(&self.received).push(received);
+            let forwards = match &*lock(&self.conduct) {
+                Conduct::Forwards => true,
+                Conduct::Closes => return Ok(()),
+                Conduct::Demands(value) => received.header("authorization") == Some(value),
+            };
+            let answer = if forwards {
+                let answer = forward(target, &received.head, &received.body)?;
+                lock(&self.received).push(received);
+                answer
+            } else {
+                *lock(&self.refused) += 1;
+                response(401, b"another token")
+            };
             client.get_mut().write_all(&answer)?;
         }
+    }
+}
+
+impl Received {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 

@@ -9,7 +9,6 @@ mod backend;
 mod first_format;
 mod image;
 #[path = "../collector/durable/message.rs"]
-#[allow(dead_code, reason = "each test uses a part")]
 mod message;
 mod node;
 #[path = "../collector/otelcol.rs"]
@@ -39,6 +38,7 @@ mod container;
 mod device_plugin;
 mod durable;
 mod full;
+mod headers;
 mod install;
 mod metering;
 mod ready;

@@ -103,8 +103,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - name: OTEL_METRIC_EXPORT_INTERVAL
   value: {{ mul .intervalSeconds 1000 | quote }}
 {{- if .headers.secret }}
-- name: OTEL_EXPORTER_OTLP_HEADERS
-  valueFrom: {secretKeyRef: {name: {{ .headers.secret }}, key: {{ .headers.key }}}}
+- name: PHASEMETER_OTLP_HEADERS_FILE
+  value: /etc/phasemeter/headers/{{ .headers.key }}
 {{- end }}
 {{- if .certificate.configMap }}
 - name: OTEL_EXPORTER_OTLP_CERTIFICATE
@@ -116,6 +116,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Volume mounts of agent and gateway. */}}
 {{- define "phasemeter.volumeMounts" -}}
+{{- if and .Values.otlp.endpoint .Values.otlp.headers.secret }}
+- {name: headers, mountPath: /etc/phasemeter/headers, readOnly: true}
+{{- end }}
 {{- if and .Values.otlp.endpoint .Values.otlp.certificate.configMap }}
 - {name: otlp, mountPath: /etc/phasemeter/otlp, readOnly: true}
 {{- end }}
@@ -131,6 +134,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "phasemeter.volumes" -}}
+{{- if and .Values.otlp.endpoint .Values.otlp.headers.secret }}
+- name: headers
+  secret: {secretName: {{ .Values.otlp.headers.secret }}}
+{{- end }}
 {{- if and .Values.otlp.endpoint .Values.otlp.certificate.configMap }}
 - name: otlp
   configMap: {name: {{ .Values.otlp.certificate.configMap }}}
