@@ -75,10 +75,16 @@ fn bill(page: &mut Page, cost: &Cost, bill: &Bill) {
     if let Some([advised, on_trial, uncovered, minor]) = bill.coverage
         && waste.exact() > NanoUsd::ZERO
     {
-        let trials = (on_trial.exact() > NanoUsd::ZERO).then(|| format!("+ {on_trial} on trial"));
-        let sum = [Some(format!("= {advised} advised")), trials];
-        let rest = [format!("+ {uncovered} uncovered"), format!("+ {minor} in small parts")];
-        let sum: Vec<_> = sum.into_iter().flatten().chain(rest).collect();
+        let parts = [
+            (advised, "advised"),
+            (on_trial, "on trial"),
+            (uncovered, "uncovered"),
+            (minor, "in small parts"),
+        ];
+        let parts = parts.iter().filter(|(part, _)| part.exact() > NanoUsd::ZERO).enumerate();
+        let sign = |index| if index == 0 { '=' } else { '+' };
+        let sum: Vec<_> =
+            parts.map(|(index, (part, name))| format!("{} {part} {name}", sign(index))).collect();
         page.fact("", &sum, " ");
     }
 }
