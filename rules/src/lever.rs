@@ -122,12 +122,11 @@ impl Lever {
             Self::Checkpointing => "memory limits the batch",
             Self::Quantization => "reading the weights is the limit",
             Self::CheckpointInterval => "checkpoints hold the work up",
+            Self::Mps | Self::TimeSlicing => "the tasks do not slow one another",
             Self::PowerLimit => "the power limit slows the work down",
             Self::Other => "its reason is right",
             Self::SmallerInstance
             | Self::Mig
-            | Self::Mps
-            | Self::TimeSlicing
             | Self::BinPack
             | Self::Consolidate
             | Self::Replicas

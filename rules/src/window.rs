@@ -19,7 +19,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::fixture_value::{FixtureValue, list, map, optional, scalar};
 pub use crate::window_holder::{HolderTotals, MAX_HOLDERS, WindowHolder};
 pub use crate::window_load::{
-    Load, LoadBucket, LoadDistribution, MAX_BUCKETS, MAX_LOADS, MEAN_SECONDS,
+    Load, LoadBucket, LoadDistribution, LoadHour, MAX_BUCKETS, MAX_HOUR_BUCKETS, MAX_LOADS,
+    MEAN_SECONDS,
 };
 pub use crate::window_sensors::{MAX_XIDS, Percentiles, Sensors, ThrottleReason, Throttling};
 use crate::workload::Workload;

@@ -88,7 +88,7 @@ Some(1.0) Quiet { seconds: 1000.0, held-seconds: 800.0 } 40 610.0 700.0 610.0 0.
     assert_eq!(of_gpu.rationale, expected);
     let expected = r#"[Offer { model: "NVIDIA L4", gpus: 1, memory-bytes: Some(25769803776), price: Price { nano-usd-per-gpu-hour: 805000000, plan: Some(Plan::OnDemand), provider: Some("aws"), region: Some("us-east-1"), instance-type: Some("g6.xlarge"), source: "the price book", as-of: Some("2026-07-20"), estimated: false } }]
 [Previous { policy: "sharing", code: "sharing.mig", gpus: ["GPU-0"], first-given: 1785110400000000000, still-given: true }]
-[Load { gpus: ["GPU-0"], distributions: [LoadDistribution { mean-seconds: 1, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 10, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 60, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }] }]"#;
+[Load { gpus: ["GPU-0"], distributions: [LoadDistribution { mean-seconds: 1, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 10, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }, LoadDistribution { mean-seconds: 60, buckets: [LoadBucket { percent: 0, seconds: 5.0 }, LoadBucket { percent: 98, seconds: 55.0 }] }], week: [LoadHour { hour: 17, buckets: [LoadBucket { percent: 52, seconds: 60.0 }] }] }]"#;
     assert_eq!(recommendation.action, expected);
     assert_eq!(evaluation.log.lines.len(), 1);
 }

@@ -67,7 +67,6 @@ pub mod distribution;
 pub mod energy;
 pub mod energy_meter;
 pub mod histogram;
-pub mod load;
 pub mod median;
 pub mod pattern;
 pub mod power_histogram;

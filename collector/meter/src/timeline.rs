@@ -25,7 +25,8 @@ pub struct TimeSlice {
 impl TimeSlice {
     /// The parts before and after `at`. Longer than a second, a slice has one utilization, so its parts
     /// have that too.
-    pub(crate) fn split_at(self, at: Timestamp) -> (Self, Self) {
+    #[must_use]
+    pub fn split_at(self, at: Timestamp) -> (Self, Self) {
         let at = at.clamp(self.from, self.to);
         let length = u128::from(self.to.since(self.from).0);
         let ppm = self.weighted.checked_div(length).unwrap_or_default();

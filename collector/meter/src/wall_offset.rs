@@ -15,6 +15,12 @@ impl WallOffset {
         Self(i64::try_from(nanos.div_euclid(i128::from(NANOS_PER_SECOND))).unwrap_or_default())
     }
 
+    /// Seconds by which the wall clock is ahead; negative if it is behind.
+    #[must_use]
+    pub const fn seconds(self) -> i64 {
+        self.0
+    }
+
     /// The wall time of an instant of the run. [`Timestamp::LAST`], which means never, stays as it is.
     #[must_use]
     pub fn wall(self, at: Timestamp) -> Timestamp {

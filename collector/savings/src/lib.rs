@@ -4,6 +4,8 @@
 //! category recover the same waste, so only the larger counts. Different categories are different
 //! waste, so each applies to what the ones before leave: 1 − ∏(1 − f). Throughput (if tensor
 //! activity was measured) and the rate follow in the same way.
+//!
+//! [`load`] keeps what a replay needs, from which recommendations that count in dollars are computed.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -11,6 +13,7 @@
 pub mod coverage;
 pub mod estimate;
 pub mod fraction;
+pub mod load;
 pub mod recommendation;
 pub mod trial;
 pub mod waterfall;

@@ -1,13 +1,15 @@
 //! GPUs scripted second by second, and the window that the real meter makes of them.
 
+use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::columns::{Columns, Grid};
-use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
 use phasemeter_meter::money::Rate;
 use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
-use phasemeter_rules::window::{Gpu, Window};
+use phasemeter_rules::window::{Gpu, Load, LoadDistribution, MEAN_SECONDS, Window};
 use phasemeter_rules::workload::Workload;
+use phasemeter_savings::load::LoadFeed;
 use proptest::prelude::*;
 
 use crate::support;
@@ -52,9 +54,20 @@ pub(crate) fn seconds(
     (0..count).map(percent).map(at).collect()
 }
 
-/// The meter of a GPU after these seconds.
-fn meter(script: &[Second]) -> GpuMeter {
+/// Takes the load of a GPU from its meter.
+struct Feeder(LoadFeed);
+
+impl Observer for Feeder {
+    fn charge(&mut self, charge: &Charge) {
+        self.0.post(&charge.slice);
+    }
+}
+
+/// The meter of a GPU after these seconds, and its load.
+fn meter(script: &[Second]) -> (GpuMeter, LoadFeed) {
     let mut meter = GpuMeter::new(MeterConfig::default(), Some(rate()), total());
+    let start = Timestamp::from_millis(START * 1_000).unwrap();
+    let mut feeder = Feeder(LoadFeed::begin(start, None));
     for (second, now) in (START..).zip(script) {
         let Some(percent) = now.percent else { continue };
         let reading = Reading {
@@ -63,10 +76,18 @@ fn meter(script: &[Second]) -> GpuMeter {
             power: now.watts.and_then(|watts| Milliwatts::new(watts * 1_000)),
             ..Reading::at(Timestamp::from_millis(second * 1_000).unwrap())
         };
-        meter.push(reading, &mut ()).unwrap();
+        meter.push(reading, &mut feeder).unwrap();
     }
-    meter.finish(&mut ());
-    meter
+    meter.finish(&mut feeder);
+    feeder.0.end();
+    (meter, feeder.0)
+}
+
+fn load(index: usize, feed: &LoadFeed) -> Load {
+    let levels = MEAN_SECONDS.into_iter().zip(feed.levels());
+    let of = |(mean_seconds, buckets)| LoadDistribution { mean_seconds, buckets };
+    let (gpus, distributions) = (vec![format!("GPU-{index}")], levels.map(of).collect());
+    Load { gpus, distributions, week: Vec::new() }
 }
 
 fn gpu(index: usize, meter: &GpuMeter, grid: &Grid) -> Gpu {
@@ -101,12 +122,13 @@ fn total() -> Option<Bytes> {
 
 pub(crate) fn window(gpus: &[Vec<Second>]) -> Window {
     let seconds = gpus.iter().map(Vec::len).max().unwrap();
-    let meters: Vec<_> = gpus.iter().map(|script| meter(script)).collect();
+    let (meters, feeds): (Vec<_>, Vec<_>) = gpus.iter().map(|script| meter(script)).unzip();
     let start = Timestamp::from_millis(START * 1_000).unwrap();
     let end = start + Nanos::from_secs(seconds as u64);
     let grid = Grid::over(start, end, meters.iter().map(GpuMeter::series));
     let gpus = meters.iter().enumerate().map(|(index, meter)| gpu(index, meter, &grid)).collect();
-    Window { start: grid.start, end, step: grid.step, gpus, ..support::window(0, 0) }
+    let load = feeds.iter().enumerate().map(|(index, feed)| load(index, feed)).collect();
+    Window { start: grid.start, end, step: grid.step, gpus, load, ..support::window(0, 0) }
 }
 
 /// The window of [`fleet`], with what its GPUs run.

@@ -13,8 +13,8 @@ use phasemeter_meter::waste::WasteByCategory;
 use phasemeter_rules::quote::QuoteRequest;
 use phasemeter_rules::window::{
     AccountTotals, Accounts, Gpu, HolderTotals, HourOfWeek, Load, LoadBucket, LoadDistribution,
-    MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling, Window,
-    WindowHolder,
+    LoadHour, MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling,
+    Window, WindowHolder,
 };
 use phasemeter_rules::workload::Workload;
 
@@ -118,7 +118,11 @@ fn load() -> Load {
         mean_seconds,
         buckets: vec![bucket(0, 5), bucket(98, 55)],
     };
-    Load { gpus: vec!["GPU-0".to_owned()], distributions: MEAN_SECONDS.map(distribution).to_vec() }
+    Load {
+        gpus: vec!["GPU-0".to_owned()],
+        distributions: MEAN_SECONDS.map(distribution).to_vec(),
+        week: vec![LoadHour { hour: 17, buckets: vec![bucket(52, 60)] }],
+    }
 }
 
 fn sensors() -> Sensors {

@@ -18,8 +18,8 @@ use phasemeter_rules::recommendation::{
 };
 use phasemeter_rules::window::{
     AccountTotals, Accounts, Gpu, HolderTotals, HourOfWeek, Load, LoadBucket, LoadDistribution,
-    MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling, Window,
-    WindowHolder,
+    LoadHour, MEAN_SECONDS, Offer, Percentiles, Previous, Sensors, ThrottleReason, Throttling,
+    Window, WindowHolder,
 };
 use phasemeter_rules::workload::Workload;
 use phasemeter_savings::fraction::Fraction;
@@ -195,13 +195,17 @@ prop_compose! {
 prop_compose! {
     /// The load of the first GPU.
     fn load()(
-        buckets in btree_map(any::<u32>(), 1..u64::MAX, 0..3),
+        buckets in btree_map(any::<u32>(), 1..u64::MAX, 0..3), hour in 0_u32..168,
     ) -> Load {
         let bucket = |(percent, time): (&u32, &u64)| LoadBucket { percent: *percent, time: Nanos(*time) };
         let distribution = |mean_seconds| LoadDistribution {
             mean_seconds, buckets: buckets.iter().map(bucket).collect(),
         };
-        Load { gpus: vec!["GPU-0".to_owned()], distributions: MEAN_SECONDS.map(distribution).to_vec() }
+        Load {
+            gpus: vec!["GPU-0".to_owned()],
+            distributions: MEAN_SECONDS.map(distribution).to_vec(),
+            week: vec![LoadHour { hour, buckets: buckets.iter().map(bucket).collect() }],
+        }
     }
 }
 

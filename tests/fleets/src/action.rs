@@ -30,6 +30,13 @@ pub(crate) enum Action {
     BatchRequests,
     Replicas(usize),
     OneReplicaAtNight,
+    /// So many replicas in the hours from one to another, and otherwise.
+    ReplicasByHour {
+        from: usize,
+        until: usize,
+        fewer: usize,
+        otherwise: usize,
+    },
     /// Follows the load of each hour.
     Autoscale,
     Smaller(&'static Offer),
@@ -88,6 +95,7 @@ impl Action {
             "inference.batch-requests" => Self::BatchRequests,
             "sizing.balance" => Self::Balance,
             "inference.replicas" => Self::Replicas(count("replicas.needed")?),
+            "inference.hours" => it.replicas_by_hour()?,
             "sizing.smaller" => Self::Smaller(named_offer(&it.action)?),
             "sizing.host" => Self::SmallerHost(it.place()?),
             "sharing.resize" => Self::FewerGpus(it.place()?),
@@ -125,6 +133,7 @@ impl Action {
             | Self::BatchRequests
             | Self::Replicas(_)
             | Self::OneReplicaAtNight
+            | Self::ReplicasByHour { .. }
             | Self::Autoscale
             | Self::Smaller(_)
             | Self::MoreMemory(_)
@@ -170,6 +179,19 @@ impl Recommendation {
     fn idle_seconds(&self) -> f64 {
         let parameter = self.remediation.as_ref().and_then(|it| it.parameters.get("idle_seconds"));
         parameter.and_then(|seconds| seconds.parse().ok()).unwrap_or(assume::RELEASE_AFTER)
+    }
+
+    /// When its remediation keeps how many replicas.
+    fn replicas_by_hour(&self) -> Option<Action> {
+        let parameters = &self.remediation.as_ref()?.parameters;
+        let count = |name: &str| parameters.get(name)?.parse().ok();
+        let (from, until) = parameters.get("hours")?.split_once('-')?;
+        Some(Action::ReplicasByHour {
+            from: from.parse().ok()?,
+            until: until.parse().ok()?,
+            fewer: count("replicas_in_hours")?,
+            otherwise: count("replicas")?,
+        })
     }
 
     /// Where its remediation moves the work: an entry of the price book, whose price the policy does not decide.

@@ -18,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) truth: f64,
     /// Width of the promise, relative to the waste of its category.
     pub(crate) width: f64,
+    /// Whether it is a saving in dollars that a replay promises.
+    pub(crate) is_replayed: bool,
     /// Whether it reduces waste; the others change prices or arithmetic.
     pub(crate) is_use: bool,
 }
@@ -103,6 +105,7 @@ impl Case {
             expected_usd: it.saving_fraction.expected * cost,
             confidence: it.confidence,
             truth,
+            is_replayed: it.kind == "saving" && it.proof.as_deref() == Some("replay"),
             width: width * cost / waste.max(0.001 * cost),
             is_use: !matches!(it.target.as_str(), "rate" | "throughput"),
         }

@@ -56,6 +56,7 @@ impl Fleet {
             Action::BatchRequests
             | Action::Replicas(_)
             | Action::OneReplicaAtNight
+            | Action::ReplicasByHour { .. }
             | Action::Autoscale => self.served(action, gpus),
         }
     }
@@ -94,6 +95,11 @@ impl Fleet {
             Action::BatchRequests => service.with_batched_requests(),
             Action::Replicas(kept) => service.with_replicas(kept),
             Action::OneReplicaAtNight => service.with_one_at_night(),
+            Action::ReplicasByHour { from, until, fewer, otherwise } => service
+                .with_replicas_by_hour(|hour| {
+                    let is_inside = (hour + 24 - from) % 24 < (until + 24 - from) % 24;
+                    if is_inside { fewer } else { otherwise }
+                }),
             _ => service.with_autoscaling(),
         };
         let alone = self.offer.gpus == 1 && self.is_returnable();

@@ -24,6 +24,8 @@ pub(crate) struct Recommendation {
     pub(crate) code: String,
     /// `saving`, `risk` or `capacity`.
     pub(crate) kind: String,
+    /// `replay` or `trial`; absent for a diagnosis.
+    pub(crate) proof: Option<String>,
     /// A waste category, `rate` or `throughput`.
     pub(crate) target: String,
     pub(crate) action: String,

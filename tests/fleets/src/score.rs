@@ -11,6 +11,8 @@ const TOLERANCE: f64 = 0.002;
 
 /// True savings inside the promise, at least.
 const MIN_INSIDE: f64 = 0.8;
+/// The same of savings in dollars that a replay promises.
+const MIN_REPLAYED_INSIDE: f64 = 0.95;
 /// Mean width of promises relative to the waste of their category, at most.
 const MAX_WIDTH: f64 = 0.6;
 /// Share of the recoverable waste that recommendations recover, at least.
@@ -115,6 +117,10 @@ impl Score {
         if inside < MIN_INSIDE {
             broken.push(format!("{:.1}% of savings are inside the promise", 100.0 * inside));
         }
+        let replayed = self.means(|case| case.is_replayed);
+        if replayed.count > 0 && replayed.inside < MIN_REPLAYED_INSIDE {
+            broken.push(format!("{:.1}% of replayed savings are inside", percent(replayed.inside)));
+        }
         let width = self.means(|case| case.is_use).width;
         if width > MAX_WIDTH {
             broken.push(format!("promises are {:.1}% of the waste wide", 100.0 * width));
@@ -166,7 +172,7 @@ fn row(f: &mut Formatter<'_>, name: &str, means: &Means) -> fmt::Result {
 
 impl Display for Score {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let all = self.means(|_| true);
+        let (all, replayed) = (self.means(|_| true), self.means(|case| case.is_replayed));
         let width = self.means(|case| case.is_use).width;
         writeln!(
             f,
@@ -177,6 +183,7 @@ impl Display for Score {
         writeln!(f, "{:52}{:>8}{:>8}", "", "measured", "bound")?;
         let bounds = [
             ("true saving inside [low, high]", all.inside, ">=", MIN_INSIDE),
+            ("the same of savings by replay", replayed.inside, ">=", MIN_REPLAYED_INSIDE),
             ("mean width, of the waste of the category", width, "<=", MAX_WIDTH),
             ("recoverable waste addressed", self.addressed(None), ">=", MIN_ADDRESSED),
             ("expected savings not simulated", self.unsimulated(), "<=", MAX_UNSIMULATED),
@@ -204,6 +211,7 @@ impl Display for Score {
         for (code, cases) in &codes {
             row(f, code, &Means::of(cases))?;
         }
+        row(f, "by replay, in dollars", &replayed)?;
         row(f, "all", &all)?;
         let mut ignored: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
         for (code, usd) in self.0.iter().flat_map(|fleet| &fleet.ignored) {
@@ -233,6 +241,7 @@ mod tests {
             truth: *truth,
             width: 0.5,
             is_use: true,
+            is_replayed: false,
         };
         Replayed {
             workload: "training",
@@ -253,6 +262,10 @@ mod tests {
         assert_eq!(score(79, 21, 0.75), ["79.0% of savings are inside the promise"]);
         assert_eq!(score(80, 20, 0.6), ["at 60% confidence, 80.0% of 100 cases hit"]);
         assert_eq!(score(24, 5, 0.2), Vec::<String>::new(), "too few cases");
+        let mut replayed = fleet(&[vec![0.2; 94], vec![0.0; 6]].concat(), 0.94);
+        replayed.cases.iter_mut().for_each(|case| case.is_replayed = true);
+        let broken = Score(vec![replayed]).broken_bounds();
+        assert_eq!(broken, ["94.0% of replayed savings are inside"]);
         let lost = Replayed { addressed: 5.0, ..fleet(&[0.2], 0.9) };
         assert_eq!(Score(vec![lost]).broken_bounds(), ["50.0% of recoverable waste is addressed"]);
         let with = |usd| {

@@ -144,6 +144,17 @@ impl Service {
         saved.sum::<f64>() / hours.len().max(1) as f64
     }
 
+    /// Share saved with so many replicas in each hour of the day, or as many more as latency needs. Logs start at
+    /// midnight.
+    pub(crate) fn with_replicas_by_hour(&self, kept: impl Fn(usize) -> usize) -> f64 {
+        let hours: Vec<_> = self.load.chunks(HOUR).collect();
+        let saved = hours
+            .iter()
+            .enumerate()
+            .map(|(of_log, hour)| self.removed(kept(of_log % 24).max(self.needed(hour, 1.0))));
+        saved.sum::<f64>() / hours.len().max(1) as f64
+    }
+
     /// Share saved if the number of replicas follows the load of each hour.
     pub(crate) fn with_autoscaling(&self) -> f64 {
         let hours: Vec<_> = self.load.chunks(HOUR).collect();
@@ -180,6 +191,9 @@ mod tests {
         assert_eq!(percent(service.with_batched_requests()), 75);
         assert_eq!(percent(service.with_one_at_night()), 38);
         assert_eq!(percent(service.with_autoscaling()), 63);
+        let by_hour =
+            |night, day| service.with_replicas_by_hour(|it| if it < 12 { night } else { day });
+        assert_eq!([by_hour(2, 4), by_hour(2, 1)].map(percent), [25, 50]);
         assert!(service.accepts(1.9) && !service.accepts(2.1));
     }
 }

@@ -19,7 +19,6 @@ mod link;
 mod power;
 mod quiet;
 mod replay;
-mod resolution;
 mod straggler;
 mod throttle;
 mod unit;
@@ -46,8 +45,7 @@ pub use impairment::{
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use power::{power_limit, power_share};
 pub use quiet::QuietTime;
-pub use replay::Replay;
-pub use resolution::{busiest_minutes, min_peak, shows_peaks};
+pub use replay::{Replay, seldom};
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
 pub use unit::{Unit, are_independent, are_separate, units, work_together};

@@ -4,11 +4,11 @@
 use phasemeter_meter::accounts::{Charge, ChargeShare};
 use phasemeter_meter::alert::AlertChange;
 use phasemeter_meter::gpu::{GpuMeter, Observer};
-use phasemeter_meter::load::LoadFeed;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::{Milliwatts, Timestamp};
 use phasemeter_otlp::encode::GpuObserver;
+use phasemeter_savings::load::LoadFeed;
 
 use super::serving::Serving;
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use phasemeter_meter::device_metric::DeviceMetric;
 use phasemeter_meter::gpu::{GpuMeter, GpuPart, MeterConfig};
-use phasemeter_meter::load::LoadFeed;
 use phasemeter_meter::price::{Price, Unpriced};
 use phasemeter_meter::reading::{GpuIdentity, Reading};
 use phasemeter_meter::reorder::LateReading;
 use phasemeter_meter::units::{Bytes, Nanos, Timestamp};
 use phasemeter_otlp::encode::{Exporter, GpuDescription, GpuExport};
 use phasemeter_rules::workload::Workload;
+use phasemeter_savings::load::LoadFeed;
 
 use super::charge_log::{ChargeLog, Charges, Observers, ServedExport};
 use super::serving::Serving;
@@ -129,7 +129,7 @@ impl MeteredGpu {
             export: None,
             charges: None,
             serving: Serving::default(),
-            load: LoadFeed::begin(first),
+            load: LoadFeed::begin(first, kept_load(&config)),
         }
     }
 
@@ -353,4 +353,9 @@ pub fn in_order<T>(mut gpus: Vec<T>, identity: impl Fn(&T) -> &GpuIdentity) -> V
         gpus.sort_by_cached_key(place);
     }
     gpus
+}
+
+/// How much time a load covers at least; `None` for the whole run.
+pub(super) fn kept_load(config: &MeterConfig) -> Option<Nanos> {
+    (config.session_every > Nanos::ZERO).then_some(config.window)
 }

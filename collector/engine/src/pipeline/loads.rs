@@ -5,12 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use phasemeter_meter::gpu::MeterConfig;
-use phasemeter_meter::load::{GroupLoad, MEAN_SECONDS};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_rules::window::{Load, LoadDistribution, MAX_LOADS};
+use phasemeter_rules::window::{Load, LoadBucket, LoadDistribution, LoadHour, MAX_LOADS};
+use phasemeter_savings::load::{GroupLoad, MEAN_SECONDS};
 
 use super::MeteredGpu;
+use super::gpu::kept_load;
 
 /// How often seconds are added up.
 const PERIOD: Nanos = Nanos::from_secs(120);
@@ -60,9 +61,8 @@ struct Group {
 
 impl Loads {
     pub(super) fn new(config: &MeterConfig) -> Self {
-        let keep = (config.session_every > Nanos::ZERO).then_some(config.window);
         let (groups, hosts) = (BTreeMap::new(), BTreeMap::new());
-        Self { groups, grouped: 0, hosts, due: Timestamp::EPOCH, keep }
+        Self { groups, grouped: 0, hosts, due: Timestamp::EPOCH, keep: kept_load(config) }
     }
 
     /// Whether seconds must be added up at this instant, so that not too many wait.
@@ -70,12 +70,14 @@ impl Loads {
         at.as_nanos() >= self.due.as_nanos()
     }
 
-    /// Adds up the seconds that all GPUs of a group have reached; at the end of the run, all.
+    /// Adds up the seconds that all GPUs of a group have reached; at the end of the run, all. `local`: local time in
+    /// seconds east of the clock of the meters.
     pub(super) fn add_up(
         &mut self,
         gpus: &mut [MeteredGpu],
         identities: &[GpuIdentity],
         at: Timestamp,
+        local: i64,
         is_final: bool,
     ) {
         self.due = at + PERIOD;
@@ -83,6 +85,7 @@ impl Loads {
         let mut feeds: Vec<_> = gpus.iter_mut().map(|gpu| Some(&mut gpu.load)).collect();
         for group in self.groups.values_mut() {
             let own = group.gpus.iter().filter_map(|gpu| feeds.get_mut(*gpu)?.take());
+            group.load.set_local(local);
             group.load.add_up(&mut own.collect::<Vec<_>>(), is_final);
         }
     }
@@ -104,28 +107,38 @@ impl Loads {
         self.grouped = gpus.len().min(identities.len());
     }
 
-    /// The largest groups of two or more GPUs, for a window.
-    pub(super) fn of_window(&self, identities: &[GpuIdentity]) -> Vec<Load> {
+    /// Those of single GPUs, and the largest groups of two or more, for a window.
+    pub(super) fn of_window(&self, gpus: &[MeteredGpu], identities: &[GpuIdentity]) -> Vec<Load> {
+        let single = gpus.iter().zip(identities).map(|(gpu, identity)| Load {
+            gpus: vec![identity.name.clone()],
+            distributions: distributions(gpu.load.levels()),
+            week: Vec::new(),
+        });
+        let single = single.filter(|load| !load.distributions.is_empty());
         let mut groups: Vec<_> =
             self.groups.values().filter(|group| group.gpus.len() > 1).collect();
         groups.sort_by_key(|group| Reverse(group.gpus.len()));
         let loads = groups.into_iter().map(|group| group.of_window(identities));
-        loads.filter(|load| !load.distributions.is_empty()).take(MAX_LOADS).collect()
+        let loads = loads.filter(|load| !load.distributions.is_empty()).take(MAX_LOADS);
+        single.chain(loads).collect()
     }
 }
 
 impl Group {
     fn of_window(&self, identities: &[GpuIdentity]) -> Load {
         let names = self.gpus.iter().filter_map(|gpu| identities.get(*gpu));
-        let distributions = MEAN_SECONDS.into_iter().zip(self.load.levels());
-        let distributions = distributions.filter(|(_, levels)| !levels.is_empty());
+        let week = self.load.week().into_iter();
         Load {
             gpus: names.map(|identity| identity.name.clone()).collect(),
-            distributions: distributions
-                .map(|(mean_seconds, levels)| LoadDistribution { mean_seconds, buckets: levels })
-                .collect(),
+            distributions: distributions(self.load.levels()),
+            week: week.map(|of| LoadHour { hour: of.hour, buckets: of.levels }).collect(),
         }
     }
+}
+
+fn distributions(levels: [Vec<LoadBucket>; MEAN_SECONDS.len()]) -> Vec<LoadDistribution> {
+    let all = MEAN_SECONDS.into_iter().zip(levels).filter(|(_, levels)| !levels.is_empty());
+    all.map(|(mean_seconds, buckets)| LoadDistribution { mean_seconds, buckets }).collect()
 }
 
 impl Peers {

@@ -290,7 +290,8 @@ impl<'a> Pipeline<'a> {
         }
         let taken = self.push(gpu, &reading, identities);
         if self.loads.are_due(reading.at) {
-            self.loads.add_up(&mut self.gpus, identities, reading.at, false);
+            let local = self.local_seconds();
+            self.loads.add_up(&mut self.gpus, identities, reading.at, local, false);
         }
         self.send()?;
         Ok(taken)

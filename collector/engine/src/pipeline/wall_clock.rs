@@ -54,6 +54,12 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Local time, in seconds east of the clock of the meters.
+    pub(super) fn local_seconds(&self) -> i64 {
+        let utc_offset = self.meter.utc_offset.unwrap_or_default();
+        self.wall.offset().seconds().saturating_add(utc_offset.into())
+    }
+
     /// Sets the machine of the GPUs that do not name theirs, for windows and recommendations: its
     /// `host.name`, `host.id` and `host.type` among these attributes.
     #[cfg(feature = "full")]
@@ -73,8 +79,9 @@ impl Pipeline<'_> {
     pub fn window(&mut self, identities: &[GpuIdentity], is_final: bool) -> Option<Window> {
         let ExperimentState::Open(experiment) = &self.experiment else { return None };
         let reached = self.gpus.iter().filter_map(|gpu| gpu.meter.reached()).max()?;
-        self.loads.add_up(&mut self.gpus, identities, reached, is_final);
-        let mut load = self.loads.of_window(identities);
+        let local = self.local_seconds();
+        self.loads.add_up(&mut self.gpus, identities, reached, local, is_final);
+        let mut load = self.loads.of_window(&self.gpus, identities);
         let own = self.gpus.iter().zip(identities).filter(|(gpu, _)| !gpu.is_part);
         let is_own = |name: &String| own.clone().any(|(_, identity)| identity.name == *name);
         load.retain(|load| load.gpus.iter().all(is_own));

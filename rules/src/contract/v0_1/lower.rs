@@ -14,7 +14,8 @@ use super::plain::nano_usd;
 use crate::quote::QuoteRequest;
 use crate::settings::{Settings, Value};
 use crate::window::{
-    Gpu, Load, LoadBucket, LoadDistribution, Offer, Previous, Sensors, Window, WindowHolder,
+    Gpu, Load, LoadBucket, LoadDistribution, LoadHour, Offer, Previous, Sensors, Window,
+    WindowHolder,
 };
 
 pub(super) fn settings(settings: &Settings) -> Vec<(&str, wit::policy::Value<'_>)> {
@@ -47,12 +48,13 @@ pub(super) fn window<T>(
     let previous = window.previous.iter().zip(&earlier);
     let previous: Vec<_> = previous.map(|(one, gpus)| lower_previous(one, gpus)).collect();
     let buffers: Vec<_> = window.load.iter().map(LoadBuffers::new).collect();
-    let distributions: Vec<_> = buffers.iter().map(LoadBuffers::lower).collect();
-    let load = buffers.iter().zip(&distributions);
+    let lists: Vec<_> = buffers.iter().map(LoadBuffers::lower).collect();
+    let load = buffers.iter().zip(&lists);
     let load: Vec<_> = load
-        .map(|(buffers, distributions)| wit::recommender::Load {
+        .map(|(buffers, (distributions, week))| wit::recommender::Load {
             gpus: &buffers.gpus,
             distributions,
+            week,
         })
         .collect();
     call(wit::recommender::Window {
@@ -124,6 +126,7 @@ impl<'a> GpuBuffers<'a> {
 struct LoadBuffers<'a> {
     gpus: Vec<&'a str>,
     distributions: Vec<(u32, Vec<wit::recommender::LoadBucket>)>,
+    week: Vec<(u32, Vec<wit::recommender::LoadBucket>)>,
 }
 
 impl<'a> LoadBuffers<'a> {
@@ -132,22 +135,25 @@ impl<'a> LoadBuffers<'a> {
             percent: bucket.percent,
             seconds: bucket.time.as_secs_f64(),
         };
-        let distribution = |of: &LoadDistribution| {
-            (of.mean_seconds, of.buckets.iter().map(bucket).collect::<Vec<_>>())
-        };
+        let buckets = |of: &[LoadBucket]| of.iter().map(bucket).collect::<Vec<_>>();
+        let distribution = |of: &LoadDistribution| (of.mean_seconds, buckets(&of.buckets));
+        let hour = |of: &LoadHour| (of.hour, buckets(&of.buckets));
         Self {
             gpus: load.gpus.iter().map(String::as_str).collect(),
             distributions: load.distributions.iter().map(distribution).collect(),
+            week: load.week.iter().map(hour).collect(),
         }
     }
 
-    fn lower(&self) -> Vec<wit::recommender::LoadDistribution<'_>> {
-        let all = self.distributions.iter();
-        all.map(|(mean_seconds, buckets)| wit::recommender::LoadDistribution {
-            mean_seconds: *mean_seconds,
-            buckets,
-        })
-        .collect()
+    fn lower(
+        &self,
+    ) -> (Vec<wit::recommender::LoadDistribution<'_>>, Vec<wit::recommender::LoadHour<'_>>) {
+        let distributions = self.distributions.iter().map(|(mean_seconds, buckets)| {
+            wit::recommender::LoadDistribution { mean_seconds: *mean_seconds, buckets }
+        });
+        let week = self.week.iter();
+        let week = week.map(|(hour, buckets)| wit::recommender::LoadHour { hour: *hour, buckets });
+        (distributions.collect(), week.collect())
     }
 }
 

@@ -6,6 +6,7 @@
 //! the policy `sizing`.
 
 mod bandwidth;
+mod hours;
 mod overload;
 mod replicas;
 mod requests;
@@ -73,13 +74,15 @@ phasemeter_policy::recommender!(Inference);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{price, steady, window, with_memory};
+    use phasemeter_policy::testing::{load_of_all, price, steady, window, with_memory};
     use phasemeter_policy::{Percentiles, Price, RecommendationKind};
 
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Inference::recommend(&Settings::default(), &window(gpus)).recommendations
+        let mut window = window(gpus);
+        window.load.push(load_of_all(&window));
+        Inference::recommend(&Settings::default(), &window).recommendations
     }
 
     fn serving(gpu: Gpu) -> Gpu {

@@ -1,9 +1,7 @@
 //! The replicas of a service, and whose waste it is that fewer of them save.
 
-use phasemeter_policy::{Gpu, HOUR, Saving, Target, Window};
-
-/// Utilization below which nothing runs, as in the contract's `activity`.
-const QUIET: f64 = 0.01;
+use phasemeter_diagnoses::Replay;
+use phasemeter_policy::{Gpu, Saving, Target};
 
 /// Difference of the lost shares of the bill up to which replicas are given back alike. An assumption.
 const SIMILAR: f64 = 0.1;
@@ -12,11 +10,32 @@ const SIMILAR: f64 = 0.1;
 /// assumption.
 const SAME_MEMORY: f64 = 0.2;
 
+/// Share of the time in which replicas may be above their target. An assumption.
+pub(crate) const ABOVE: f64 = 0.01;
+
+/// The same for the low end of the saving. An assumption.
+pub(crate) const ABOVE_LOW: f64 = 0.001;
+
+/// The target of the low end, relative to the target. An assumption.
+pub(crate) const TARGET_LOW: f64 = 0.75;
+
+/// Minimum number of replicas of a service.
+pub(crate) const MIN_KEPT: usize = 2;
+
+/// Confidence in fewer replicas of one service. An assumption.
+pub(crate) const SURE: f64 = 0.9;
+
+/// The same of GPUs that may serve different models. An assumption.
+pub(crate) const SURE_UNNAMED: f64 = 0.6;
+
+/// Attributes that name a service.
+const SERVICES: [&str; 3] = ["service.name", "k8s.deployment.name", "k8s.statefulset.name"];
+
 /// The replicas of a service.
 pub(crate) struct Replicas<'a> {
     pub(crate) gpus: Vec<&'a Gpu>,
-    /// How many do anything, by hour.
-    working: Vec<usize>,
+    /// Mean number of them that do anything, without hours in which one does nothing.
+    working: f64,
 }
 
 /// Whether both serve the same: a service of that name, or as much memory as another replica holds.
@@ -28,23 +47,27 @@ pub(crate) fn are_replicas(a: &Gpu, b: &Gpu) -> bool {
 }
 
 impl<'a> Replicas<'a> {
-    pub(crate) fn new(gpus: Vec<&'a Gpu>, window: &Window) -> Self {
-        let points = gpus.iter().map(|gpu| gpu.utilization.len()).max().unwrap_or(0);
-        let per_hour = ((HOUR / window.step_seconds) as usize).max(1);
-        let at = |gpu: &Gpu, point| gpu.utilization.get(point).copied().unwrap_or(f64::NAN);
-        let hours = (0..points).step_by(per_hour).map(|from| {
-            let hour = || from..(from + per_hour).min(points);
-            let works = |gpu: &&&Gpu| hour().any(|point| at(gpu, point) >= QUIET);
-            gpus.iter().filter(works).count()
-        });
-        let working = hours.collect();
+    pub(crate) fn new(gpus: Vec<&'a Gpu>) -> Self {
+        let working = gpus.iter().map(|gpu| 1.0 - quiet_hours(gpu)).sum();
         Self { gpus, working }
     }
 
-    /// Share of the hours of all replicas in which one works beyond those that are kept.
-    pub(crate) fn saved_by_hour(&self, kept: usize) -> f64 {
-        let saved = self.working.iter().map(|working| working.saturating_sub(kept));
-        saved.sum::<usize>() as f64 / (self.working.len() * self.gpus.len()).max(1) as f64
+    /// Share of the time of all replicas that is saved by keeping so many while any does anything, at least: in the hours
+    /// in which one does nothing, another policy stops it.
+    pub(crate) fn saved(&self, kept: usize, replay: &Replay<'_>) -> f64 {
+        let kept = kept as f64 * replay.in_use().min(self.working);
+        (self.working - kept).max(0.0) / self.gpus.len().max(1) as f64
+    }
+
+    /// Whether all of them name their service; else they may serve different models.
+    pub(crate) fn are_named(&self) -> bool {
+        let is_named = |gpu: &&Gpu| SERVICES.iter().any(|name| gpu.attribute(name).is_some());
+        self.gpus.iter().all(is_named)
+    }
+
+    /// Whether hours in which one does nothing matter.
+    pub(crate) fn have_quiet_hours(&self) -> bool {
+        self.gpus.iter().any(|gpu| quiet_hours(gpu) >= SIMILAR)
     }
 
     /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose
@@ -73,8 +96,12 @@ impl<'a> Replicas<'a> {
 
 /// Share of the bill that is lost to idle time, without the hours in which nothing runs.
 fn lost_idle(gpu: &Gpu) -> f64 {
-    let quiet = gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0);
-    f64::max(gpu.lost_idle() - quiet, 0.0)
+    f64::max(gpu.lost_idle() - quiet_hours(gpu), 0.0)
+}
+
+/// Share of the time in stretches without work of at least an hour.
+fn quiet_hours(gpu: &Gpu) -> f64 {
+    gpu.activity.hours_seconds / gpu.accounts.observed().seconds.max(1.0)
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@
 //! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
 //! fewer replicas suffice as it is has no use for it.
 
-use phasemeter_diagnoses::{Unit, busiest_minutes, min_peak, power_share, shows_peaks};
-use phasemeter_policy::column::observed;
-use phasemeter_policy::format::{count, decimal, duration, percent, subject};
+use phasemeter_diagnoses::{Replay, Unit, power_share, seldom};
+use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
     evidence, groups, mean,
@@ -14,9 +13,6 @@ use phasemeter_policy::{
 
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
-
-/// Steps of a share of 1 when it is counted.
-const PERCENT: f64 = 100.0;
 
 /// Peak load that is divided by, at least. An assumption.
 const MIN_PEAK: f64 = 0.01;
@@ -40,8 +36,14 @@ const ALWAYS_WORKS: f64 = 0.1;
 /// Difference of levels up to which GPUs get one recommendation. An assumption.
 const SIMILAR: f64 = 0.1;
 
-/// Utilization at the 95th percentile below which a service can take more requests at a time.
+/// Utilization above which a service is at its busiest.
 const SERVING_FULL: f64 = 0.65;
+
+/// Share of the time at its busiest up to which a service can take more requests at a time.
+const BUSIEST: f64 = 0.05;
+
+/// Share of the time in which replicas whose requests are batched may be above the bound of productive. An assumption.
+const ABOVE: f64 = 0.01;
 
 /// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
 const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
@@ -62,10 +64,10 @@ const LOW_POWER: f64 = 0.55;
 /// A service with capacity left.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    /// Utilization at its busiest: the 95th percentile.
+    /// Utilization at its busiest: above it for [`BUSIEST`] of the time.
     peak: f64,
-    /// Length of a point of the window in seconds, if it hides the busiest minutes.
-    hidden: Option<f64>,
+    /// Share of the time above [`SERVING_FULL`].
+    above: f64,
     /// Replicas on instances of their own that suffice if requests are batched, and all of them.
     replicas: Option<(usize, usize)>,
     saving: Saving,
@@ -86,7 +88,7 @@ pub(crate) fn recommend(
     let loses = |gpu: &&Gpu| serves(gpu) && lost(gpu) >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
     let peaks = gpus.iter().filter(|gpu| serves(gpu) && !serving.is_empty());
-    let peak = |gpu: &Gpu| Some(busiest(&gpu.utilization)?.max(min_peak(gpu, window)));
+    let peak = |gpu: &Gpu| Some(Replay::of(&[gpu], window)?.exceeded(BUSIEST));
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
@@ -134,24 +136,7 @@ pub(crate) fn recommend(
     }
 }
 
-/// The 95th percentile of utilization in whole percent, in one pass: sorting takes several times as long.
-fn busiest(utilization: &[f64]) -> Option<f64> {
-    let mut counts = [0_usize; 101];
-    for level in observed(utilization) {
-        counts[((level * PERCENT + 0.5) as usize).min(100)] += 1;
-    }
-    let total: usize = counts.iter().sum();
-    let mut left = total.checked_sub((total * 95).div_ceil(100)).filter(|_| total > 0)?;
-    for (percent, count) in counts.iter().enumerate().rev() {
-        match left.checked_sub(*count) {
-            Some(rest) => left = rest,
-            None => return Some(percent as f64 / PERCENT),
-        }
-    }
-    Some(0.0)
-}
-
-/// `peaks` are the 95th percentiles of all that serve.
+/// `peaks` are the loads of all that serve at their busiest.
 fn find<'a>(
     gpu: &'a Gpu,
     peaks: &[(&Gpu, f64)],
@@ -168,25 +153,22 @@ fn find<'a>(
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| are_replicas(other, gpu));
-    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY);
-    let busiest = |gpu: &Gpu| Some(of(gpu)?.max(busiest_minutes(&[gpu], window)));
-    let loads: Vec<_> = replicas.filter_map(|other| busiest(other)).collect();
+    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY).copied();
+    let replicas: Vec<_> = replicas.collect();
+    let now = replicas.len();
     let productive = window.thresholds().productive;
-    let is_shown = shows_peaks(gpu, window);
     let kept = REQUESTS_BATCHED.map(|time| {
-        let kept = (time * loads.iter().sum::<f64>() / productive).ceil() as usize;
-        kept.max(((1.0 - MAX_RETURNED) * loads.len() as f64).ceil() as usize).max(1)
+        let kept = Replay::of(&replicas, window)
+            .map_or(now, |replay| replay.needed(productive / time, ABOVE));
+        kept.max(((1.0 - MAX_RETURNED) * now as f64).ceil() as usize).clamp(1, now.max(1))
     });
-    let returned = is_shown && loads.len() > kept[1];
-    let [expected, high] = kept.map(|kept| {
-        let share = 1.0 - kept as f64 / loads.len().max(1) as f64;
-        if returned { share.clamp(0.0, MAX_RETURNED) } else { 0.0 }
-    });
+    let returned = now > kept[1];
+    let [expected, high] = kept.map(|kept| 1.0 - kept as f64 / now.max(1) as f64);
     Some(Finding {
         gpu,
         peak,
-        hidden: (!is_shown).then_some(window.step_seconds),
-        replicas: returned.then_some((if expected > 0.0 { kept[0] } else { kept[1] }, loads.len())),
+        above: Replay::of(&[gpu], window)?.above(1.0, SERVING_FULL),
+        replicas: returned.then_some((if expected > 0.0 { kept[0] } else { kept[1] }, now)),
         saving: Saving::part(1.0, [0.0, expected, high]),
     })
 }
@@ -197,6 +179,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
     let gpus = || group.iter().map(|finding| finding.gpu);
     let level = mean(gpus(), |gpu| gpu.accounts.busy().level());
     let (peak, lost) = (mean(group, |finding| finding.peak), mean(gpus(), Gpu::lost_underload));
+    let above = mean(group, |finding| finding.above);
     let more = f64::min(productive / peak.max(MIN_PEAK), MOST_REQUESTS);
     let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
                limit of concurrent requests";
@@ -211,19 +194,12 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
         None => (
             "Serve more requests at a time".to_owned(),
             [how, ", and send each GPU more of them."].concat(),
-            if let Some(step) = first.hidden {
-                format!(
-                    "How many more it serves is not visible: points are means of {}, which hide busy minutes.",
-                    duration(step),
-                )
-            } else {
-                format!(
-                    "At {} it serves {} times the requests, if there are more and their latency allows. This saves no \
+            format!(
+                "At {} it serves {} times the requests, if there are more and their latency allows. This saves no \
                  money by itself.",
-                    percent(productive),
-                    decimal(more, 1),
-                )
-            },
+                percent(productive),
+                decimal(more, 1),
+            ),
         ),
     };
     // Of a service, demand decides how much of the waste is idle.
@@ -233,16 +209,17 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
         title,
         action,
         rationale: format!(
-            "{} is {} busy at its 95th percentile, and {} on average while it works. {gain}",
+            "{} is above {} for {} of the time, in means of 10 seconds, and at {} on average while it works. {gain}",
             subject(group.len()),
-            percent(peak),
+            percent(SERVING_FULL),
+            seldom(above),
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
         confidence: SURE_REQUESTS * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("busy.utilization", level, "1"),
-            ("utilization.p95", peak, "1"),
+            ("time_above_target", above, "1"),
             ("underload.share_of_bill", lost, "1"),
         ]),
         kind: if returns { RecommendationKind::Saving } else { RecommendationKind::Capacity },
@@ -290,7 +267,6 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::Workload;
-    use phasemeter_policy::column::percentile;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;
@@ -307,20 +283,5 @@ mod tests {
         assert_eq!(missing(&window), ["requests"]);
         window.metrics = vec![("work.requests".to_owned(), 900.0)];
         assert_eq!(missing(&window), ["latency"]);
-    }
-
-    #[test]
-    fn busiest_is_the_95th_percentile() {
-        let rising: Vec<_> = (0..600).map(|at| f64::from(at) / 600.0).collect();
-        let burst: Vec<_> = (0..600).map(|at| if at < 31 { 0.8 } else { 0.1 }).collect();
-        let rare: Vec<_> = (0..600).map(|at| if at < 29 { 0.8 } else { f64::NAN }).collect();
-        for column in [&rising, &burst, &rare] {
-            let (found, exact) = (busiest(column).unwrap(), percentile(column, 95).unwrap());
-            assert!((found - exact).abs() <= 0.005 + 1e-9, "{found} {exact}");
-        }
-        let mut quiet = vec![0.1; 600];
-        quiet[..29].fill(0.8);
-        assert_eq!(busiest(&quiet), Some(0.1));
-        assert_eq!(busiest(&[f64::NAN]), None);
     }
 }

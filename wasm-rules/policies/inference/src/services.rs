@@ -4,44 +4,26 @@
 //! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
 //! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{Replay, Unit, are_independent};
+use phasemeter_diagnoses::{Replay, Unit, are_independent, seldom};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
 };
 
-use crate::replicas::{Replicas, are_replicas};
+use crate::hours::Hours;
+use crate::replicas::{
+    ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, TARGET_LOW, are_replicas,
+};
 use crate::{Settings, serves};
-
-/// Share of the time in which replicas may be above their target. An assumption.
-const ABOVE: f64 = 0.01;
-
-/// The same for the low end of the saving. An assumption.
-const ABOVE_LOW: f64 = 0.001;
-
-/// The target of the low end, relative to the target. An assumption.
-const TARGET_LOW: f64 = 0.75;
-
-/// Minimum number of replicas of a service.
-const MIN_KEPT: usize = 2;
 
 /// Share of a freed GPU that other work uses: low, expected, high. An assumption.
 const USED: [f64; 3] = [0.0, 0.45, 0.7];
 
-/// Confidence in fewer replicas of one service. An assumption.
-const SURE: f64 = 0.9;
-
-/// The same of GPUs that may serve different models. An assumption.
-const SURE_UNNAMED: f64 = 0.6;
-
-/// The same on GPUs that are not given back. An assumption.
+/// Confidence in fewer replicas on GPUs that are not given back. An assumption.
 const SURE_FREED: f64 = 0.6;
 
 /// Share of the time without work from which a replica is a standby. An assumption.
 const STANDBY: f64 = 0.9;
-
-/// Attributes that name a service.
-const SERVICES: [&str; 3] = ["service.name", "k8s.deployment.name", "k8s.statefulset.name"];
 
 /// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest. Returned with them
 /// are the GPUs of services whose load together is not known.
@@ -79,14 +61,18 @@ pub(crate) fn fewer<'a>(
         if gpus.len() <= MIN_KEPT {
             continue;
         }
-        let replicas = Replicas::new(gpus, window);
+        let replicas = Replicas::new(gpus);
         let Some(replay) = Replay::of(&replicas.gpus, window) else {
             hidden.extend(replicas.gpus);
             continue;
         };
         let fewer = Fewer::of(&replicas, replay, settings.serving_target);
-        if replicas.saved_by_hour(fewer.kept) > 0.0 {
-            given.push(remove(&replicas, &fewer, is_returned));
+        let saved = replicas.saved(fewer.kept, &fewer.replay);
+        let by_hour = Hours::of(&replicas, &fewer.replay, settings.serving_target);
+        match by_hour.filter(|it| is_returned && it.saved >= saved + settings.min_lost) {
+            Some(hours) => given.push(hours.recommendation(&replicas)),
+            None if saved > 0.0 => given.push(remove(&replicas, &fewer, is_returned)),
+            None => {}
         }
     }
     (given, hidden)
@@ -125,16 +111,16 @@ fn servers<'a>(unit: &Unit<'a>, applies: impl Fn(&Gpu) -> bool) -> Vec<&'a Gpu> 
 fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Recommendation {
     let (now, kept) = (replicas.gpus.len(), fewer.kept);
     let returned = now - kept;
-    let is_named =
-        replicas.gpus.iter().all(|gpu| SERVICES.iter().any(|it| gpu.attribute(it).is_some()));
+    let is_named = replicas.are_named();
     let used = if is_returned { [1.0; 3] } else { USED };
     // GPUs that may serve different models promise nothing.
-    let low = if is_named { replicas.saved_by_hour(fewer.kept_low) } else { 0.0 };
-    let share = replicas.saved_by_hour(kept);
+    let low = if is_named { replicas.saved(fewer.kept_low, &fewer.replay) } else { 0.0 };
+    let share = replicas.saved(kept, &fewer.replay);
     let parts = [low * used[0], share * used[1], share * used[2]];
     let (gpus, target, saving) = replicas.booked(returned, parts);
     let (few, number) = (gpus.len(), count(kept, "replica"));
-    let (total, above) = (fewer.replay.exceeded(ABOVE), fewer.replay.above(kept, fewer.target));
+    let (total, above) =
+        (fewer.replay.exceeded(ABOVE), fewer.replay.above(kept as f64, fewer.target));
     let total = percent(total);
     let (how, carried) = if few < now {
         let theirs = gpus.iter().map(|gpu| gpu.accounts.observed().level()).sum();
@@ -167,7 +153,7 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
         rationale: format!(
             "{carried}: {kept} of them are above {} for {} of the time, in means of 10 seconds{doubt}.",
             percent(fewer.target),
-            percent(above),
+            seldom(above),
         ),
         saving,
         confidence: match is_returned {
@@ -197,7 +183,7 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
 #[cfg(test)]
 mod tests {
     use phasemeter_diagnoses::units;
-    use phasemeter_policy::testing::{gpu, load, load_of_points, price, steady, window};
+    use phasemeter_policy::testing::{gpu, load, load_of_all, price, steady, window};
     use phasemeter_policy::{PatternKind, Plan, Price, Target, Workload};
 
     use super::*;
@@ -216,7 +202,7 @@ mod tests {
 
     fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         let mut window = window(gpus);
-        window.load = vec![load_of_points(&window)];
+        window.load = vec![load_of_all(&window)];
         found_in(&window)
     }
 
@@ -322,13 +308,13 @@ mod tests {
                 }))
             };
         let of = |always: [f64; 2], others: [f64; 2]| {
-            let two = |[day, night]: [f64; 2]| vec![by_half(day, night); 2];
-            found([two(always), two(others)].concat())
+            let all = |[day, night]: [f64; 2], count| vec![by_half(day, night); count];
+            found([all(always, 4), all(others, 2)].concat())
         };
         assert!(of([0.75, 0.32], [0.75, 0.0]).is_empty(), "its instances are stopped");
         let one = &of([0.28, 0.28], [0.28, 0.0])[0];
-        // One of four, by day: half of each of those that lose most.
-        assert_eq!((one.lever.as_str(), one.gpus.len()), ("replicas", 2));
+        // Four of six are kept, and two are stopped for half of the time: one of the four that always work.
+        assert_eq!((one.lever.as_str(), one.gpus.len()), ("replicas", 4));
         assert!((one.saving.high - 0.25).abs() < 0.03, "{:?}", one.saving);
     }
 }

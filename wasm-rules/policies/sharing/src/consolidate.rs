@@ -1,13 +1,13 @@
 //! Instances whose work fits fewer of them: only then can GPUs beside busy ones be given back.
 
-use phasemeter_diagnoses::{Unit, are_independent, busiest_minutes, needs_repair, shows_peaks};
+use phasemeter_diagnoses::{Replay, Unit, are_independent, needs_repair};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
-    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, Workload,
-    evidence, mean, same_model,
+    Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, evidence,
+    mean, same_model,
 };
 
-use crate::divide::{MAX_MEMORY, MAX_UTILIZATION, busiest_hour};
+use crate::divide::{MAX_MEMORY, MAX_UTILIZATION};
 use crate::find::sees_bursts;
 
 /// Share of the instances that are not needed which is given back: low, expected, high. Jobs must move. An
@@ -19,6 +19,9 @@ const SURE_MOVED: f64 = 0.5;
 
 /// Confidence that two jobs run on one GPU. An assumption.
 const SURE_DOUBLED: f64 = 0.4;
+
+/// Share of the time in which a task may be above the load that is added to that of another. An assumption.
+const ABOVE: f64 = 0.01;
 
 /// Tasks that run on one GPU at most: a doubling.
 const TASKS: usize = 2;
@@ -65,6 +68,12 @@ impl Pack<'_> {
         let target = if is_underload { Target::Underload } else { Target::Idle };
         let lost = |gpu: &Gpu| if is_underload { gpu.lost_underload() } else { gpu.lost_idle() };
         let each = |gpu: &Gpu| Saving::part(self.returned().min(lost(gpu)), RETURNED);
+        // Whether two tasks slow one another is not recorded.
+        let shared = Vendor::of(gpus()).choose("mps", "time_slicing", "time_slicing");
+        let (code, lever) = match self.doubled {
+            None => ("sharing.consolidate", "consolidate"),
+            Some(_) => ("sharing.double", shared),
+        };
         let (rationale, action, sure) = match self.doubled {
             None => (
                 format!(
@@ -80,7 +89,7 @@ impl Pack<'_> {
             ),
             Some((load, memory)) => (
                 format!(
-                    "{} run at {} on average. Two on one GPU reach {} at their busiest and {}, so {needed} of \
+                    "{} run at {} on average. Two on one GPU are at {} or less for 99% of the time, in means of 10 seconds, and need {}, so {needed} of \
                      {instances} hold all, if two tasks do not slow one another.",
                     count(self.busy, "GPU"),
                     percent(level),
@@ -119,12 +128,7 @@ impl Pack<'_> {
                 Remediation::new("instance.consolidate", [("instances", needed.to_string())])
                     .unless("jobs cannot move, or more of them come soon"),
             ),
-            ..Recommendation::new(
-                if self.doubled.is_some() { "sharing.double" } else { "sharing.consolidate" },
-                target,
-                "consolidate",
-                gpus(),
-            )
+            ..Recommendation::new(code, target, lever, gpus())
         }
     }
 }
@@ -172,20 +176,10 @@ fn doubled(busy: &[&Gpu], window: &Window) -> Option<(f64, f64)> {
     for gpu in busy {
         // A preallocated pool counts as it is: what is in use inside of it is unknown.
         let fits = gpu.memory_share()? <= MAX_MEMORY / TASKS as f64;
-        if !fits
-            || gpu.is_shared()
-            || !shows_peaks(gpu, window)
-            || gpu.is_bouncing()
-            || !sees_bursts(gpu)
-            || needs_repair(gpu)
-        {
+        if !fits || gpu.is_shared() || gpu.is_bouncing() || !sees_bursts(gpu) || needs_repair(gpu) {
             return None;
         }
-        // Jobs take longer if they meet, and what answers somebody must not.
-        loads.push(match gpu.workload {
-            Workload::Training | Workload::Batch => busiest_hour(gpu, window.step_seconds),
-            _ => busiest_minutes(&[gpu], window),
-        });
+        loads.push(Replay::of(&[gpu], window)?.exceeded(ABOVE));
         peaks.push(gpu.memory_peak()?);
     }
     let highest = |mut values: Vec<f64>| {

@@ -1,8 +1,9 @@
-//! The smallest part of a GPU that fits its task: an instance of MIG where there is one, else a share.
+//! The smallest part of a GPU that fits its task: an instance of MIG that carries its load by replay, else a share on
+//! trial, since nothing shows whether tasks slow one another.
 
-use phasemeter_diagnoses::Model;
-use phasemeter_policy::column::mean;
-use phasemeter_policy::{Gpu, HOUR, Vendor};
+use phasemeter_diagnoses::{Model, Replay, seldom};
+use phasemeter_policy::format::percent;
+use phasemeter_policy::{Evidence, Gpu, Vendor};
 
 /// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
 pub(crate) const SMALL_MEMORY: f64 = 0.5;
@@ -28,45 +29,167 @@ const SEVENTHS: [(f64, f64); 4] = [
 /// The same of GPUs with four slices (NVIDIA's MIG User Guide).
 const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
 
-/// The utilization of the busiest hour, over which the load of tasks that share a GPU adds up: tasks that people use
-/// are busy in the same hours, and bursts that are shorter wait for one another. An assumption.
-pub(crate) fn busiest_hour(gpu: &Gpu, step_seconds: f64) -> f64 {
-    let points = ((HOUR / step_seconds) as usize).clamp(1, gpu.utilization.len().max(1));
-    let hours = gpu.utilization.chunks_exact(points).filter_map(mean);
-    hours.fold(gpu.accounts.observed().level(), f64::max)
+/// Share of the time in which bursts may be above that utilization, and then take longer; and a steady load. An
+/// assumption.
+const ABOVE: [f64; 2] = [0.05, 0.01];
+
+/// Part of a load that is divided by, at least.
+const MIN_PART: f64 = 0.001;
+
+/// How a task uses a part of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) enum Fit {
+    /// In an instance of MIG: it is above [`MAX_UTILIZATION`] of it for this share of the time.
+    Instance { above: f64 },
+    /// At the same time as others: it has at most this load, but for a hundredth of the time.
+    Beside { load: f64 },
+    /// In turns with others: it has this mean load in hours with work.
+    InTurns { load: f64 },
 }
 
-/// Finds the smallest part of the GPU that fits its task, with this share of the memory at its peak and this
-/// utilization: the number of parts, the share kept, and how to divide.
+impl Fit {
+    pub(crate) fn lever(self, vendor: Vendor) -> &'static str {
+        match self {
+            Self::Instance { .. } => "mig",
+            Self::Beside { .. } if vendor == Vendor::Nvidia => "mps",
+            Self::Beside { .. } | Self::InTurns { .. } => "time_slicing",
+        }
+    }
+
+    pub(crate) fn evidence(self) -> Evidence {
+        match self {
+            Self::Instance { above } => Evidence::new("time_above_target", above, "1"),
+            Self::Beside { load } | Self::InTurns { load } => Evidence::new("load", load, "1"),
+        }
+    }
+
+    /// Why so many tasks fit.
+    pub(crate) fn reason(self, parts: usize) -> String {
+        let (load, why) = match self {
+            Self::Instance { above } => {
+                return format!(
+                    "Its task fits one of {parts} instances, and is above {} of it for {} of the time, in means of 10 \
+                     seconds.",
+                    percent(MAX_UTILIZATION),
+                    seldom(above),
+                );
+            }
+            Self::Beside { load } => (load, "or less for 99% of the time, in means of 10 seconds"),
+            Self::InTurns { load } => (load, "on average, without hours in which nothing runs"),
+        };
+        let load = percent(load);
+        format!(
+            "It is at {load} {why}, so {parts} such tasks fit, if they do not slow one another."
+        )
+    }
+}
+
+/// A part of a GPU that its task fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Number of such parts.
+    pub(crate) parts: usize,
+    /// The share of the GPU that it is.
+    pub(crate) kept: f64,
+    pub(crate) fit: Fit,
+}
+
+/// Finds the smallest part of the GPU that fits its task, with this share of the memory at its peak. Of the load, `part`
+/// counts. An instance of MIG takes as many times as long as it is smaller, at most, so its replay is a promise.
 pub(crate) fn divide(
     gpu: &Gpu,
     share: f64,
-    level: f64,
+    replay: &Replay<'_>,
+    part: f64,
     is_burst: bool,
-) -> Option<(usize, f64, &'static str)> {
+) -> Option<Part> {
+    let [bursts, steady] = ABOVE;
+    let most = if is_burst { bursts } else { steady };
     let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
     let instances = match slices {
         7 => &SEVENTHS[..],
         4 => &QUARTERS,
         _ => &[],
     };
+    let above = |compute: f64| replay.above(compute / part.max(MIN_PART), MAX_UTILIZATION);
     let fits = |instance: &&(f64, f64)| {
         // Instances have some percent less than their part.
-        share <= MAX_MEMORY * MAX_MEMORY * instance.1 && level <= MAX_UTILIZATION * instance.0
+        share <= MAX_MEMORY * MAX_MEMORY * instance.1 && above(instance.0) <= most
     };
-    let kept = match instances.iter().find(fits) {
-        Some((compute, memory)) => compute.max(*memory),
-        None if slices == 0 && share <= SMALL_MEMORY => {
-            f64::max(share / MAX_MEMORY, level / MAX_UTILIZATION)
-        }
-        None => return None,
+    let instance = instances
+        .iter()
+        .find(fits)
+        .map(|(compute, memory)| (compute.max(*memory), Fit::Instance { above: above(*compute) }));
+    let beside = || {
+        let load = if is_burst { in_use(gpu) } else { part * replay.exceeded(most) };
+        let fit = if is_burst { Fit::InTurns { load } } else { Fit::Beside { load } };
+        (f64::max(share / MAX_MEMORY, load / MAX_UTILIZATION), fit)
     };
-    let parts = if kept > 0.0 { (1.0 / kept) as usize } else { return None };
-    let lever = match (slices, is_burst) {
-        (1.., _) => "mig",
-        (0, _) if gpu.vendor() != Vendor::Nvidia => "time_slicing",
-        (0, true) => "time_slicing",
-        (0, false) => "mps",
+    let of = |(kept, fit): (f64, Fit)| {
+        let parts = if kept > 0.0 { (1.0 / kept) as usize } else { 0 };
+        (parts >= 2).then_some(Part { parts: parts.min(MAX_PARTS), kept, fit })
     };
-    (parts >= 2).then_some((parts.min(MAX_PARTS), kept, lever))
+    instance.and_then(of).or_else(|| of(beside()).filter(|_| share <= SMALL_MEMORY))
+}
+
+/// The mean load of a GPU, without hours in which nothing runs.
+fn in_use(gpu: &Gpu) -> f64 {
+    let observed = gpu.accounts.observed();
+    let used = observed.seconds - gpu.activity.hours_seconds;
+    observed.level() * observed.seconds / used.max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use phasemeter_policy::testing::{load, steady, window};
+
+    use super::*;
+
+    /// How a task with these loads fits, on this model.
+    fn found(model: &str, share: f64, loads: &[(u32, f64)], is_burst: bool) -> Option<Part> {
+        let level = loads.iter().map(|(percent, seconds)| f64::from(*percent) * seconds / 100.0);
+        let level = level.sum::<f64>() / loads.iter().map(|(_, seconds)| seconds).sum::<f64>();
+        let gpu = Gpu { model: model.to_owned(), ..steady(3_600, level) };
+        let mut window = window(vec![gpu]);
+        window.load = vec![load(&["GPU-0"], loads)];
+        let gpu = &window.gpus[0];
+        divide(gpu, share, &Replay::of(&[gpu], &window)?, 1.0, is_burst)
+    }
+
+    #[test]
+    fn instances_of_mig_carry_what_the_replay_shows() {
+        let h100 = |share, loads: &[(u32, f64)], is_burst| {
+            found("NVIDIA H100 80GB HBM3", share, loads, is_burst)
+        };
+        let part = h100(0.1, &[(11, 3_600.0)], false).unwrap();
+        assert_eq!((part.parts, part.fit), (7, Fit::Instance { above: 0.0 }));
+        let seldom = h100(0.1, &[(11, 3_582.0), (60, 18.0)], false).unwrap();
+        assert_eq!((seldom.parts, seldom.fit), (7, Fit::Instance { above: 0.005 }));
+        // 4% of the time is too much for a steady load, and not for bursts.
+        let loads = [(0, 3_456.0), (90, 144.0)];
+        assert_eq!(h100(0.1, &loads, true).unwrap().fit, Fit::Instance { above: 0.04 });
+        assert_eq!(h100(0.1, &loads, false), None, "no part carries 90%");
+    }
+
+    #[test]
+    fn what_no_instance_carries_is_shared_on_trial() {
+        // Busy for a tenth of the time, as no instance is fast enough for.
+        let bursts = [(0, 3_240.0), (90, 360.0)];
+        let part = found("NVIDIA H100 80GB HBM3", 0.35, &bursts, true).unwrap();
+        assert_eq!(part.parts, 2, "memory decides");
+        assert!(
+            matches!(part.fit, Fit::InTurns { load } if (load - 0.09).abs() < 1e-9),
+            "{part:?}"
+        );
+        assert_eq!(part.fit.lever(Vendor::Nvidia), "time_slicing");
+        let part =
+            found("NVIDIA H100 80GB HBM3", 0.15, &[(20, 2_700.0), (38, 900.0)], false).unwrap();
+        assert_eq!((part.parts, part.fit), (2, Fit::Beside { load: 0.38 }));
+        assert_eq!(
+            [Vendor::Nvidia, Vendor::Amd].map(|it| part.fit.lever(it)),
+            ["mps", "time_slicing"]
+        );
+        assert_eq!(found("NVIDIA H100 80GB HBM3", 0.6, &bursts, true), None, "memory for one only");
+        assert_eq!(found("NVIDIA A10G", 0.35, &bursts, true).unwrap().parts, 2, "without MIG");
+    }
 }

@@ -1,14 +1,14 @@
 //! What others could use of one GPU: all of it, or a part.
 
 use phasemeter_diagnoses::{
-    Allocation, Unit, are_separate, hangs, needs_repair, shows_holder, work_together,
+    Allocation, Replay, Unit, are_separate, hangs, needs_repair, shows_holder, work_together,
 };
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
 
 use crate::Settings;
-use crate::divide::{SMALL_MEMORY, busiest_hour, divide};
+use crate::divide::{Fit, Part, SMALL_MEMORY, divide};
 
 /// The longest stretch without work, as a share of the time, from which a GPU is free. An
 /// assumption.
@@ -63,6 +63,8 @@ pub(crate) struct Finding<'a> {
     pub(crate) why: Capacity,
     /// Time for which others could use it, in seconds.
     pub(crate) free_seconds: f64,
+    /// How its task uses a part of it.
+    pub(crate) fit: Option<Fit>,
     pub(crate) lost: f64,
     pub(crate) saving: Saving,
     /// What a scheduler allocated it to, if anything is known to hold it.
@@ -147,6 +149,7 @@ pub(crate) fn find<'a>(
             kind: RecommendationKind::Capacity,
             why,
             free_seconds,
+            fit: None,
             lost,
             saving: Saving::part(lost, REUSED),
             allocation: Allocation::of(gpu, window).filter(|_| held),
@@ -202,17 +205,18 @@ fn part<'a>(
         false => (Target::Underload, gpu.lost_underload()),
     };
     let part = active.filter(|_| !is_burst).map_or(1.0, |active| active / level);
-    let level = part * busiest_hour(gpu, window.step_seconds);
-    let (parts, kept, lever) = divide(gpu, peak, level, is_burst)?;
+    let replay = Replay::of(&[gpu], window)?;
+    let Part { parts, kept, fit } = divide(gpu, peak, &replay, part, is_burst)?;
     let is_alone = unit.is_returnable() && unit.gpus.len() == 1;
     (lost >= settings.min_lost).then(|| Finding {
         gpu,
-        action: Action::Divide { parts, lever },
+        action: Action::Divide { parts, lever: fit.lever(gpu.vendor()) },
         target,
         // Of several that are alike, some are given back.
         kind: if is_alone { RecommendationKind::Saving } else { RecommendationKind::Capacity },
         why: if is_alone { Capacity::Alone } else { why },
         free_seconds: gpu.activity.quiet.seconds,
+        fit: Some(fit),
         lost,
         saving: Saving::part(f64::min(lost, 1.0 - kept), REUSED),
         allocation: None,

@@ -127,6 +127,10 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
         Action::Divide { parts, lever } => {
             let memory =
                 peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+            // That of the largest task.
+            let fits = group.iter().filter_map(|finding| finding.fit);
+            let fit = fits.reduce(|a, b| if b > a { b } else { a })?;
+            values.push(fit.evidence());
             let each = if group.len() == 1 { "it" } else { "each" };
             let (how, remedy, parameter) = match lever {
                 "mig" => ("MIG instances", "nvidia.mig", "instances"),
@@ -165,8 +169,9 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                     count(parts, "task")
                 ),
                 rationale: format!(
-                    "{} {load}.{memory} Its task fits one of {parts} parts.{part}",
-                    subject(group.len())
+                    "{} {load}.{memory} {}{part}",
+                    subject(group.len()),
+                    fit.reason(parts),
                 ),
                 saving,
                 confidence: SURE_SHARED * confidence,

@@ -1,10 +1,9 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
 
 use phasemeter_diagnoses::{
-    Architecture, Model, Unit, carries_exchange, computes_in_fp64, has_full_bandwidth,
-    has_idle_tensor_cores, min_peak, power_share,
+    Architecture, Model, Replay, Unit, carries_exchange, computes_in_fp64, has_full_bandwidth,
+    has_idle_tensor_cores, power_share,
 };
-use phasemeter_policy::column::quantile;
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
 use crate::pattern::is_steady;
@@ -182,14 +181,11 @@ impl<'a, 'b> Current<'a, 'b> {
         known.map(|(_, work)| *work).find(|work| *work > 0.0)
     }
 
-    /// The load that a smaller GPU must carry, relative to the peaks of arithmetic and bandwidth here: measured
-    /// activity, else utilization, which is at least as high.
+    /// The load that a smaller GPU must carry at least, relative to the peaks of arithmetic and bandwidth here: measured
+    /// activity, else utilization, which is at least as high. Peaks only exclude what cannot be enough.
     pub(crate) fn load(&self) -> Option<(f64, f64)> {
-        let (per_mille, _) = self.profile.load;
-        let peak = |gpu: &&Gpu| {
-            let shown = quantile(&gpu.utilization, per_mille, 1_000)?;
-            Some(shown.max(min_peak(gpu, self.window)))
-        };
+        let (above, _) = self.profile.load;
+        let peak = |gpu: &&Gpu| Some(Replay::of(&[*gpu], self.window)?.exceeded_at_least(above));
         let loads = self.gpus.iter().map(peak);
         let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         let Some(activity) = self.sm_activity() else { return Some((load, load)) };

@@ -7,8 +7,8 @@ pub(crate) struct Profile {
     pub(crate) underutilized: f64,
     /// Utilization and memory in use below which the GPU is far too large.
     pub(crate) oversized: (f64, f64),
-    /// Per mille of the time for which a smaller GPU must carry the load, and at which utilization.
-    pub(crate) load: (usize, f64),
+    /// Share of the time in which a smaller GPU may be above its target, and that utilization.
+    pub(crate) load: (f64, f64),
     /// Memory in use from which it limits the work. On another GPU it must be less.
     pub(crate) memory_short: f64,
     /// Activity of the SMs, else utilization, from which arithmetic limits the work.
@@ -19,7 +19,7 @@ pub(crate) struct Profile {
 const RIGHT_SIZING: Profile = Profile {
     underutilized: 0.6,
     oversized: (0.6, 0.4),
-    load: (950, 0.85),
+    load: (0.05, 0.85),
     memory_short: 0.8,
     full: 0.85,
 };
@@ -28,21 +28,21 @@ const RIGHT_SIZING: Profile = Profile {
 const OPTIMIZATION: Profile = Profile {
     underutilized: 0.6,
     oversized: (0.25, 0.85),
-    load: (950, 0.8),
+    load: (0.05, 0.8),
     memory_short: 0.85,
     full: 0.85,
 };
 
 /// Utilization 50%, memory 85%.
 const ANALYTICS: Profile =
-    Profile { underutilized: 0.5, oversized: (0.5, 0.85), load: (950, 0.85), ..OPTIMIZATION };
+    Profile { underutilized: 0.5, oversized: (0.5, 0.85), load: (0.05, 0.85), ..OPTIMIZATION };
 
 /// The defaults of AWS Compute Optimizer: the 99.5th percentile with a headroom of 20%, of utilization and
 /// of memory.
 const COMPUTE_OPTIMIZER: Profile = Profile {
     underutilized: 0.8,
     oversized: (0.8, 0.8),
-    load: (995, 0.8),
+    load: (0.005, 0.8),
     memory_short: 0.8,
     full: 0.8,
 };

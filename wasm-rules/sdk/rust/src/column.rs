@@ -26,15 +26,8 @@ pub fn mean(column: &[f64]) -> Option<f64> {
 /// Returns the smallest value that at least `percent` of the points do not exceed.
 #[must_use]
 pub fn percentile(column: &[f64], percent: usize) -> Option<f64> {
-    quantile(column, percent, 100)
-}
-
-/// Returns the smallest value that at least `part` of `whole` of the points do not exceed:
-/// `quantile(column, 995, 1_000)` is the 99.5th percentile.
-#[must_use]
-pub fn quantile(column: &[f64], part: usize, whole: usize) -> Option<f64> {
     let mut points: Vec<_> = observed(column).collect();
-    let rank = (points.len() * part.min(whole)).div_ceil(whole.max(1)).saturating_sub(1);
+    let rank = (points.len() * percent.min(100)).div_ceil(100).saturating_sub(1);
     if rank >= points.len() {
         return None;
     }

@@ -70,9 +70,10 @@ pub use bindings::pricer::exports::phasemeter::policy::pricer::{Quote, QuoteRequ
 pub use bindings::pricer::phasemeter::policy::types::{Plan, Price};
 pub use bindings::recommender::exports::phasemeter::policy::recommender::{
     Account, Accounts, Activity, AllocationMethod, Effort, Evidence, Gpu, Holder, HolderAccount,
-    HolderKind, HourOfWeek, Load, LoadBucket, LoadDistribution, Need, Offer, Pattern, PatternKind,
-    Pauses, Percentiles, Previous, Quiet, Recommendation, RecommendationKind, Remediation,
-    Response, Saving, Sensors, Target, ThrottleReason, Throttling, Waste, Window, Workload, Xid,
+    HolderKind, HourOfWeek, Load, LoadBucket, LoadDistribution, LoadHour, Need, Offer, Pattern,
+    PatternKind, Pauses, Percentiles, Previous, Quiet, Recommendation, RecommendationKind,
+    Remediation, Response, Saving, Sensors, Target, ThrottleReason, Throttling, Waste, Window,
+    Workload, Xid,
 };
 pub use export::{ExportedPricer, ExportedRecommender};
 pub use format::HOUR;

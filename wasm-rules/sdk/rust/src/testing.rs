@@ -27,6 +27,8 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
     for (index, gpu) in gpus.iter_mut().enumerate() {
         gpu.id = format!("GPU-{index}");
     }
+    let step_seconds = step(seconds as usize) as f64;
+    let load = gpus.iter().map(|gpu| load_of_points(&[gpu], step_seconds)).collect();
     Window {
         start: START,
         end: START + (seconds * 1e9) as u64,
@@ -35,7 +37,7 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
         trace_id: "5c79120489f0cfedbdc6e6d34b2c5f90".to_owned(),
         attributes: Vec::new(),
         utc_offset_seconds: None,
-        step_seconds: step(seconds as usize) as f64,
+        step_seconds,
         gpus,
         metrics: Vec::new(),
         offers: vec![
@@ -43,7 +45,7 @@ pub fn window(gpus: Vec<Gpu>) -> Window {
             offer("NVIDIA H100 80GB HBM3", 1, "p5.4xlarge", 80, 6_880_000_000),
         ],
         previous: Vec::new(),
-        load: Vec::new(),
+        load,
     }
 }
 
@@ -57,22 +59,27 @@ pub fn load(gpus: &[&str], loads: &[(u32, f64)]) -> Load {
     Load {
         gpus: gpus.iter().map(|gpu| (*gpu).to_owned()).collect(),
         distributions: [10, 60].map(of).to_vec(),
+        week: Vec::new(),
     }
 }
 
 /// Returns the load of all GPUs of a window together, as far as its points show it.
 #[must_use]
-pub fn load_of_points(window: &Window) -> Load {
-    let columns = || window.gpus.iter().map(|gpu| &gpu.utilization);
+pub fn load_of_all(window: &Window) -> Load {
+    load_of_points(&window.gpus.iter().collect::<Vec<_>>(), window.step_seconds)
+}
+
+fn load_of_points(gpus: &[&Gpu], step_seconds: f64) -> Load {
+    let columns = || gpus.iter().map(|gpu| &gpu.utilization);
     let points = columns().map(Vec::len).min().unwrap_or(0);
     let mut seconds = BTreeMap::<u32, f64>::new();
     for point in 0..points {
         let load: f64 = columns().map(|column| column[point]).sum();
         if !load.is_nan() {
-            *seconds.entry((load * 100.0 - 1e-9).ceil() as u32).or_default() += window.step_seconds;
+            *seconds.entry((load * 100.0 - 1e-9).ceil() as u32).or_default() += step_seconds;
         }
     }
-    let gpus: Vec<_> = window.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
+    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.id.as_str()).collect();
     load(&gpus, &seconds.into_iter().collect::<Vec<_>>())
 }
 

@@ -285,6 +285,10 @@ void exports_phasemeter_policy_recommender_list_load_bucket_free(exports_phaseme
   }
 }
 
+void exports_phasemeter_policy_recommender_load_hour_free(exports_phasemeter_policy_recommender_load_hour_t *ptr) {
+  exports_phasemeter_policy_recommender_list_load_bucket_free(&ptr->buckets);
+}
+
 void exports_phasemeter_policy_recommender_load_distribution_free(exports_phasemeter_policy_recommender_load_distribution_t *ptr) {
   exports_phasemeter_policy_recommender_list_load_bucket_free(&ptr->buckets);
 }
@@ -311,9 +315,21 @@ void exports_phasemeter_policy_recommender_list_load_distribution_free(exports_p
   }
 }
 
+void exports_phasemeter_policy_recommender_list_load_hour_free(exports_phasemeter_policy_recommender_list_load_hour_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_phasemeter_policy_recommender_load_hour_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_phasemeter_policy_recommender_load_hour_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
 void exports_phasemeter_policy_recommender_load_free(exports_phasemeter_policy_recommender_load_t *ptr) {
   recommender_policy_list_string_free(&ptr->gpus);
   exports_phasemeter_policy_recommender_list_load_distribution_free(&ptr->distributions);
+  exports_phasemeter_policy_recommender_list_load_hour_free(&ptr->week);
 }
 
 void recommender_policy_option_u64_free(recommender_policy_option_u64_t *ptr) {

@@ -146,11 +146,18 @@ typedef struct {
   size_t len;
 } exports_phasemeter_policy_recommender_list_load_bucket_t;
 
+typedef struct exports_phasemeter_policy_recommender_load_hour_t {
+  // Hours since Monday at 00:00 local time: below 168.
+  uint32_t   hour;
+  // Ascending by `percent`, without empty ones: at most 64.
+  exports_phasemeter_policy_recommender_list_load_bucket_t   buckets;
+} exports_phasemeter_policy_recommender_load_hour_t;
+
 // How long the load of a group was how high. Only time in which all of its GPUs were observed counts.
 typedef struct exports_phasemeter_policy_recommender_load_distribution_t {
   // The load is the mean over so many seconds: 1, 10 or 60.
   uint32_t   mean_seconds;
-  // Ascending by `percent`, without empty ones: at most 10,000.
+  // Ascending by `percent`, without empty ones: at most 6,000.
   exports_phasemeter_policy_recommender_list_load_bucket_t   buckets;
 } exports_phasemeter_policy_recommender_load_distribution_t;
 
@@ -164,12 +171,20 @@ typedef struct {
   size_t len;
 } exports_phasemeter_policy_recommender_list_load_distribution_t;
 
-// The load of several GPUs together, over the window.
+typedef struct {
+  exports_phasemeter_policy_recommender_load_hour_t *ptr;
+  size_t len;
+} exports_phasemeter_policy_recommender_list_load_hour_t;
+
+// The load of one GPU, or of several together, over the window.
 typedef struct exports_phasemeter_policy_recommender_load_t {
   // IDs of the GPUs: at least one, each in the window.
   recommender_policy_list_string_t   gpus;
   // Its distributions, the shortest mean first: of 1, 10 and 60 seconds.
   exports_phasemeter_policy_recommender_list_load_distribution_t   distributions;
+  // The same by hour of the week, in means of 10 seconds over the whole run. Hours without known
+  // time are left out; empty for a single GPU.
+  exports_phasemeter_policy_recommender_list_load_hour_t   week;
 } exports_phasemeter_policy_recommender_load_t;
 
 typedef struct {
@@ -613,8 +628,8 @@ typedef struct exports_phasemeter_policy_recommender_window_t {
   exports_phasemeter_policy_recommender_list_offer_t   offers;
   // Recommendations of earlier windows, oldest first: at most 64. Empty in an audit.
   exports_phasemeter_policy_recommender_list_previous_t   previous;
-  // The load of GPUs that can stand in for one another, at most 64 groups; a GPU is in one of
-  // them at most. Empty if it was not recorded.
+  // The load of single GPUs, and of those that can stand in for one another: at most 64 groups of
+  // several, and a GPU is in one of these at most. Empty if it was not recorded.
   exports_phasemeter_policy_recommender_list_load_t   load;
 } exports_phasemeter_policy_recommender_window_t;
 
@@ -792,11 +807,15 @@ void exports_phasemeter_policy_recommender_price_free(exports_phasemeter_policy_
 
 void exports_phasemeter_policy_recommender_list_load_bucket_free(exports_phasemeter_policy_recommender_list_load_bucket_t *ptr);
 
+void exports_phasemeter_policy_recommender_load_hour_free(exports_phasemeter_policy_recommender_load_hour_t *ptr);
+
 void exports_phasemeter_policy_recommender_load_distribution_free(exports_phasemeter_policy_recommender_load_distribution_t *ptr);
 
 void recommender_policy_list_string_free(recommender_policy_list_string_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_load_distribution_free(exports_phasemeter_policy_recommender_list_load_distribution_t *ptr);
+
+void exports_phasemeter_policy_recommender_list_load_hour_free(exports_phasemeter_policy_recommender_list_load_hour_t *ptr);
 
 void exports_phasemeter_policy_recommender_load_free(exports_phasemeter_policy_recommender_load_t *ptr);
 

@@ -4,12 +4,12 @@
 
 use phasemeter_meter::accounts::Charge;
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig, Observer};
-use phasemeter_meter::load::{GroupLoad, LoadFeed, LoadLevel, MEAN_SECONDS};
 use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::staleness::StaleAfter;
 use phasemeter_meter::timeline::TimeSlice;
 use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_savings::load::{GroupLoad, LoadFeed, LoadLevel, MEAN_SECONDS};
 use proptest::prelude::*;
 
 /// Start of all timelines, in seconds: a multiple of all means.
@@ -76,14 +76,16 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(START * SECOND + millis).unwrap()
 }
 
-/// The group of these GPUs; what is known is added up after each `every` readings.
-fn grouped(timelines: &[Timeline], every: usize) -> GroupLoad {
+/// The group of these GPUs, and the feed of each; what is known is added up after each `every` readings. `local`: local
+/// time in seconds east of UTC.
+fn grouped(timelines: &[Timeline], every: usize, local: i64) -> (GroupLoad, Vec<LoadFeed>) {
     let stale_after = StaleAfter::Fixed(Nanos::from_secs(10_000));
     let config = MeterConfig { stale_after, ..MeterConfig::default() };
     let mut group = GroupLoad::new(None);
+    group.set_local(local);
     let mut meters = Vec::new();
     for timeline in timelines {
-        let feed = LoadFeed::begin(at(timeline.first));
+        let feed = LoadFeed::begin(at(timeline.first), None);
         meters.push((GpuMeter::new(config, None, None), feed));
     }
     meters.iter().for_each(|(_, feed)| group.join(feed));
@@ -106,7 +108,7 @@ fn grouped(timelines: &[Timeline], every: usize) -> GroupLoad {
         feed.end();
     }
     add_up(&mut group, &mut meters, true);
-    group
+    (group, meters.into_iter().map(|(_, feed)| feed).collect())
 }
 
 fn add_up(group: &mut GroupLoad, meters: &mut [(GpuMeter, LoadFeed)], is_final: bool) {
@@ -120,8 +122,8 @@ fn above(levels: &[LoadLevel], percent: u32) -> u64 {
     above.map(|level| level.time.0 / Nanos::SECOND.0).sum()
 }
 
-/// The means of this length that are known, in ppm·ms of one of their seconds.
-fn brute_force(timelines: &[Timeline], seconds: u64) -> Vec<f64> {
+/// The means of this length that are known, in ppm·ms of one of their seconds, each with the second of its start.
+fn brute_force(timelines: &[Timeline], seconds: u64) -> Vec<(u64, f64)> {
     let first = timelines.iter().map(|it| it.first / SECOND).min().unwrap();
     let end = timelines.iter().map(|it| it.end().div_ceil(SECOND)).max().unwrap();
     let sum = |second: u64| -> Option<u64> {
@@ -130,9 +132,41 @@ fn brute_force(timelines: &[Timeline], seconds: u64) -> Vec<f64> {
     };
     let slots = (first / seconds..=end / seconds).filter_map(|slot| {
         let of_slot = (slot * seconds..(slot + 1) * seconds).map(sum);
-        Some(of_slot.sum::<Option<u64>>()? as f64 / seconds as f64)
+        Some((slot * seconds, of_slot.sum::<Option<u64>>()? as f64 / seconds as f64))
     });
     slots.collect()
+}
+
+/// Whether these levels are those of the means, each of so many seconds: all time counts, and each mean at its load or
+/// up to `width` percent above it.
+fn compare(
+    levels: &[LoadLevel],
+    exact: &[f64],
+    seconds: u64,
+    width: u32,
+) -> Result<(), TestCaseError> {
+    let time: u64 = levels.iter().map(|level| level.time.0 / Nanos::SECOND.0).sum();
+    prop_assert_eq!(time, exact.len() as u64 * seconds, "{} s", seconds);
+    for percent in 0..600 {
+        // In ppm·ms; rounding adds less than a millionth per GPU.
+        let is_above = |percent: u32| {
+            let bound = f64::from(percent) * 10_000.0 * SECOND as f64;
+            exact.iter().filter(|mean| **mean > bound).count() as u64 * seconds
+        };
+        let (found, least) = (above(levels, percent), is_above(percent));
+        prop_assert!(found >= least, "{} s, {}%", seconds, percent);
+        let most = percent.checked_sub(width).map_or(u64::MAX, is_above);
+        prop_assert!(found <= most, "{} s, {}%", seconds, percent);
+    }
+    Ok(())
+}
+
+/// The hour of the week of a second after the start, from Monday at 00:00 local time.
+fn hour_of_week(second: u64, local: i64) -> u32 {
+    let local = (START + second).cast_signed() + local;
+    // 1970-01-01 was a Thursday.
+    let (day, hour) = ((local.div_euclid(86_400) + 3) % 7, local.rem_euclid(86_400) / 3_600);
+    u32::try_from(day * 24 + hour).unwrap()
 }
 
 fn timeline() -> impl Strategy<Value = Timeline> {
@@ -148,24 +182,41 @@ proptest! {
     fn load_is_that_of_all_readings_on_the_safe_side(
         timelines in prop::collection::vec(timeline(), 1..6),
         every in 1_usize..50,
+        local in -50_400_i64..=50_400,
     ) {
-        let levels = grouped(&timelines, every).levels();
-        for (levels, seconds) in levels.iter().zip(MEAN_SECONDS.map(u64::from)) {
-            let exact = brute_force(&timelines, seconds);
-            let time: u64 = levels.iter().map(|level| level.time.0 / Nanos::SECOND.0).sum();
-            prop_assert_eq!(time, exact.len() as u64 * seconds, "{} s", seconds);
-            for percent in 0..600 {
-                // In ppm·ms; rounding adds less than a millionth per GPU.
-                let is_above = |percent: u32| {
-                    let bound = f64::from(percent) * 10_000.0 * SECOND as f64;
-                    exact.iter().filter(|mean| **mean > bound).count() as u64 * seconds
-                };
-                let found = above(levels, percent);
-                prop_assert!(found >= is_above(percent), "{} s, {}%", seconds, percent);
-                prop_assert!(percent == 0 || found <= is_above(percent - 1), "{} s, {}%", seconds, percent);
+        let (group, feeds) = grouped(&timelines, every, local);
+        for (levels, seconds) in group.levels().iter().zip(MEAN_SECONDS.map(u64::from)) {
+            let exact: Vec<_> = brute_force(&timelines, seconds).into_iter().map(|it| it.1).collect();
+            compare(levels, &exact, seconds, 1)?;
+        }
+        // 500% in at most 64 steps.
+        let exact = brute_force(&timelines, 10);
+        let week = group.week();
+        for hour in 0..168 {
+            let own = exact.iter().filter(|it| hour_of_week(it.0, local) == hour);
+            let own: Vec<_> = own.map(|it| it.1).collect();
+            let levels = week.iter().find(|it| it.hour == hour).map_or(&[][..], |it| &it.levels);
+            compare(levels, &own, 10, 8)?;
+        }
+        for (timeline, feed) in timelines.iter().zip(feeds) {
+            for (levels, seconds) in feed.levels().iter().zip(MEAN_SECONDS.map(u64::from)) {
+                let exact = alone(timeline, seconds);
+                compare(levels, &exact, seconds, 1)?;
             }
         }
     }
+}
+
+/// The means of this length of one GPU, of time in which it was there.
+fn alone(timeline: &Timeline, seconds: u64) -> Vec<f64> {
+    let there = timeline.first / SECOND..timeline.end().div_ceil(SECOND);
+    let slots = there.start / seconds..=there.end / seconds;
+    let slots = slots.filter_map(|slot| {
+        let of_slot = slot * seconds..(slot + 1) * seconds;
+        let known = of_slot.map(|it| there.contains(&it).then(|| timeline.second(it))?);
+        Some(known.sum::<Option<u64>>()? as f64 / seconds as f64)
+    });
+    slots.collect()
 }
 
 /// 80% from one second to another.
@@ -183,7 +234,7 @@ fn slice(from: u64, to: u64) -> TimeSlice {
 /// Guarantee: that time does not count, since its load is unknown.
 #[test]
 fn time_in_which_a_gpu_was_missed_does_not_count() {
-    let feeder = |first: u64| LoadFeed::begin(at(first * SECOND));
+    let feeder = |first: u64| LoadFeed::begin(at(first * SECOND), None);
     let mut group = GroupLoad::new(None);
     let mut one = feeder(0);
     group.join(&one);
@@ -205,7 +256,7 @@ fn time_in_which_a_gpu_was_missed_does_not_count() {
 /// Guarantee: the time without it does not count, and the other's seconds do not wait for good.
 #[test]
 fn gpu_that_lags_makes_time_unknown() {
-    let (mut one, mut silent) = (LoadFeed::begin(at(0)), LoadFeed::begin(at(0)));
+    let (mut one, mut silent) = (LoadFeed::begin(at(0), None), LoadFeed::begin(at(0), None));
     let mut group = GroupLoad::new(None);
     group.join(&one);
     group.join(&silent);

@@ -1,9 +1,10 @@
 //! Time at each level of a load.
 
-use crate::units::{Nanos, PPM};
+use phasemeter_meter::units::{Nanos, PPM};
 
-/// Maximum number of levels.
-const MAX_LEVELS: usize = 10_000;
+/// Usual maximum number of levels: so many in each of six distributions, and those of the hours of the week, fit into
+/// 256 KiB.
+const MAX_LEVELS: usize = 6_000;
 
 /// One percent of a GPU, in ppm.
 const PERCENT: u64 = PPM as u64 / 100;
@@ -17,31 +18,38 @@ pub struct LoadLevel {
     pub time: Nanos,
 }
 
-/// Counts means of one length by their load, in steps of one percent; of more if there are more than
-/// [`MAX_LEVELS`] of them.
+/// Counts means of one length by their load, in steps of one percent; of more if that is too many levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Distribution {
     /// Percent from one level to the next.
     step: u32,
     /// How many means each level has, from 0% on.
     counts: Vec<u32>,
+    /// Maximum number of levels.
+    max: usize,
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self { step: 1, counts: Vec::new() }
+        Self::new(MAX_LEVELS)
     }
 }
 
 impl Distribution {
+    /// With at most so many levels.
+    pub(super) const fn new(max: usize) -> Self {
+        Self { step: 1, counts: Vec::new(), max }
+    }
+
     /// Counts this many means of a load of `ppm` of one GPU.
     pub(super) fn add(&mut self, ppm: u64, means: u32) {
         let mut level = self.level(ppm);
-        while level >= MAX_LEVELS {
+        while level >= self.max {
             self.double_step();
             level = self.level(ppm);
         }
         if self.counts.len() <= level {
+            self.counts.reserve_exact(level + 1 - self.counts.len());
             self.counts.resize(level + 1, 0);
         }
         self.counts[level] = self.counts[level].saturating_add(means);
@@ -61,6 +69,12 @@ impl Distribution {
         for (level, means) in (0_u64..).zip(&other.counts).filter(|(_, means)| **means > 0) {
             self.add(level * u64::from(other.step) * PERCENT, *means);
         }
+    }
+
+    /// Bytes that it has allocated.
+    #[cfg(test)]
+    pub(super) fn allocated(&self) -> usize {
+        self.counts.capacity() * size_of::<u32>()
     }
 
     /// The level of a load, rounded up.
@@ -101,14 +115,14 @@ mod tests {
     #[test]
     fn many_levels_are_joined_at_the_higher_load() {
         let mut distribution = Distribution::default();
-        for percent in [0, 1, 2, 3, 9_999, 10_000, 30_001] {
+        for percent in [0, 1, 2, 3, 5_999, 6_000, 18_001] {
             distribution.add(percent * PERCENT, 1);
         }
-        assert_eq!(levels(&distribution), [(0, 1), (4, 3), (10_000, 2), (30_004, 1)]);
+        assert_eq!(levels(&distribution), [(0, 1), (4, 3), (6_000, 2), (18_004, 1)]);
         let mut merged = Distribution::default();
         merged.add(3 * PERCENT, 1);
         merged.merge(&distribution);
-        assert_eq!(levels(&merged), [(0, 1), (4, 4), (10_000, 2), (30_004, 1)]);
+        assert_eq!(levels(&merged), [(0, 1), (4, 4), (6_000, 2), (18_004, 1)]);
         assert!(merged.counts.len() <= MAX_LEVELS);
     }
 }

@@ -1,10 +1,12 @@
-//! The seconds of one GPU that its group has not taken yet.
+//! The seconds of one GPU: those that its group has not taken yet, and the time at each level of its own load.
 
 use std::collections::VecDeque;
 
-use crate::phase::Account;
-use crate::timeline::TimeSlice;
-use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use super::distribution::LoadLevel;
+use super::mean::{MEAN_SECONDS, Means};
+use phasemeter_meter::phase::Account;
+use phasemeter_meter::timeline::TimeSlice;
+use phasemeter_meter::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// Maximum number of runs that wait: an hour of seconds that all differ. Of more, the oldest become unknown.
 const MAX_RUNS: usize = 3_600;
@@ -30,6 +32,8 @@ pub struct LoadFeed {
     /// The first second in which the GPU may have been there.
     begins: u64,
     has_ended: bool,
+    /// Its own load.
+    means: Means,
 }
 
 /// What is known of one second.
@@ -42,9 +46,10 @@ struct Second {
 }
 
 impl LoadFeed {
-    /// A GPU that is there from `at` on.
+    /// A GPU that is there from `at` on. `keep`: how much time its own load covers at least, and at most twice; `None` for
+    /// all.
     #[must_use]
-    pub fn begin(at: Timestamp) -> Self {
+    pub fn begin(at: Timestamp, keep: Option<Nanos>) -> Self {
         let second = at.whole_second();
         Self {
             runs: VecDeque::new(),
@@ -53,6 +58,7 @@ impl LoadFeed {
             in_progress: Second::default(),
             begins: second,
             has_ended: false,
+            means: Means::new(keep),
         }
     }
 
@@ -71,7 +77,9 @@ impl LoadFeed {
             let last = rest.to.whole_second();
             self.reach(rest.from.whole_second());
             let (whole, tail) = rest.split_at(rest.to.floor_second());
-            self.push(last - self.second, utilization(&whole));
+            let ppm = utilization(&whole);
+            self.count(ppm, self.second, last);
+            self.push(last - self.second, ppm);
             self.second = last;
             self.in_progress.add(&tail);
         }
@@ -83,6 +91,13 @@ impl LoadFeed {
             self.reach(self.second + 1);
         }
         self.has_ended = true;
+    }
+
+    /// The time at each level of its own load, ascending, of each length in the order of [`MEAN_SECONDS`]. Time in which it
+    /// was not observed or not there does not count.
+    #[must_use]
+    pub fn levels(&self) -> [Vec<LoadLevel>; MEAN_SECONDS.len()] {
+        self.means.levels()
     }
 
     /// The first second in which the GPU may have been there.
@@ -133,11 +148,20 @@ impl LoadFeed {
         }
         let known = std::mem::take(&mut self.in_progress);
         if !known.is_empty() {
-            self.push(1, known.ppm());
+            let ppm = known.ppm();
+            self.count(ppm, self.second, self.second + 1);
+            self.push(1, ppm);
             self.second += 1;
         }
         self.push(second - self.second, Some(0));
         self.second = second;
+    }
+
+    fn count(&mut self, ppm: Option<u32>, from: u64, to: u64) {
+        if let Some(ppm) = ppm {
+            self.means.add(ppm.into(), from, to, None);
+        }
+        self.means.forget_earlier(to);
     }
 
     fn push(&mut self, seconds: u64, ppm: Option<u32>) {
@@ -155,6 +179,14 @@ impl LoadFeed {
         while self.runs.len() > MAX_RUNS {
             self.first += self.runs.pop_front().map_or(0, |run| u64::from(run.seconds));
         }
+    }
+}
+
+#[cfg(test)]
+impl LoadFeed {
+    /// Bytes that it has allocated.
+    pub(super) fn allocated(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>() + self.means.allocated()
     }
 }
 

@@ -1,11 +1,10 @@
 //! The load of several GPUs together.
 
-use super::distribution::{Distribution, LoadLevel};
+use super::distribution::LoadLevel;
 use super::feed::LoadFeed;
-use crate::units::{Nanos, Timestamp};
-
-/// The lengths of the means that are kept, in seconds.
-pub const MEAN_SECONDS: [u32; 3] = [1, 10, 60];
+use super::mean::{MEAN_SECONDS, Means, WEEK_MEAN};
+use super::week::{LoadHour, Week};
+use phasemeter_meter::units::{Nanos, Timestamp};
 
 /// Maximum lag of a GPU's feed behind the newest one, in seconds; later time is unknown.
 const MAX_LAG: u64 = 900;
@@ -20,37 +19,15 @@ pub struct GroupLoad {
     first: u64,
     /// The first second that is not added up yet; `None` before the first GPU.
     next: Option<u64>,
-    means: [Mean; MEAN_SECONDS.len()],
-    /// Minimum time covered, in seconds; `None` for all of it.
-    keep: Option<u64>,
-    /// When the current distributions began.
-    began: u64,
-}
-
-/// The means of one length.
-#[derive(Clone, Debug)]
-struct Mean {
-    seconds: u64,
-    /// The mean in progress: its number since the epoch, how much of it is known, and Σ load in ppm.
-    slot: u64,
-    known: u64,
-    sum: u64,
-    current: Distribution,
-    /// That of the time before, if not all of it is kept.
-    earlier: Distribution,
+    means: Means,
+    week: Week,
 }
 
 impl GroupLoad {
     /// A group without GPUs. `keep`: how much time is covered at least, and at most twice; `None` for all.
     #[must_use]
     pub fn new(keep: Option<Nanos>) -> Self {
-        Self {
-            first: 0,
-            next: None,
-            means: MEAN_SECONDS.map(Mean::new),
-            keep: keep.map(|keep| keep.0 / Nanos::SECOND.0),
-            began: 0,
-        }
+        Self { first: 0, next: None, means: Means::new(keep), week: Week::default() }
     }
 
     /// Adds a GPU. If it was there in time that is added up already, that is discarded, since the load is unknown.
@@ -60,8 +37,14 @@ impl GroupLoad {
             self.first = self.next.map_or(begins, |next| next.min(begins));
             self.next = Some(self.first);
         } else if self.next > Some(begins) {
-            self.means = MEAN_SECONDS.map(Mean::new);
+            self.means.clear();
+            self.week.clear();
         }
+    }
+
+    /// Sets local time, in seconds east of the clock of the feeds, for hours of the week that are added up from now on.
+    pub const fn set_local(&mut self, seconds: i64) {
+        self.week.set_local(seconds);
     }
 
     /// Adds up the time that all feeds have reached: those of all GPUs that joined. At the end of the run, all time.
@@ -87,18 +70,24 @@ impl GroupLoad {
                 to = to.min(changes);
             }
             if let Some(load) = load {
-                self.means.iter_mut().for_each(|mean| mean.add(load, at, to));
+                self.means.add(load, at, to, Some(&mut self.week));
             }
             at = to;
         }
         self.next = Some(at);
-        self.forget_earlier(at);
+        self.means.forget_earlier(at);
     }
 
     /// The time of each load, ascending, of each length in the order of [`MEAN_SECONDS`].
     #[must_use]
     pub fn levels(&self) -> [Vec<LoadLevel>; MEAN_SECONDS.len()] {
-        self.means.each_ref().map(Mean::levels)
+        self.means.levels()
+    }
+
+    /// The load of the hours of the week, in means of 10 seconds, over all time.
+    #[must_use]
+    pub fn week(&self) -> Vec<LoadHour> {
+        self.week.hours(Nanos::from_secs(WEEK_MEAN))
     }
 
     /// The first instant that is not added up yet.
@@ -106,54 +95,46 @@ impl GroupLoad {
     pub fn until(&self) -> Timestamp {
         Timestamp::EPOCH + Nanos::from_secs(self.next.unwrap_or_default())
     }
-
-    fn forget_earlier(&mut self, at: u64) {
-        let Some(keep) = self.keep else { return };
-        if at.saturating_sub(self.began) >= keep {
-            if self.began > 0 {
-                self.means.iter_mut().for_each(Mean::begin_next);
-            }
-            self.began = at;
-        }
-    }
 }
 
-impl Mean {
-    fn new(seconds: u32) -> Self {
-        let (current, earlier) = (Distribution::default(), Distribution::default());
-        Self { seconds: seconds.into(), slot: 0, known: 0, sum: 0, current, earlier }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phasemeter_meter::phase::Account;
+    use phasemeter_meter::timeline::TimeSlice;
 
-    /// Adds the seconds `at`..`to` of this load in ppm.
-    fn add(&mut self, load: u64, mut at: u64, to: u64) {
-        while at < to {
-            let slot = at / self.seconds;
-            let whole = (to - at) / self.seconds;
-            if at == slot * self.seconds && whole > 0 {
-                self.current.add(load, u32::try_from(whole).unwrap_or(u32::MAX));
-                at += whole * self.seconds;
-                continue;
+    /// Guarantee: 256 KiB a group and 64 KiB a GPU, whatever the load.
+    #[test]
+    fn memory_of_groups_and_feeds_is_bounded() {
+        let keep = Nanos::from_secs(4 * 3_600);
+        let mut feeds = vec![LoadFeed::begin(Timestamp::EPOCH, Some(keep)); 96];
+        let mut group = GroupLoad::new(Some(keep));
+        feeds.iter().for_each(|feed| group.join(feed));
+        for second in 0..12 * 3_600_u64 {
+            let (from, to) = (Nanos::from_secs(second), Nanos::from_secs(second + 1));
+            for (gpu, feed) in (0_u64..).zip(&mut feeds) {
+                // All levels from none to full, of each GPU and of all together.
+                let percent = if gpu * 100 < second % 9_601 {
+                    (second % 9_601 - gpu * 100).min(100)
+                } else {
+                    0
+                };
+                feed.post(&TimeSlice {
+                    from: Timestamp::EPOCH + from,
+                    to: Timestamp::EPOCH + to,
+                    account: Account::Productive,
+                    weighted: u128::from(percent * 10_000 * Nanos::SECOND.0),
+                    quiet: false,
+                });
             }
-            if self.slot != slot {
-                (self.slot, self.known, self.sum) = (slot, 0, 0);
+            // The last one waits as long as it can.
+            if second % 3_600 == 3_599 {
+                group.add_up(&mut feeds.iter_mut().collect::<Vec<_>>(), false);
             }
-            let end = to.min((slot + 1) * self.seconds);
-            self.known += end - at;
-            self.sum += load * (end - at);
-            if self.known == self.seconds {
-                self.current.add(self.sum.div_ceil(self.seconds), 1);
-            }
-            at = end;
         }
-    }
-
-    fn begin_next(&mut self) {
-        self.earlier = std::mem::take(&mut self.current);
-    }
-
-    fn levels(&self) -> Vec<LoadLevel> {
-        let mut all = self.earlier.clone();
-        all.merge(&self.current);
-        all.levels(Nanos::from_secs(self.seconds)).collect()
+        let largest = feeds.iter().map(LoadFeed::allocated).max();
+        assert!(largest < Some(64 << 10), "{largest:?}");
+        let allocated = group.means.allocated() + group.week.allocated();
+        assert!(allocated < 256 << 10, "{allocated}");
     }
 }
