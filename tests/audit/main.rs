@@ -17,6 +17,7 @@
 )]
 
 // Test support.
+mod consistency;
 mod logs;
 #[path = "../otlp/mod.rs"]
 mod otlp;

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::consistency;
 use crate::report::{list, nanos};
 
 /// Levers that give instances back while nothing runs on them.
@@ -41,6 +42,7 @@ fn instances() -> impl Iterator<Item = Instance<'static>> {
 
 /// Checks a report. `id` names it.
 pub(crate) fn check(report: &Value, id: &str) {
+    consistency::check(report, id);
     for category in ["starvation", "idle", "underload"] {
         assert!(is_said(report, category), "{id}: {category} above 5% of the bill is silent");
     }
