@@ -178,11 +178,13 @@ impl Rounds {
         self.is_complete(at) && (0..self.gpus.len()).any(|gpu| self.is_left_out(gpu))
     }
 
-    /// Whether the oldest round leaves without this GPU, of which something is not exported.
+    /// Whether the oldest round leaves without this GPU, of which something until then is not exported: what is known of one
+    /// that has begun since is newer than the round.
     pub(super) fn is_left_out(&self, gpu: usize) -> bool {
         let oldest = self.open.first_key_value().map(|(at, _)| *at);
         self.gpus.get(gpu).is_some_and(|gpu| {
-            gpu.is_behind && gpu.taken < oldest && !gpu.has_ended && self.is_silent(gpu)
+            let is_older = gpu.taken < oldest && gpu.reached <= oldest;
+            gpu.is_behind && is_older && !gpu.has_ended && self.is_silent(gpu)
         })
     }
 
@@ -346,6 +348,23 @@ mod tests {
         }
         assert_eq!(left(&mut rounds), None, "one is late and not silent");
         assert!(!rounds.is_left_out(1) && rounds.oldest_without(1).is_none());
+    }
+
+    #[test]
+    fn gpu_that_begins_after_a_round_is_not_in_it() {
+        let mut rounds = rounds(1);
+        rounds.reach(0, at(60));
+        assert!(add(&mut rounds, 0, 60));
+        let late = rounds.add_gpu();
+        rounds.begin(late, at(61));
+        for second in [75, 90, 105, 119] {
+            rounds.reach(0, at(second));
+        }
+        assert!(!rounds.is_left_out(late), "what is known of it is newer");
+        assert_eq!(left(&mut rounds), Some(60));
+        rounds.reach(0, at(125));
+        assert!(add(&mut rounds, 0, 120));
+        assert!(rounds.is_left_out(late));
     }
 
     #[test]
