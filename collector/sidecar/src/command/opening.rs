@@ -139,23 +139,25 @@ impl Opening<'_> {
     /// Opens a new run, and its journal.
     fn open_new(&self, outputs: &mut Outputs) -> Result<Opened, CommandError> {
         let clock = self.clock;
-        let ((boot, wall), now) = (clock.origin(), clock.now());
-        let begin = Begin {
+        let (boot, wall) = clock.origin();
+        let mut begin = Begin {
             version: VERSION.to_owned(),
             boot_id: host::boot_id(),
             boot,
             wall,
             trace: *TraceId::random().as_bytes(),
             first: wall,
-            billed_from: now,
+            billed_from: wall,
             named: self.named.began,
             process: self.named.process,
         };
-        outputs.gate = None;
-        let Some(label) = self.label else { return self.open_as(outputs, clock, &begin) };
-        let gate = Gate::new(0);
-        outputs.gate = Some(gate.clone());
+        let gate = self.label.map(|_| Gate::new(0));
+        outputs.gate = gate.clone();
         let mut opened = self.open_as(outputs, clock, &begin)?;
+        // Prices may have taken seconds, in which nothing was read.
+        begin.billed_from = clock.now();
+        opened.billed_from = begin.billed_from;
+        let Some((label, gate)) = self.label.zip(gate) else { return Ok(opened) };
         outputs.journal = outputs.options.begin_journal(label, begin, gate.clone())?;
         match &outputs.journal {
             Some(_) => opened.pipeline.keep_changes(),
