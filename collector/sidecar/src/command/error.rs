@@ -205,7 +205,8 @@ impl CommandError {
     pub(super) fn is_of_system(&self) -> bool {
         let is_file = matches!(self, Self::Pipe { .. });
         #[cfg(feature = "full")]
-        if matches!(self, Self::Live(super::LiveError::Config(_))) {
+        if let Self::Live(super::LiveError::Config(_) | super::LiveError::StateInUse { .. }) = self
+        {
             return true;
         }
         let refused = matches!(self.status(), EX_UNAVAILABLE | EX_OSERR | EX_IOERR);

@@ -40,6 +40,10 @@ const GRACE_PER_GPU: Duration = Duration::from_millis(1);
 /// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
 const MAX_GRACE: Duration = Duration::from_secs(20);
 
+/// How long a process that has the file of `--state` may take to end. Without grace, the kubelet kills it two seconds after
+/// it was asked to.
+const STATE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: ReportOutputs,
@@ -146,7 +150,10 @@ impl Outputs {
 
     /// Reads what earlier runs have claimed, if there is a file for it.
     pub(super) fn open_claims(&mut self, args: &LiveArgs) -> Result<(), CommandError> {
-        let claims = args.state_file.as_deref().map(Claims::open).transpose();
+        // A command does not wait.
+        let patience = if self.optional.0 { Duration::ZERO } else { STATE_PATIENCE };
+        let claims = args.state_file.as_deref().map(|path| Claims::open(path, patience));
+        let claims = claims.transpose();
         self.claims = self.optional.result(claims)?.flatten();
         Ok(())
     }

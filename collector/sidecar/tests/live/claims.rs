@@ -183,6 +183,31 @@ fn every_second_is_claimed_once_over_kills_and_rejections() {
     claim_at_random(7, Duration::from_secs(45), true);
 }
 
+/// Scenario: a process begins while another one has the file: one that is killed a second later, and one that goes on.
+/// Guarantee: it waits for the end of the first, and each second is claimed once; it ends with an error that names the file
+/// of the other.
+#[test]
+fn state_belongs_to_one_process() {
+    let mut machine = Machine::new(Backend::start(GOOD, 1));
+    let (_, first, _log) = machine.start();
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(1));
+        drop(first);
+    });
+    let (_, second, _log) = machine.start();
+    killer.join().unwrap();
+    let third = machine.command().1.output().unwrap();
+    let error = String::from_utf8_lossy(&third.stderr);
+    assert_eq!(third.status.code(), Some(78), "{error}");
+    assert!(
+        error.contains("state.json: another process uses it; give each a file of its own"),
+        "{error}"
+    );
+    drop(second);
+    machine.settle();
+    machine.assert_claimed_once();
+}
+
 /// Scenario: a run is killed before its first export, some times in a row.
 /// Guarantee: the gaps follow one another.
 #[test]

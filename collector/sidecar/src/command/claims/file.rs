@@ -4,9 +4,12 @@
 //! clock was set; and in wall time, for after a reboot.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant as Time};
 
 use bytes::Bytes;
 use phasemeter_files::read_file;
@@ -23,6 +26,7 @@ use tracing::warn;
 use super::ledger::{Ledger, Open};
 use crate::command::error::CommandError;
 use crate::command::files::ReplacedFile;
+use crate::command::live_error::LiveError;
 
 /// The value of `schema`.
 const SCHEMA: &str = "phasemeter.claims/0.1";
@@ -35,6 +39,8 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(super) struct StateFile {
     path: PathBuf,
     file: ReplacedFile,
+    /// Keeps other processes from it. `None` if its file system has no locks.
+    _lock: Option<File>,
     /// What it was written from.
     written: Option<State>,
     has_failed: bool,
@@ -126,8 +132,12 @@ impl InstantFormat {
 impl StateFile {
     /// Opens the file, which is created later if it does not exist, and reads what is left. One that cannot
     /// be read is kept under another name.
-    pub(super) fn open(path: &Path) -> Result<(Self, Left), CommandError> {
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read or written, or another process keeps it for longer than `patience`.
+    pub(super) fn open(path: &Path, patience: Duration) -> Result<(Self, Left), CommandError> {
         let file = ReplacedFile::at(path)?;
+        let lock = lock(path, patience)?;
         let left = match read_file(path, MAX_BYTES) {
             Ok(text) => match Content::parse(&text) {
                 Some(content) => Left::Content(Box::new(content)),
@@ -144,7 +154,8 @@ impl StateFile {
             Left::Nothing | Left::Unreadable => None,
         };
         let path = path.to_owned();
-        Ok((Self { path, file, written: None, has_failed: false, instance }, left))
+        let state = Self { path, file, _lock: lock, written: None, has_failed: false, instance };
+        Ok((state, left))
     }
 
     /// The instance ID, which is kept from now on.
@@ -193,12 +204,48 @@ impl StateFile {
     }
 }
 
+/// Takes the lock of the file, which is another file: this one is replaced.
+fn lock(path: &Path, patience: Duration) -> Result<Option<File>, CommandError> {
+    // It is rejected when it is read, and nothing is left beside it.
+    if fs::metadata(path).is_ok_and(|it| !it.is_file()) {
+        return Ok(None);
+    }
+    let beside = beside(path, ".lock");
+    let opened = File::options().create(true).append(true).mode(0o600).open(&beside);
+    let file = opened.map_err(CommandError::write(&beside))?;
+    let began = Time::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
+                thread::sleep(Duration::from_millis(50));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(LiveError::StateInUse { path: path.to_owned() }.into());
+            }
+            Err(TryLockError::Error(error)) => {
+                warn!(
+                    "{}: cannot be locked: {error}; use it in one process only",
+                    beside.display()
+                );
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// The path with something added to its name.
+fn beside(path: &Path, added: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(added);
+    name.into()
+}
+
 /// Keeps a file that cannot be used under another name.
 fn set_aside(path: &Path, problem: &str) -> Left {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".unreadable");
+    let aside = beside(path, ".unreadable");
     let kept = match fs::rename(path, &aside) {
-        Ok(()) => format!("it is kept as {}", Path::new(&aside).display()),
+        Ok(()) => format!("it is kept as {}", aside.display()),
         Err(error) => format!("it is replaced, since it cannot be renamed: {error}"),
     };
     warn!("{}: {problem}; {kept}; what an earlier run has billed is not known", path.display());

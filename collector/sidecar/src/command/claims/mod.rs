@@ -11,6 +11,7 @@ mod tests;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
 use phasemeter_environment::host;
@@ -49,9 +50,9 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Reads what earlier runs have left.
-    pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
-        let (file, left) = StateFile::open(path)?;
+    /// Reads what earlier runs have left. Waits for the end of another one that has the file, for so long.
+    pub(super) fn open(path: &Path, patience: Duration) -> Result<Self, CommandError> {
+        let (file, left) = StateFile::open(path, patience)?;
         let (ledger, held, receipts) = (Ledger::default(), HeldRequests::default(), Vec::new());
         let marks = InstantFormat { clock: None, boot_id: host::boot_id() };
         Ok(Self { file, left, marks, ledger, began: None, held, receipts })
