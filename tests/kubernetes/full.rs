@@ -16,7 +16,7 @@ use crate::volume::{Volume, send, status};
 
 const POD: &str = "full";
 const CONTAINER: &str = "phasemeter";
-/// Said by a run that cannot store requests.
+/// Logged by a run that cannot store requests.
 const FULL: &str = "requests wait in memory";
 
 /// Scenario: a run has stored requests on a volume that then is full, and is killed; for the next one it is full from its

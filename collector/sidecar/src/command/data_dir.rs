@@ -82,7 +82,7 @@ impl ExportOptions {
         }))
     }
 
-    /// The report that is kept of a run; `None` if there is no data directory that can be used.
+    /// The report that is kept of a run; `None` without a usable data directory.
     pub(super) fn report(&self, named: Named) -> Result<Option<ReplacedFile>, CommandError> {
         let Some(data) = self.directory()? else { return Ok(None) };
         let path = data.path().to_owned();
@@ -99,7 +99,7 @@ impl ExportOptions {
         Ok(self.journal(move |data| Left::find(data, &label))?.flatten())
     }
 
-    /// Begins a journal; `None` if there is no data directory that can be used.
+    /// Begins a journal; `None` without a usable data directory.
     pub(super) fn begin_journal(
         &self,
         label: &str,
