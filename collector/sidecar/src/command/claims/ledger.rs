@@ -12,8 +12,8 @@ use phasemeter_otlp::EncodedRequest;
 use phasemeter_otlp::delivery::RequestOutcome;
 use phasemeter_otlp::encode::{Claim, ClaimKind};
 
-/// After so many refusals, sums of which no later ones have the time become a gap. One proves nothing: the backend may have
-/// accepted them before that run was killed.
+/// After so many refusals, of which the last is the outcome of the last sending, sums of which no later ones have the time
+/// become a gap. One proves nothing: the backend may have accepted them before that run was killed.
 pub(super) const MAX_REFUSALS: u32 = 5;
 
 /// The maximum number of open claims: a backend that is down for days, and a process that is restarted all
@@ -53,8 +53,10 @@ pub(super) struct Open {
 enum Sending {
     Due,
     Sent,
-    /// It was refused, or dropped from the queue: it is due with the next sums.
-    Later,
+    /// It was dropped from the queue, maybe after it was sent: it is due with the next sums.
+    Dropped,
+    /// It was refused: it is due with the next sums.
+    Refused,
 }
 
 impl Open {
@@ -74,9 +76,15 @@ impl Open {
         self.kind == ClaimKind::Sums && self.starts.iter().all(|(_, superseded)| *superseded)
     }
 
+    /// Whether it is sent with the next sums.
+    fn is_waiting(&self) -> bool {
+        matches!(self.sending, Sending::Dropped | Sending::Refused) && !self.is_refused()
+    }
+
+    /// Whether it is to become a gap. Sums that were sent since the last refusal are not: the backend may have accepted them.
     fn is_refused(&self) -> bool {
         self.kind == ClaimKind::Sums
-            && self.sending != Sending::Sent
+            && self.sending == Sending::Refused
             && self.is_left
             && self.refusals >= MAX_REFUSALS
     }
@@ -130,8 +138,8 @@ impl Ledger {
                 open.is_left |= same_gpu.any(|it| it.from >= claim.to);
             }
         }
-        self.open.retain(|open| open.sending != Sending::Later || !open.is_superseded());
-        for open in self.open.iter_mut().filter(|open| open.sending == Sending::Later) {
+        self.open.retain(|open| !open.is_waiting() || !open.is_superseded());
+        for open in self.open.iter_mut().filter(|open| open.is_waiting()) {
             open.sending = Sending::Due;
         }
     }
@@ -168,8 +176,9 @@ impl Ledger {
             return;
         }
         let Some(open) = self.open.get_mut(index) else { return };
-        open.refusals += u32::from(outcome == RequestOutcome::Refused);
-        open.sending = Sending::Later;
+        let is_refused = outcome == RequestOutcome::Refused;
+        open.refusals += u32::from(is_refused);
+        open.sending = if is_refused { Sending::Refused } else { Sending::Dropped };
         if open.is_superseded() {
             self.open.remove(index);
         }

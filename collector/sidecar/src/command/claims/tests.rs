@@ -34,6 +34,8 @@ enum Reaction {
     Refuse,
     /// The queue is full.
     Drop,
+    /// The backend accepts, its answer is lost, and the client gives up.
+    AcceptAndDrop,
 }
 
 /// What a backend has accepted: of each GPU, the end of sums since a start, and gaps.
@@ -154,6 +156,10 @@ impl World {
         let outcome = match reaction {
             Reaction::Refuse if !has_all => RequestOutcome::Refused,
             Reaction::Drop => RequestOutcome::Dropped,
+            Reaction::AcceptAndDrop => {
+                requests.iter().for_each(|it| self.backend.accept(it));
+                RequestOutcome::Dropped
+            }
             Reaction::Accept | Reaction::AcceptSilently | Reaction::Refuse => {
                 requests.iter().for_each(|it| self.backend.accept(it));
                 RequestOutcome::Accepted
@@ -206,6 +212,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Reaction::AcceptSilently),
         3 => Just(Reaction::Refuse),
         1 => Just(Reaction::Drop),
+        1 => Just(Reaction::AcceptAndDrop),
     ];
     prop_oneof![
         6 => (1_u64..5).prop_map(Step::Round),
@@ -251,6 +258,27 @@ fn gaps_of_a_crash_loop_do_not_nest() {
     let claimed = world.backend.claimed("a");
     assert_eq!(claimed.len(), 20, "{claimed:?}");
     assert_eq!(claimed.iter().map(|(from, to)| to - from).sum::<u64>(), 180);
+}
+
+/// Sums that were refused so often that they would be a gap, then sent again while a GPU of theirs was missing, and accepted,
+/// of which the process that was killed had no note.
+#[test]
+fn sums_that_were_sent_since_they_were_refused_are_not_a_gap() {
+    for reaction in [Reaction::Accept, Reaction::AcceptSilently, Reaction::AcceptAndDrop] {
+        let mut world = World::new(true);
+        world.round(5);
+        for _ in 0..MAX_REFUSALS {
+            world.store();
+            world.answer(Reaction::Refuse);
+            world.store();
+            world.start(false);
+        }
+        world.answer(reaction);
+        world.start(true);
+        world.settle();
+        assert_eq!(world.backend.claimed("a").first(), Some(&(10, 15)), "{reaction:?}");
+        assert_eq!(world.backend.gaps.iter().filter(|gap| gap.1 == 10).count(), 0, "{reaction:?}");
+    }
 }
 
 /// Sums that a later run cannot deliver either are reported as a gap, not kept for ever.
