@@ -4,7 +4,7 @@ use std::io;
 
 use crate::disk::Disk;
 use crate::error::{OpenError, ReadError};
-use crate::head::{self, Head};
+use crate::head::{self, Head, Mark};
 use crate::lane::Lane;
 use crate::limits::Limits;
 use crate::losses::{Loss, Losses, Reason};
@@ -64,6 +64,14 @@ impl<D: Disk> Outbox<D> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.pending.is_empty())
+    }
+
+    /// Whether more has changed since the last checkpoint than that new requests are durable.
+    #[must_use]
+    pub fn has_settled(&self) -> bool {
+        let settled = |mark: &Mark| (mark.head, mark.counted);
+        let is_other = |(lane, noted): (&Lane, &Mark)| settled(&lane.mark()) != settled(noted);
+        self.losses != self.head.losses || self.lanes.iter().zip(&self.head.marks).any(is_other)
     }
 
     /// Bytes of all segments.
