@@ -15,7 +15,7 @@ use crate::repository::{files, read, root};
 const CRATES: [&str; 4] = ["collector", "rules", "wasm-rules", "tests"];
 
 /// From the core to the binary: each crate may depend on those of lower layers only.
-const LAYERS: [(&str, u8); 27] = [
+const LAYERS: [(&str, u8); 28] = [
     ("phasemeter-meter", 0),
     ("phasemeter-nvml-calls", 0),
     ("phasemeter-files", 0),
@@ -35,6 +35,7 @@ const LAYERS: [(&str, u8); 27] = [
     ("phasemeter-plan", 2),
     ("phasemeter-work", 2),
     ("phasemeter-environment", 3),
+    ("phasemeter-claims", 3),
     ("phasemeter-receiver", 3),
     ("phasemeter-engine", 4),
     ("phasemeter-cli", 5),

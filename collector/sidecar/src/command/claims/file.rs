@@ -1,9 +1,5 @@
-//! The file of `--state`: the ledger of claims between two runs.
-//!
-//! Times are kept by the clock that counts since boot, by which the length of a gap is right even if the wall
-//! clock was set; and in wall time, for after a reboot.
+//! The file of `--state`: read, kept from other processes, and replaced.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,25 +7,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant as Time};
 
-use bytes::Bytes;
+use phasemeter_claims::{Content, InstantFormat, State};
 use phasemeter_files::read_file;
 use phasemeter_meter::instant::Instant;
-use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_otlp::encode::{Claim, ClaimKind};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::experiment::{TraceId, uuid};
-use phasemeter_otlp::{EncodedRequest, Signal};
-use phasemeter_sources::clock::Clock;
-use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::ledger::{Ledger, Open};
 use crate::command::error::CommandError;
 use crate::command::files::ReplacedFile;
 use crate::command::live_error::LiveError;
-
-/// The value of `schema`.
-const SCHEMA: &str = "phasemeter.claims/0.1";
 
 /// The maximum size of the file: a thousand claims of a large fleet.
 const MAX_BYTES: u64 = 256 << 20;
@@ -48,9 +35,6 @@ pub(super) struct StateFile {
     instance: Option<String>,
 }
 
-/// Until when GPUs are claimed, the open claims, when the first run began, and wall time.
-type State = (BTreeMap<String, Timestamp>, Vec<Open>, Option<Timestamp>, WallOffset);
-
 /// What earlier runs have left.
 #[derive(Debug)]
 pub(super) enum Left {
@@ -60,73 +44,6 @@ pub(super) enum Left {
     Content(Box<Content>),
     /// A file that cannot be used.
     Unreadable,
-}
-
-/// The contents.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Content {
-    schema: String,
-    /// The instance ID of all runs, if they have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    instance: Option<String>,
-    /// The boot in which times since boot are valid.
-    boot_id: Option<String>,
-    /// When the first run began, until it has found a GPU.
-    began: Option<StoredInstant>,
-    claimed_until: BTreeMap<String, StoredInstant>,
-    unaccepted: Vec<OpenClaim>,
-}
-
-/// An instant.
-#[derive(Debug, Deserialize, Serialize)]
-struct StoredInstant {
-    wall: String,
-    since_boot_nanos: Option<u64>,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-struct OpenClaim {
-    is_gap: bool,
-    refusals: u32,
-    time: Vec<(String, StoredInstant, StoredInstant)>,
-    requests: Vec<StoredRequest>,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-struct StoredRequest {
-    signal: String,
-    items: u64,
-    /// The encoded request, in hexadecimal digits.
-    body: String,
-}
-
-/// How instants of the run are kept.
-#[derive(Clone, Debug)]
-pub(super) struct InstantFormat {
-    /// The clock since boot; `None` if readings have times of other machines.
-    pub(super) clock: Option<Clock>,
-    pub(super) boot_id: Option<String>,
-}
-
-impl InstantFormat {
-    fn mark(&self, at: Timestamp, wall: WallOffset) -> StoredInstant {
-        let since_boot_nanos = self.clock.map(|clock| clock.boot_at(at).0);
-        StoredInstant { wall: Instant(wall.wall(at)).to_string(), since_boot_nanos }
-    }
-
-    /// The instant of the run, and the wall time that the mark has; `None` if it is malformed. By the
-    /// clock since boot, if the boot is the same.
-    fn instant(
-        &self,
-        mark: &StoredInstant,
-        boot_id: Option<&str>,
-    ) -> Option<(Timestamp, Timestamp)> {
-        let Instant(wall) = mark.wall.parse().ok()?;
-        let is_same_boot = boot_id.is_some() && boot_id == self.boot_id.as_deref();
-        let boot = mark.since_boot_nanos.filter(|_| is_same_boot);
-        let by_boot = self.clock.zip(boot).map(|(clock, boot)| clock.at_boot(Nanos(boot)));
-        Some((by_boot.unwrap_or(wall), wall))
-    }
 }
 
 impl StateFile {
@@ -150,7 +67,7 @@ impl StateFile {
             }
         };
         let instance = match &left {
-            Left::Content(content) => content.instance.clone(),
+            Left::Content(content) => content.instance().map(str::to_owned),
             Left::Nothing | Left::Unreadable => None,
         };
         let path = path.to_owned();
@@ -171,27 +88,11 @@ impl StateFile {
     }
 
     /// Replaces the contents, if they are others.
-    pub(super) fn write(
-        &mut self,
-        ledger: &Ledger,
-        began: Option<Timestamp>,
-        marks: &InstantFormat,
-        wall: WallOffset,
-    ) {
-        let state = (ledger.until.clone(), ledger.open(), began, wall);
+    pub(super) fn write(&mut self, state: State, marks: &InstantFormat) {
         if self.written.as_ref() == Some(&state) {
             return;
         }
-        let mark = |at: Timestamp| marks.mark(at, wall);
-        let content = Content {
-            schema: SCHEMA.to_owned(),
-            instance: self.instance.clone(),
-            boot_id: marks.boot_id.clone(),
-            began: began.map(mark),
-            claimed_until: ledger.until.iter().map(|(gpu, at)| (gpu.clone(), mark(*at))).collect(),
-            unaccepted: state.1.iter().map(|open| OpenClaim::new(open, mark)).collect(),
-        };
-        let text = serde_json::to_vec(&content).unwrap_or_default();
+        let text = Content::new(self.instance.clone(), &state, marks).to_json();
         let failed = self.file.write(&text).is_err();
         if failed && !self.has_failed {
             warn!(
@@ -250,87 +151,4 @@ fn set_aside(path: &Path, problem: &str) -> Left {
     };
     warn!("{}: {problem}; {kept}; what an earlier run has billed is not known", path.display());
     Left::Unreadable
-}
-
-impl Content {
-    /// `None` if any part is malformed.
-    fn parse(text: &[u8]) -> Option<Self> {
-        let content: Self = serde_json::from_slice(text).ok()?;
-        content.restore(&InstantFormat { clock: None, boot_id: None })?;
-        (content.schema == SCHEMA).then_some(content)
-    }
-
-    /// What is left, in the time of this run.
-    pub(super) fn restore(&self, marks: &InstantFormat) -> Option<Restored> {
-        let mut newest = None;
-        let mut instant = |mark: &StoredInstant| {
-            let (at, wall) = marks.instant(mark, self.boot_id.as_deref())?;
-            newest = newest.max(Some((at, wall)));
-            Some(at)
-        };
-        let began = match &self.began {
-            Some(began) => Some(instant(began)?),
-            None => None,
-        };
-        let until = self.claimed_until.iter();
-        let until = until.map(|(gpu, mark)| Some((gpu.clone(), instant(mark)?)));
-        let until = until.collect::<Option<_>>()?;
-        let open = self.unaccepted.iter().map(|open| open.restore(&mut instant));
-        let ledger = Ledger::new(until, open.collect::<Option<_>>()?);
-        Some(Restored { ledger, began, newest })
-    }
-}
-
-/// What earlier runs have left, in the time of this run.
-pub(super) struct Restored {
-    pub(super) ledger: Ledger,
-    pub(super) began: Option<Timestamp>,
-    /// The newest instant, and the wall time that it had.
-    pub(super) newest: Option<(Timestamp, Timestamp)>,
-}
-
-impl OpenClaim {
-    fn new(open: &Open, mark: impl Fn(Timestamp) -> StoredInstant) -> Self {
-        let time = open.claims.iter();
-        Self {
-            is_gap: open.kind == ClaimKind::Gap,
-            refusals: open.refusals,
-            time: time.map(|it| (it.gpu.clone(), mark(it.from), mark(it.to))).collect(),
-            requests: open.requests.iter().map(StoredRequest::new).collect(),
-        }
-    }
-
-    fn restore(
-        &self,
-        instant: &mut impl FnMut(&StoredInstant) -> Option<Timestamp>,
-    ) -> Option<Open> {
-        let mut claims = Vec::new();
-        for (gpu, from, to) in &self.time {
-            claims.push(Claim { gpu: gpu.clone(), from: instant(from)?, to: instant(to)? });
-        }
-        let requests = self.requests.iter().map(StoredRequest::restore).collect::<Option<_>>()?;
-        let kind = if self.is_gap { ClaimKind::Gap } else { ClaimKind::Sums };
-        Some(Open::earlier(kind, claims, requests, self.refusals))
-    }
-}
-
-impl StoredRequest {
-    fn new(request: &EncodedRequest) -> Self {
-        let digits = |byte: &u8| [byte >> 4, byte & 0xf].map(digit);
-        let body = request.body().iter().flat_map(digits).collect();
-        Self { signal: request.signal().name().to_owned(), items: request.items(), body }
-    }
-
-    fn restore(&self) -> Option<EncodedRequest> {
-        let signal = Signal::ALL.into_iter().find(|signal| signal.name() == self.signal)?;
-        let (pairs, rest) = self.body.as_bytes().as_chunks::<2>();
-        let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-        let body: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        let body = body.filter(|_| rest.is_empty()).map(Bytes::from)?;
-        Some(EncodedRequest::new(signal, self.items, body))
-    }
-}
-
-fn digit(value: u8) -> char {
-    char::from_digit(value.into(), 16).unwrap_or('0')
 }

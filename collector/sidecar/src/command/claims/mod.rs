@@ -4,15 +4,13 @@
 //! Requests that claim time are held until the file has them, and sent then.
 
 mod file;
-mod ledger;
-#[cfg(test)]
-mod tests;
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use phasemeter_claims::{InstantFormat, Ledger, Restored, State};
 use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
 use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
@@ -24,8 +22,7 @@ use phasemeter_otlp::encode::Outgoing;
 use phasemeter_sources::clock::{Clock, MAX_AHEAD, wall_time};
 use tracing::warn;
 
-use self::file::{InstantFormat, Left, Restored, StateFile};
-use self::ledger::Ledger;
+use self::file::{Left, StateFile};
 use super::delivery::Delivery;
 use super::error::CommandError;
 
@@ -198,6 +195,7 @@ impl Claims {
     }
 
     fn write(&mut self, wall: WallOffset) {
-        self.file.write(&self.ledger, self.began, &self.marks, wall);
+        let (until, open) = (self.ledger.until.clone(), self.ledger.open());
+        self.file.write(State { until, open, began: self.began, wall }, &self.marks);
     }
 }

@@ -14,7 +14,7 @@ use phasemeter_otlp::encode::{Claim, ClaimKind};
 
 /// After so many refusals, of which the last is the outcome of the last sending, sums of which no later ones have the time
 /// become a gap. One proves nothing: the backend may have accepted them before that run was killed.
-pub(super) const MAX_REFUSALS: u32 = 5;
+pub(crate) const MAX_REFUSALS: u32 = 5;
 
 /// The maximum number of open claims: a backend that is down for days, and a process that is restarted all
 /// the time, must not fill the disk. Beyond it, the oldest are given up.
@@ -22,9 +22,9 @@ const MAX_OPEN: usize = 1_000;
 
 /// The claims of all runs that continue one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ledger {
+pub struct Ledger {
     /// Until when the time of each GPU, by its key, is accepted or in an open claim.
-    pub(super) until: BTreeMap<String, Timestamp>,
+    pub until: BTreeMap<String, Timestamp>,
     /// In order.
     open: Vec<Open>,
     next: u64,
@@ -34,14 +34,17 @@ pub(super) struct Ledger {
 
 /// A claim that is not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Open {
+pub struct Open {
     /// A number that no other claim has.
-    pub(super) id: u64,
-    pub(super) kind: ClaimKind,
+    pub id: u64,
+    /// What is claimed.
+    pub kind: ClaimKind,
     /// What it claims, from what is accepted already.
-    pub(super) claims: Vec<Claim>,
-    pub(super) requests: Vec<EncodedRequest>,
-    pub(super) refusals: u32,
+    pub claims: Vec<Claim>,
+    /// The requests that claim it, in order.
+    pub requests: Vec<EncodedRequest>,
+    /// How often they were refused.
+    pub refusals: u32,
     /// Whether no later sums will have its time: those of an earlier run, or increases.
     is_left: bool,
     sending: Sending,
@@ -61,7 +64,7 @@ enum Sending {
 
 impl Open {
     /// A claim of an earlier run.
-    pub(super) fn earlier(
+    pub fn earlier(
         kind: ClaimKind,
         claims: Vec<Claim>,
         requests: Vec<EncodedRequest>,
@@ -92,24 +95,19 @@ impl Open {
 
 impl Ledger {
     /// Continues with what earlier runs have left.
-    pub(super) fn new(until: BTreeMap<String, Timestamp>, open: Vec<Open>) -> Self {
+    pub fn new(until: BTreeMap<String, Timestamp>, open: Vec<Open>) -> Self {
         let mut ledger = Self { until, ..Self::default() };
         open.into_iter().for_each(|open| ledger.push(open));
         ledger
     }
 
     /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything.
-    pub(super) fn begin(&mut self, gpu: String, at: Timestamp) {
+    pub fn begin(&mut self, gpu: String, at: Timestamp) {
         self.until.insert(gpu, at);
     }
 
     /// Adds what requests claim once they are accepted, of GPUs that have begun.
-    pub(super) fn add(
-        &mut self,
-        kind: ClaimKind,
-        mut claims: Vec<Claim>,
-        requests: Vec<EncodedRequest>,
-    ) {
+    pub fn add(&mut self, kind: ClaimKind, mut claims: Vec<Claim>, requests: Vec<EncodedRequest>) {
         claims.retain(|claim| self.until.contains_key(&claim.gpu));
         let starts: Vec<_> = claims.iter().map(|claim| (claim.from, false)).collect();
         if kind == ClaimKind::Sums {
@@ -155,7 +153,7 @@ impl Ledger {
 
     /// Takes what is to be sent now, in order. What [`Self::open`] returns must be stored before. Without a
     /// backend, what an earlier run has left stays.
-    pub(super) fn take_due(&mut self, has_backend: bool) -> Vec<(u64, Vec<EncodedRequest>)> {
+    pub fn take_due(&mut self, has_backend: bool) -> Vec<(u64, Vec<EncodedRequest>)> {
         let is_due = |open: &Open| open.sending == Sending::Due && (has_backend || !open.is_left);
         let due = self.open.iter_mut().filter(|open| is_due(open));
         due.map(|open| {
@@ -166,7 +164,7 @@ impl Ledger {
     }
 
     /// Records what became of the requests of a claim.
-    pub(super) fn settle(&mut self, id: u64, outcome: RequestOutcome) {
+    pub fn settle(&mut self, id: u64, outcome: RequestOutcome) {
         let Some(index) = self.open.iter().position(|open| open.id == id) else { return };
         if outcome == RequestOutcome::Accepted {
             let open = self.open.remove(index);
@@ -202,7 +200,7 @@ impl Ledger {
 
     /// Takes the time of sums that no backend will accept, and of which no later sums have the time: it is
     /// to be claimed as gaps. Only of GPUs that can report it now.
-    pub(super) fn take_refused(&mut self, is_known: impl Fn(&str) -> bool) -> Vec<Claim> {
+    pub fn take_refused(&mut self, is_known: impl Fn(&str) -> bool) -> Vec<Claim> {
         let is_taken =
             |it: &Open| it.is_refused() && it.claims.iter().all(|claim| is_known(&claim.gpu));
         let refused: Vec<_> = self.open.extract_if(.., |open| is_taken(open)).collect();
@@ -210,7 +208,7 @@ impl Ledger {
     }
 
     /// The claims to keep, as those of an earlier run.
-    pub(super) fn open(&self) -> Vec<Open> {
+    pub fn open(&self) -> Vec<Open> {
         let kept = self.open.iter().filter(|open| !open.is_superseded());
         let left = kept.map(|open| {
             let claims = open.claims.iter().zip(&open.starts);

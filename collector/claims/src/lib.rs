@@ -1,0 +1,12 @@
+//! Which time of GPUs a backend has accepted, so that after a restart every second is claimed once, in a sum or as a gap:
+//! the ledger of `--state`, and what its file has.
+
+#![forbid(unsafe_code)]
+
+mod format;
+mod ledger;
+#[cfg(test)]
+mod tests;
+
+pub use self::format::{Content, InstantFormat, Restored, State};
+pub use self::ledger::{Ledger, Open};

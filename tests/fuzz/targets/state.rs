@@ -1,0 +1,8 @@
+//! Fuzzes files of `--state`.
+
+#![no_main]
+
+#[path = "../properties.rs"]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::state(bytes));
