@@ -79,9 +79,6 @@ pub struct WorkloadArgs {
     #[command(flatten)]
     pub work_mappings: WorkMappingArgs,
 
-    #[command(flatten)]
-    pub trials: TrialRecordArgs,
-
     /// Unix socket on which the workload reports its work, one line each: `work samples 512`, `step`,
     /// `epoch` or `checkpoint`. Its path is in PHASEMETER_SOCKET of the command's environment
     /// [default: a new one, if there is a command].
@@ -180,6 +177,9 @@ pub struct LiveArgs {
 
     #[command(flatten)]
     pub windows: WindowArgs,
+
+    #[command(flatten)]
+    pub trials: TrialRecordArgs,
 }
 
 /// Windows of a live run.

@@ -36,6 +36,7 @@ use super::probes::Probes;
 use super::relay::{self, Relay};
 use super::reload::Reload;
 use super::signals::{HangUp, SignalListener};
+use super::trial_records;
 use super::window_scheduler::WindowScheduler;
 use crate::variables::variable;
 use phasemeter_cli::GatewayArgs;
@@ -142,6 +143,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         pipeline,
         spans,
         scheduler,
+        settled: trial_records::settled(args.live.trials.records.as_deref())?,
         clock,
         zone,
         started: Instant::now(),

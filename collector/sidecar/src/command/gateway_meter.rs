@@ -14,6 +14,7 @@ use phasemeter_engine::pipeline::Pipeline;
 use phasemeter_engine::work;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_report::Provenance;
+use phasemeter_savings::trial::Settled;
 use phasemeter_sources::clock::{Clock, wall_time};
 use phasemeter_sources::mapping::{HeldReading, ReadingBuffer};
 use phasemeter_work::held::{HeldWork, WorkDone};
@@ -49,6 +50,8 @@ pub(super) struct GatewayMeter {
     pub(super) pipeline: Pipeline<'static>,
     pub(super) spans: Option<SpanPricing>,
     pub(super) scheduler: WindowScheduler,
+    /// The trials that were settled.
+    pub(super) settled: Vec<Settled>,
     pub(super) clock: Clock,
     pub(super) zone: LocalZone,
     pub(super) started: Instant,
@@ -119,10 +122,10 @@ impl GatewayMeter {
     /// Writes the reports that are due while the gateway goes on, and makes the one that a client waits for.
     fn report(&mut self, outputs: &mut Outputs, health: &Health, args: &MeteringArgs) {
         let now = self.clock.now();
-        let Self { pipeline, billing, zone, .. } = self;
+        let Self { pipeline, billing, zone, settled, .. } = self;
         let gpus = billing.gpus();
         let (is_live, accounts) = (false, None);
-        let mut run = OpenRun { pipeline, gpus, now, is_live, zone, settled: &[], accounts };
+        let mut run = OpenRun { pipeline, gpus, now, is_live, zone, settled, accounts };
         if let Some(interim) = &mut outputs.interim {
             interim.step(args, TITLE, &mut run);
         }
@@ -232,6 +235,7 @@ impl GatewayMeter {
             intake,
             counters,
             zone,
+            settled,
             ..
         } = self;
         billing.end_holding(&mut pipeline, &mut buffer, billing.newest());
@@ -260,6 +264,7 @@ impl GatewayMeter {
             sampling,
             attribution: spans.as_ref().map(span_notes::attribution),
             timed: true,
+            settled,
             ..Provenance::default()
         };
         let gpus = billing.gpus().to_vec();

@@ -299,7 +299,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let agent = node.map(|node| NodeAgent::start(node, machine.procfs.as_deref(), clock));
     agent.transpose()?.into_iter().for_each(|agent| live.follow(agent));
     live.node_price = followed;
-    let settled = trial_records::settled(workload.trials.records.as_deref());
+    let settled = trial_records::settled(machine.live.trials.records.as_deref());
     live.settled = optional.result(settled)?.unwrap_or_default();
     live.hand_over = beside.and_then(|agent| HandOver::start(agent.socket, agent.pod, clock));
     resumed.into_iter().for_each(|(gpus, until)| live.resume(gpus, until));

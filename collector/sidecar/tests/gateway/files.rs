@@ -38,6 +38,16 @@ fn file_without_an_end_is_rejected_by_every_option() {
     }
 }
 
+#[test]
+fn record_that_is_none_of_a_trial_is_rejected_before_anything_is_received() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("workers.trial.json"), "{}").unwrap();
+    let trials = directory.path().display().to_string();
+    let (status, log) = rejection("http://127.0.0.1:1", &["--trials", &trials]);
+    assert_eq!(status, Some(65), "{log}");
+    assert!(log.contains("workers.trial.json: not a record of a trial"), "{log}");
+}
+
 /// Scenario: control characters and a reversal of direction in each text of a mapping, a mapping of work, alert
 /// profiles, a state, a price file and a report, valid or not.
 /// Guarantee: none of them is printed.
