@@ -25,7 +25,7 @@ const SHORTEST_BAR: usize = 12;
 const WIDEST: usize = 240;
 
 /// Maximum columns of a node or a pod before the index of a GPU.
-const LONGEST_NODE: usize = 14;
+pub(super) const LONGEST_NODE: usize = 14;
 
 /// Means of alike GPUs differ by less than this, in percent.
 const LEVEL: f64 = 10.0;

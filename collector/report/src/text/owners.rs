@@ -1,32 +1,61 @@
-//! Whose GPUs a finding is about.
+//! Whose GPUs a finding is about, and where they are.
+
+use phasemeter_terminal::wrap::shortened;
 
 use crate::holders::Holder;
 use crate::model::Gpu;
 
-/// ` (vision/train-0)`: the first of the pods and jobs that have these GPUs, or had them last, with its user if that
-/// is known, and the number of the others; empty if none is known.
+use super::gpus::{LONGEST_NODE, names_of};
+
+/// ` (vision/train-0 of ana, on node17)`: the first of the pods and jobs that have these GPUs, or had them last, with its
+/// user if that is known, and the number of the others; then the same of their hosts. Empty if nothing is known that
+/// their names lack.
 pub(super) fn owners(gpus: &[Gpu], ids: &[String]) -> String {
-    let mut owners: Vec<String> = Vec::new();
-    for gpu in gpus.iter().filter(|gpu| ids.contains(&gpu.id)) {
-        let has_it = |it: &&Holder| it.end.is_none();
-        let mut now: Vec<&Holder> = gpu.holders.iter().filter(has_it).collect();
-        if now.is_empty() {
-            now.extend(gpu.holders.last());
-        }
-        let names = now.into_iter().map(|it| match &it.details.user {
-            Some(user) => format!("{} of {user}", it.name),
-            None => it.name.clone(),
-        });
-        for name in names {
-            if !owners.contains(&name) {
-                owners.push(name);
-            }
+    let own = || gpus.iter().filter(|gpu| ids.contains(&gpu.id));
+    let names = names_of(gpus, ids);
+    let is_in_name = |text: &String| {
+        let place = shortened(text, LONGEST_NODE);
+        names.iter().any(|name| name.starts_with(&place))
+    };
+    let owners = unique(own().flat_map(owners_of).filter(|owner| !is_in_name(owner)));
+    let hosts = unique(own().filter_map(|gpu| gpu.host.clone()).filter(|host| !is_in_name(host)));
+    let hosts = first_of(&hosts).map(|hosts| format!("on {hosts}"));
+    let facts: Vec<String> = first_of(&owners).into_iter().chain(hosts).collect();
+    if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
+}
+
+/// What has a GPU or had it last, else the pod that its metrics name.
+fn owners_of(gpu: &Gpu) -> Vec<String> {
+    let has_it = |it: &&Holder| it.end.is_none();
+    let mut now: Vec<&Holder> = gpu.holders.iter().filter(has_it).collect();
+    if now.is_empty() {
+        now.extend(gpu.holders.last());
+    }
+    if now.is_empty() {
+        return gpu.pod.iter().cloned().collect();
+    }
+    let named = now.into_iter().map(|it| match &it.details.user {
+        Some(user) => format!("{} of {user}", it.name),
+        None => it.name.clone(),
+    });
+    named.collect()
+}
+
+fn unique(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut unique = Vec::new();
+    for it in all {
+        if !unique.contains(&it) {
+            unique.push(it);
         }
     }
-    match owners.as_slice() {
-        [] => String::new(),
-        [one] => format!(" ({one})"),
-        [one, other] => format!(" ({one}, {other})"),
-        [one, others @ ..] => format!(" ({one} and {} others)", others.len()),
-    }
+    unique
+}
+
+fn first_of(all: &[String]) -> Option<String> {
+    Some(match all {
+        [] => return None,
+        [one] => one.clone(),
+        [one, other] => format!("{one}, {other}"),
+        [one, others @ ..] => format!("{one} and {} others", others.len()),
+    })
 }

@@ -162,6 +162,40 @@ fn long_titles_keep_their_gpus() {
     }
 }
 
+/// Scenario: recommendations for GPUs of hosts with pods, which share a page.
+/// Guarantee: each names index, pod and host, those with a reason and those without.
+#[test]
+fn findings_name_index_pod_and_host() {
+    let gpu = |index: u32, host: &str| {
+        let held = assigned(0, &[pod(&format!("ml/train-{index}"))], 1);
+        let readings = every_second(90, bouncing);
+        let mut gpu = TestGpu::held(index, user_price("3"), &readings, None, &[held]);
+        gpu.identity.attributes.insert("host.name".to_owned(), host.to_owned());
+        gpu
+    };
+    for hosts in [["node17", "node17"], ["node17", "node18"]] {
+        let gpus: Vec<TestGpu> = (0..2).map(|index| gpu(index, hosts[index as usize])).collect();
+        let input = input("train.csv", &gpus);
+        let mut report = Report::build(&input);
+        let titled = |title: String, gpu: &str| Recommendation {
+            title,
+            ..recommendation("starvation", "saving", &[gpu])
+        };
+        let all = (0..4).flat_map(|place| ["0", "1"].map(|gpu| titled(format!("Do {place}"), gpu)));
+        report.recommendations = all.collect();
+        let text = text(&input, &report, &TextOptions::default());
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (gpu, place) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let title = words.split(&format!("Do {place} (")).nth(1 + gpu).unwrap();
+            let facts = title.split("Saves").next().unwrap();
+            let [index, host] = [format!("GPU {gpu}"), hosts[gpu].to_owned()];
+            for named in [index, host, format!("ml/train-{gpu}")] {
+                assert!(facts.contains(&named), "{named}: {facts}\n{text}");
+            }
+        }
+    }
+}
+
 /// GPUs of several nodes have the name of their node and the index on it, also where they are listed.
 #[test]
 fn equal_indexes_are_told_apart_by_node() {

@@ -1,5 +1,5 @@
-//! Findings by what is at stake: the first recommendations in at most four lines each, the others on one line each, and
-//! all uncovered waste.
+//! Findings by what is at stake: the first recommendations in at most four lines each, the others on one line each, or on
+//! two with those who have the GPUs, and all uncovered waste.
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
@@ -24,7 +24,7 @@ struct Limits {
     full: usize,
     /// Maximum lines of one of them.
     lines: usize,
-    /// Maximum number of recommendations on one line each.
+    /// Maximum number of recommendations without a reason.
     brief: usize,
 }
 
@@ -68,8 +68,11 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
             short(page, &report.gpus, bill, it, limits.lines);
             full += 1;
         } else if brief < limits.brief && (is_first || for_alternatives > 0) {
-            let title = title(&report.gpus, bill, it, 1);
-            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, 1);
+            // Whose GPUs they are, and where, gets a line if it is known.
+            let is_known = !owners(&report.gpus, &it.gpus).is_empty();
+            let limit = if is_known { LINES_OF_TITLE } else { 1 };
+            let title = title(&report.gpus, bill, it, limit);
+            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, limit);
             brief += 1;
             for_alternatives -= usize::from(!is_first);
         } else {
@@ -102,7 +105,7 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
 
 /// `Release the instance ($12–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, or `Use more loader workers
 /// ($21.48 at stake, try first): GPU 0–1 of 8`, in at most `limit` lines if possible: first without its range, which is
-/// beside the amount that is expected, then without the last words of the title. One line does not name who has the GPUs.
+/// beside the amount that is expected, then without the last words of the title.
 pub(super) fn title(
     gpus: &[Gpu],
     bill: Option<&Bill>,
@@ -127,8 +130,7 @@ pub(super) fn title(
         (RecommendationKind::Saving, None) => Some(percents(it.saving_fraction)),
         _ => Some(freed(gpus, it)),
     };
-    let owners = if limit > 1 { owners(gpus, &it.gpus) } else { String::new() };
-    let which = which(gpus, &it.gpus) + &owners;
+    let which = which(gpus, &it.gpus) + &owners(gpus, &it.gpus);
     let fits = |text: &str| lines(text) <= limit;
     let named = |title: &str, facts: [Option<&str>; 2]| {
         let facts: Vec<_> = facts.into_iter().flatten().collect();
