@@ -1,6 +1,6 @@
 // The sections of the page, in order. Each returns null if the report has nothing for it.
 
-const CATEGORY_NAMES = { starvation: "starvation", idle: "idle", underload: "underload" };
+const CATEGORY_NAMES = { starvation: "starvation", idle: "idleness", underload: "underload" };
 
 /** Names of GPUs: their index, with the node if there are several; else the ID. */
 function gpuNames(gpus) {

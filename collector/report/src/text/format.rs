@@ -115,6 +115,11 @@ impl fmt::Display for Dollars {
     }
 }
 
+/// What a category of waste is called. *idle* is a phase: a part of that time is starvation, and its rest idleness.
+pub(super) fn waste_name(category: &str) -> &str {
+    if category == "idle" { "idleness" } else { category }
+}
+
 /// A rate that was estimated: cents.
 pub(super) fn estimated_rate(rate: Rate) -> String {
     format!("${}", with_commas(&format!("{:.2}", rate.hourly().as_f64())))

@@ -68,7 +68,7 @@ fn bill(page: &mut Page, cost: &Cost, bill: &Bill) {
     let sum = [
         waste.to_string(),
         format!("= {starvation} starvation"),
-        format!("+ {idle_waste} idle"),
+        format!("+ {idle_waste} {}", format::waste_name("idle")),
         format!("+ {underload} underload"),
     ];
     page.fact("Waste", &sum, " ");

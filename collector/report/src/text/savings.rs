@@ -12,7 +12,7 @@ use crate::policies::{Range, Recommendation, Savings, Step, Trial};
 use crate::value::Usd;
 
 use super::amounts::Bill;
-use super::format::Dollars;
+use super::format::{self, Dollars};
 
 /// Column widths of name, each amount, and share.
 const NAME: usize = 20;
@@ -97,7 +97,7 @@ fn table(page: &mut Page, report: &Report, savings: &Savings) {
     let shares = printed::parts(all, &expected, tenth);
     for (index, (target, _)) in added.iter().enumerate() {
         let amounts: Vec<_> = columns.iter().filter_map(|it| it.get(index)).collect();
-        row(page, target, &amounts, shares.get(index).copied());
+        row(page, format::waste_name(target), &amounts, shares.get(index).copied());
     }
     row(page, "total", &totals.each_ref(), Some(all));
     if let Some(Range { low, expected, high }) = savings.monthly_usd {

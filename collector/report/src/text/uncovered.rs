@@ -26,11 +26,11 @@ pub(super) fn write(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, all: &[&
     page.passage(LABEL, Style::Plain, &uncovered(gpus, bill, all), LINES);
 }
 
-/// `idle: $12.34 (14.0% of the bill), 6.2 GPU-hours of GPU 0–3 of 8; missing: a longer log (an hour or more)`, of
+/// `idleness: $12.34 (14.0% of the bill), 6.2 GPU-hours of GPU 0–3 of 8; missing: a longer log (an hour or more)`, of
 /// alike waste in one or several categories.
 pub(super) fn uncovered(gpus: &[Gpu], bill: Option<&Bill>, all: &[&UncoveredWaste]) -> String {
     let Some(it) = all.first() else { return String::new() };
-    let categories: Vec<&str> = all.iter().map(|it| it.category).collect();
+    let categories: Vec<&str> = all.iter().map(|it| format::waste_name(it.category)).collect();
     let share = number::percent(all.iter().map(|it| it.fraction).sum());
     let hours = format::gpu_time(all.iter().map(|it| it.gpu_hours).sum());
     let hours = format!("{hours} of {}{}", which(gpus, &it.gpus), owners(gpus, &it.gpus));
