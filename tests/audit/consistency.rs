@@ -13,6 +13,16 @@ pub(crate) fn check(report: &Value, id: &str) {
     check_order(report, id);
 }
 
+/// Checks the text of a report: a saving that rounds to nothing is not printed as one.
+pub(crate) fn check_text(text: &str, id: &str) {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for nothing in
+        ["saves 0%", "Saves 0%", "Saves 0.0%", "Saves $0 ", "($0–$0", "(0–0%", "Frees 0 h"]
+    {
+        assert!(!words.contains(nothing), "{id}: {nothing} in\n{text}");
+    }
+}
+
 /// Of recommendations with one target on one GPU, the best alone counts: what is saved in all is no more than if
 /// each target of each GPU were saved at its best.
 fn check_alternatives(report: &Value, id: &str) {
@@ -47,6 +57,7 @@ fn check_missing(report: &Value, id: &str) {
             let is_denied = need["reason"].as_str().unwrap().contains(title);
             assert!(!is_denied, "{id}: \"{title}\" is advised, and {missing} is missing for it");
         }
+        assert!(!need["reason"].as_str().unwrap().contains("saves 0%"), "{id}: {need}");
     }
 }
 

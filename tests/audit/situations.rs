@@ -11,6 +11,7 @@ use phasemeter_situations::{
 };
 use serde_json::Value;
 
+use crate::consistency;
 use crate::metric_logs::amd::NVIDIA;
 use crate::promises;
 use crate::report::{self, list};
@@ -36,6 +37,7 @@ fn situations_are_metered_as_described() {
             too_long.push(format!("{id}:\n{text}"));
         }
         report::check(&report);
+        consistency::check_text(&text, &id);
         assert_eq!(report["rejected_total"], 0, "{id}: {}", report["rejected_rows"]);
         for policy in list(&report["policies"]) {
             assert_eq!(policy["error"], Value::Null, "{id}: {policy:#}");

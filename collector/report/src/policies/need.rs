@@ -34,7 +34,7 @@ enum Subject {
 }
 
 /// In the order of the report.
-const SUBJECTS: [(&str, Subject); 14] = [
+const SUBJECTS: [(&str, Subject); 16] = [
     ("name", Subject::Readings),
     ("readings", Subject::Readings),
     ("utilization.gpu", Subject::Readings),
@@ -47,6 +47,8 @@ const SUBJECTS: [(&str, Subject); 14] = [
     ("provider", Subject::Price),
     ("instance-type", Subject::Price),
     ("spot_price", Subject::Price),
+    ("fp64.activity", Subject::Speed),
+    ("fp32.activity", Subject::Speed),
     ("tensor.activity", Subject::Speed),
     ("throughput", Subject::Speed),
 ];
@@ -76,16 +78,13 @@ impl Need {
     /// Of a recommendation that its policy is hardly confident of, or expects nothing of.
     fn for_doubtful(policy: &Policy, it: &recommendation::Recommendation) -> Self {
         let percent = it.confidence.as_f64() * 100.0;
-        let policy = &policy.manifest().name;
-        Self {
-            missing: "evidence".to_owned(),
-            reason: format!(
-                "{policy} is {percent:.0}% confident of \"{}\", which saves {:.0}% at most",
-                it.title,
-                it.saving.high.as_f64() * 100.0
-            ),
-            gpus: it.gpus.clone(),
-        }
+        let reason = format!(
+            "{} is {percent:.0}% confident of \"{}\", {}",
+            policy.manifest().name,
+            it.title,
+            at_most(it.saving.high.as_f64()),
+        );
+        Self { missing: "evidence".to_owned(), reason, gpus: it.gpus.clone() }
     }
 
     /// Its subject, and its place there.
@@ -98,6 +97,16 @@ impl Need {
     pub(super) fn explains_waste(&self, with_work: bool) -> bool {
         let is_of_waste = matches!(self.place().0, Subject::Context | Subject::Waste);
         is_of_waste && (with_work || !self.missing.ends_with(ACTIVITY))
+    }
+}
+
+/// What a share of the bill saves, at most: one that rounds to nothing saves nothing.
+fn at_most(share: f64) -> String {
+    let percent = format!("{:.0}", share * 100.0);
+    if percent == "0" {
+        "which promises no saving".to_owned()
+    } else {
+        format!("which saves {percent}% at most")
     }
 }
 
@@ -122,6 +131,9 @@ mod tests {
         let given = [
             need("throughput", "", &["0"]),
             need("requests", "first", &["0", "1"]),
+            need("tensor.activity", "", &["0"]),
+            need("fp32.activity", "", &["0"]),
+            need("fp64.activity", "", &["0"]),
             need("provider", "", &["0"]),
             need("memory_in_use", "", &["0"]),
             need("requests", "second", &["0", "1"]),
@@ -140,9 +152,21 @@ mod tests {
             ("memory_in_use", ""),
             ("requests", "of another GPU"),
             ("provider", ""),
+            ("fp64.activity", ""),
+            ("fp32.activity", ""),
+            ("tensor.activity", ""),
             ("throughput", ""),
         ];
         assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn saving_that_rounds_to_nothing_is_none() {
+        for none in [0.0, 0.001, 0.004_9] {
+            assert_eq!(at_most(none), "which promises no saving");
+        }
+        assert_eq!(at_most(0.006), "which saves 1% at most");
+        assert_eq!(at_most(0.3), "which saves 30% at most");
     }
 
     #[test]
@@ -151,7 +175,7 @@ mod tests {
             |missing| [true, false].map(|work| need(missing, "", &[]).explains_waste(work));
         assert_eq!(explains("requests"), [true, true]);
         assert_eq!(explains("sm.activity"), [true, false]);
-        for other in ["tensor.activity", "provider", "name"] {
+        for other in ["fp64.activity", "fp32.activity", "tensor.activity", "provider", "name"] {
             assert_eq!(explains(other), [false, false], "{other}");
         }
     }
