@@ -3,7 +3,7 @@
 use phasemeter_diagnoses::Replay;
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
-    Effort, Gpu, Recommendation, RecommendationKind, Remediation, evidence, mean,
+    Effort, Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, mean,
 };
 
 use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, TARGET_LOW};
@@ -67,7 +67,11 @@ impl Hours {
         all.max_by(|a, b| a.saved.total_cmp(&b.saved))
     }
 
-    pub(crate) fn recommendation(&self, replicas: &Replicas<'_>) -> Recommendation {
+    pub(crate) fn recommendation(
+        &self,
+        replicas: &Replicas<'_>,
+        window: &Window,
+    ) -> Recommendation {
         let now = replicas.gpus.len();
         let [fewer, otherwise] = self.kept;
         let is_named = replicas.are_named();
@@ -77,16 +81,17 @@ impl Hours {
             replicas.booked(now.saturating_sub(fewer), [low, self.saved, self.saved]);
         let until = (self.from + self.hours) % DAY;
         let clock = |hour: usize| format!("{hour:02}:00");
+        let offset = window.utc_offset_seconds.unwrap_or(0).to_string();
         let doubt = if is_named { "" } else { ", if all serve the same model" };
         Recommendation {
             title: format!(
-                "Serve with {} from {} to {}, and {otherwise} otherwise",
+                "Serve with {} from {} to {} {}, and {otherwise} otherwise",
                 count(fewer, "replica"),
                 clock(self.from),
                 clock(until),
+                window.time_zone(),
             ),
-            action: "Scale the service by these hours of local time, and return the instances of the others. Watch the \
-                     latency."
+            action: "Scale the service by these hours, and return the instances of the others. Watch the latency."
                 .to_owned(),
             rationale: format!(
                 "There are {now} replicas. In each hour of the week of {}, one fewer than these suffices: above {} for \
@@ -111,6 +116,7 @@ impl Hours {
                         ("replicas", otherwise.to_string()),
                         ("replicas_in_hours", fewer.to_string()),
                         ("hours", format!("{}-{until}", self.from)),
+                        ("utc_offset_seconds", offset),
                     ],
                 )
                 .unless("requests grow, or come at other hours than in the weeks before"),
@@ -131,6 +137,7 @@ mod tests {
     /// Four replicas that need so many percent of one GPU in each hour of the day, on two days.
     fn found(percent: impl Fn(usize) -> u32) -> Option<(String, f64)> {
         let mut window = window(vec![steady(7_200, 0.3); 4]);
+        window.utc_offset_seconds = Some(-3 * 3_600);
         let mut all = load(&["GPU-0", "GPU-1", "GPU-2", "GPU-3"], &[(200, 172_800.0)]);
         let hour = |hour: u32| {
             let percent = percent(hour as usize % DAY);
@@ -141,7 +148,7 @@ mod tests {
         let replicas = Replicas::new(window.gpus.iter().collect());
         let replay = Replay::of(&replicas.gpus, &window).unwrap();
         let hours = Hours::of(&replicas, &replay, 0.6)?;
-        let one = hours.recommendation(&replicas);
+        let one = hours.recommendation(&replicas, &window);
         Some((one.title, hours.saved))
     }
 
@@ -149,7 +156,7 @@ mod tests {
     fn nights_need_fewer_replicas() {
         let night = |hour: usize| !(8..22).contains(&hour);
         let (title, saved) = found(|hour| if night(hour) { 50 } else { 170 }).unwrap();
-        assert_eq!(title, "Serve with 2 replicas from 22:00 to 08:00, and 4 otherwise");
+        assert_eq!(title, "Serve with 2 replicas from 22:00 to 08:00 UTC−3, and 4 otherwise");
         assert!((saved - 10.0 / 24.0 / 2.0).abs() < 1e-9, "{saved}");
         // Two carry the night, and one is to spare.
         let (title, _) = found(|hour| if night(hour) { 120 } else { 170 }).unwrap();

@@ -70,7 +70,7 @@ pub(crate) fn fewer<'a>(
         let saved = replicas.saved(fewer.kept, &fewer.replay);
         let by_hour = Hours::of(&replicas, &fewer.replay, settings.serving_target);
         match by_hour.filter(|it| is_returned && it.saved >= saved + settings.min_lost) {
-            Some(hours) => given.push(hours.recommendation(&replicas)),
+            Some(hours) => given.push(hours.recommendation(&replicas, window)),
             None if saved > 0.0 => given.push(remove(&replicas, &fewer, is_returned)),
             None => {}
         }

@@ -120,18 +120,15 @@ impl Schedule {
             )
     }
 
-    /// Like `from 18:00 to 8:00 local time on workdays, and at weekends`.
+    /// Like `from 18:00 to 8:00 UTC+2 on workdays, and at weekends`.
     pub(crate) fn text(&self, window: &Window) -> String {
-        let zone = match window.utc_offset_seconds {
-            None => " UTC",
-            Some(_) => " local time",
-        };
+        let zone = [" ", &*window.time_zone()].concat();
         let text = |hours: &Hours| {
             if !hours.contains(&false) {
                 return "all day".to_owned();
             }
             let runs = runs(hours).map(|(from, until)| format!("from {from}:00 to {until}:00"));
-            runs.collect::<Vec<_>>().join(" and ") + zone
+            runs.collect::<Vec<_>>().join(" and ") + &zone
         };
         let workday = || text(&self.workday) + " on workdays";
         match &self.weekend {

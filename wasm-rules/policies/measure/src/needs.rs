@@ -3,7 +3,8 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Model, computes_in_fp64, does_usual_work, hangs, is_impaired, power_share, units,
+    Format, Model, computes_in_fp64, does_usual_work, hangs, is_impaired, multiplies_matrices,
+    power_share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
@@ -23,7 +24,7 @@ const NO_RESERVE: f64 = 0.9;
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 16] = [
     (
         "name",
         "the model decides on price, power limit and number formats; --gpu-model gives it",
@@ -90,16 +91,25 @@ const RULES: [Rule; 14] = [
         },
     ),
     (
+        "fp64.activity",
+        "tells a simulation in double precision, which no lower precision makes faster, from a model: record dcgmi dmon \
+         -e 1002,1004,1006,1007",
+        |gpu, window| may_be_no_model(gpu, window) && gpu.metric("fp64.activity").is_none(),
+    ),
+    (
+        "fp32.activity",
+        "tells arithmetic in single precision, which TF32 may make faster, from other work: record dcgmi dmon -e \
+         1002,1004,1006,1007",
+        |gpu, window| {
+            may_be_no_model(gpu, window)
+                && gpu.metric("fp64.activity").is_some()
+                && gpu.metric("fp32.activity").is_none()
+        },
+    ),
+    (
         "tensor.activity",
         "shows whether faster arithmetic would help: record dcgmi dmon -e 1002,1004,1005",
-        |gpu, window| {
-            is_full(gpu)
-                && is_nvidia(gpu)
-                && gpu.sensors.tensor_activity.is_none()
-                && !computes_in_fp64(gpu)
-                && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
-                && does_usual_work(gpu, window)
-        },
+        |gpu, window| computes_freely(gpu, window) && gpu.sensors.tensor_activity.is_none(),
     ),
     (
         "requests",
@@ -133,6 +143,24 @@ const RULES: [Rule; 14] = [
         },
     ),
 ];
+
+/// Whether it is full of arithmetic that may be in any format but FP64.
+fn computes_freely(gpu: &Gpu, window: &Window) -> bool {
+    is_full(gpu)
+        && is_nvidia(gpu)
+        && !computes_in_fp64(gpu)
+        && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
+        && does_usual_work(gpu, window)
+}
+
+/// Whether it computes, and neither its kind of work, nor a framework or a declared format shows in which format: the
+/// pipes that are active do.
+fn may_be_no_model(gpu: &Gpu, window: &Window) -> bool {
+    matches!(gpu.workload, Workload::Batch | Workload::Unknown)
+        && computes_freely(gpu, window)
+        && !multiplies_matrices(gpu, window)
+        && Format::declared(gpu, window).is_none()
+}
 
 /// Whether the price is an estimate, and the offers do not show that it is the only one there.
 fn is_estimate(gpu: &Gpu, window: &Window) -> bool {
@@ -302,6 +330,35 @@ mod tests {
         assert_eq!(missing(batch.clone()), ["video.engines"]);
         batch.metrics.push(("decoder.utilization".to_owned(), 0.3));
         assert!(missing(batch).is_empty());
+    }
+
+    /// Scenario: full GPUs whose work may be a simulation, or not.
+    /// Guarantee: the pipes are asked for, one after the other, until something shows the format.
+    #[test]
+    fn pipes_are_asked_for_while_the_format_is_unknown() {
+        let with = |workload, pipes: &[(&str, f64)], attribute: Option<(&str, &str)>| {
+            let mut gpu = Gpu { workload, ..whole(0.97) };
+            gpu.sensors.tensor_activity = Some(0.1);
+            gpu.metrics.extend(pipes.iter().map(|(name, of)| ((*name).to_owned(), *of)));
+            let mut window = window(vec![gpu]);
+            window.attributes =
+                attribute.map(|(name, of)| (name.to_owned(), of.to_owned())).into_iter().collect();
+            let all = names_in(&window);
+            all.into_iter().find(|name| name.starts_with("fp")).unwrap_or_default()
+        };
+        for workload in [Workload::Batch, Workload::Unknown] {
+            assert_eq!(with(workload, &[], None), "fp64.activity");
+            assert_eq!(with(workload, &[("fp64.activity", 0.0)], None), "fp32.activity");
+            let both = [("fp64.activity", 0.0), ("fp32.activity", 0.4)];
+            assert_eq!(with(workload, &both, None), "");
+            assert_eq!(with(workload, &[("fp64.activity", 0.3)], None), "", "it is FP64");
+            for known in ["phasemeter.precision", "phasemeter.framework"] {
+                let value = if known.ends_with("precision") { "fp32" } else { "pytorch" };
+                assert_eq!(with(workload, &[], Some((known, value))), "", "{known}");
+            }
+        }
+        assert_eq!(with(Workload::Training, &[], None), "");
+        assert_eq!(with(Workload::Serving, &[], None), "");
     }
 
     #[test]

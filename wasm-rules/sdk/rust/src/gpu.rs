@@ -221,6 +221,22 @@ impl Window {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
+    /// Returns the time zone of hours in a text: `UTC`, which they are in without an offset, `UTC+2` or `UTC−3:30`.
+    #[must_use]
+    pub fn time_zone(&self) -> String {
+        let minutes = self.utc_offset_seconds.unwrap_or(0) / 60;
+        let (hours, rest) = (minutes.unsigned_abs() / 60, minutes.unsigned_abs() % 60);
+        let sign = if minutes < 0 { "−" } else { "+" };
+        match (hours, rest) {
+            (0, 0) => "UTC".to_owned(),
+            (hours, 0) => ["UTC", sign, &hours.to_string()].concat(),
+            (hours, rest) => {
+                let rest = (100 + rest).to_string();
+                ["UTC", sign, &hours.to_string(), ":", &rest[1..]].concat()
+            }
+        }
+    }
+
     /// Returns the GPUs with enough data: a pattern, and at least `min_seconds` observed. Logs how
     /// many were skipped.
     #[must_use]
@@ -272,7 +288,17 @@ fn ratio(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{bouncing, steady};
+    use crate::testing::{bouncing, steady, window};
+
+    #[test]
+    fn time_zone_is_utc_or_its_difference() {
+        let zone = |minutes: Option<i32>| {
+            let offset = minutes.map(|minutes| minutes * 60);
+            Window { utc_offset_seconds: offset, ..window(Vec::new()) }.time_zone()
+        };
+        let zones = [None, Some(0), Some(120), Some(-210), Some(345), Some(-30)].map(zone);
+        assert_eq!(zones, ["UTC", "UTC", "UTC+2", "UTC−3:30", "UTC+5:45", "UTC−0:30"]);
+    }
 
     #[test]
     fn shares_do_not_depend_on_price() {

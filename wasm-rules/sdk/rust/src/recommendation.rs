@@ -55,8 +55,8 @@ impl Remediation {
         Self { kind: kind.to_owned(), parameters: parameters.collect() }
     }
 
-    /// Returns the remediation with the parameter `unless`: the condition under which it is wrong, which whoever lets a
-    /// controller do it has to exclude.
+    /// Returns the remediation with the parameter `unless`: the condition under which it is wrong. A controller may do it
+    /// only after somebody has made sure that the condition does not hold.
     #[must_use]
     pub fn unless(mut self, condition: &str) -> Self {
         self.parameters.push(("unless".to_owned(), condition.to_owned()));
