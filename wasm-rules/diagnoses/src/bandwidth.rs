@@ -1,5 +1,6 @@
 //! Memory bandwidth as the limit of a GPU, by measured activity.
 
+use crate::bounds::FULL;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::multiplies_matrices;
@@ -9,9 +10,6 @@ pub const FULL_BANDWIDTH: f64 = 0.6;
 
 /// Tensor activity up to which arithmetic is not the limit. An assumption: efficient training has 0.4.
 const IDLE_TENSOR: f64 = 0.2;
-
-/// Compute-bound share of the time from which a service is full. An assumption.
-const FULL: f64 = 0.5;
 
 /// Whether the memory bandwidth of a GPU was measured as full.
 pub fn has_full_bandwidth(gpu: &Gpu) -> bool {

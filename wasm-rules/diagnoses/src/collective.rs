@@ -1,10 +1,8 @@
 //! Full GPUs that wait in a collective for ranks that lack input: they count as busy and draw little meanwhile.
 
+use crate::bounds::MOSTLY_FULL;
 use phasemeter_policy::column::correlation;
 use phasemeter_policy::{Gpu, Window, Workload};
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL: f64 = 0.8;
 
 /// Power of a full GPU at its 5th percentile, relative to its 95th, up to which it falls at times. An assumption.
 const FALLS: f64 = 0.6;
@@ -17,7 +15,7 @@ const TOGETHER: f64 = 0.7;
 fn falls(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Training
         && !gpu.is_bouncing()
-        && gpu.full_share() >= FULL
+        && gpu.full_share() >= MOSTLY_FULL
         && gpu.sensors.busy_power.is_some_and(|power| power.p5 <= FALLS * power.p95)
 }
 

@@ -1,6 +1,7 @@
 //! Advice for work of unknown kind: what applies if it is of one kind or another. As a condition it promises nothing,
 //! and nothing of it is summed.
 
+use crate::bounds::MATTERS;
 use std::collections::BTreeSet;
 
 use crate::computes_in_fp64;
@@ -8,9 +9,6 @@ use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Response, Saving, Window, Workload,
 };
-
-/// Share of the cost of its GPUs that a branch could save at most, from which it matters. An assumption.
-const MATTERS: f64 = 0.05;
 
 /// Observed time from which a load may be judged by several kinds, in seconds: that of the policies. An assumption.
 const MIN_SECONDS: f64 = 900.0;

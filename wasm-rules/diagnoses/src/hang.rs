@@ -2,15 +2,13 @@
 //! late. A plateau that ended by itself before, or others of the job at work, show that it may be a wait: a hang is what
 //! did not end by itself before.
 
+use crate::bounds::LITTLE_POWER;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{are_separate, power_limit, unpowered_work};
 
 /// Time after which a GPU hangs, in seconds, as a default of policies.
 const HANG_SECONDS: f64 = 600.0;
-
-/// Power of a GPU that computes nothing, as a share of its limit. An idle H100 draws 10–20%.
-const HUNG_POWER: f64 = 0.25;
 
 /// The same if another rank of the job has stopped: cards that spin draw a third. An assumption.
 const SPINNING_POWER: f64 = 0.4;
@@ -125,7 +123,7 @@ pub fn stall(gpu: &Gpu, window: &Window) -> Option<Stall> {
 pub fn waits(gpu: &Gpu, window: &Window) -> Option<Waits> {
     let limit = power_limit(gpu)?;
     // Most GPUs never draw so little while they work.
-    gpu.sensors.busy_power.filter(|power| power.p5 <= HUNG_POWER * limit)?;
+    gpu.sensors.busy_power.filter(|power| power.p5 <= LITTLE_POWER * limit)?;
     let to = gpu.utilization.len().min(gpu.power.len());
     let seconds = |plateau: &Plateau| plateau.len() as f64 * window.step_seconds;
     let ended = ended(gpu, to, limit, window.thresholds().idle);
@@ -160,10 +158,10 @@ fn stalled(gpu: &Gpu, window: &Window) -> Option<(Plateau, f64)> {
     };
     let spinning = plateau(gpu, to, SPINNING_POWER * limit, limit);
     // Most GPUs are below that or above, and only then all others are compared.
-    let is_spinning = spinning.len() > 0 && spinning.high > HUNG_POWER * limit;
+    let is_spinning = spinning.len() > 0 && spinning.high > LITTLE_POWER * limit;
     let may_spin = || gpu.workload == Workload::Training && window.gpus.iter().any(has_stopped);
     let plateau = if is_spinning && !may_spin() {
-        plateau(gpu, to, HUNG_POWER * limit, limit)
+        plateau(gpu, to, LITTLE_POWER * limit, limit)
     } else {
         spinning
     };
@@ -190,7 +188,7 @@ fn plateau(gpu: &Gpu, to: usize, most: f64, limit: f64) -> Plateau {
 fn ended(gpu: &Gpu, mut to: usize, limit: f64, idle: f64) -> Vec<Plateau> {
     let (mut ended, mut highest) = (Vec::new(), 0.0_f64);
     while to > 0 {
-        let found = plateau(gpu, to, HUNG_POWER * limit, limit);
+        let found = plateau(gpu, to, LITTLE_POWER * limit, limit);
         if found.len() == 0 {
             to -= 1;
             if gpu.utilization[to] >= idle {
@@ -223,7 +221,7 @@ fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bo
     // Once: the names of models take long.
     let limit = power_limit(other).unwrap_or(f64::INFINITY);
     let is_stalled = |point: usize| {
-        let low = f64::max(HUNG_POWER * limit, last.high + SAME_POWER * limit);
+        let low = f64::max(LITTLE_POWER * limit, last.high + SAME_POWER * limit);
         let is_low = |power: &f64| *power <= low;
         other.utilization[point] >= FULL && other.power.get(point).is_some_and(is_low)
     };

@@ -1,6 +1,7 @@
 //! Impaired GPUs: what they show until they are repaired is not their usual work, so they get no more of it, and
 //! no other size.
 
+use crate::bounds::MOSTLY_FULL;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{
@@ -11,9 +12,6 @@ use crate::{
 
 /// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
 const AT_LIMIT: f64 = 0.9;
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL: f64 = 0.8;
 
 /// Whether the driver lost it, or its source lists it no more.
 pub fn is_lost(gpu: &Gpu) -> bool {
@@ -40,7 +38,7 @@ pub fn has_defect(gpu: &Gpu, window: &Window) -> bool {
 /// Whether a full rank waits for another one of its job that is slow for a reason that `health` reports: a repair there
 /// explains what this one does, and replaces all other advice on it.
 pub fn is_held_back(gpu: &Gpu, window: &Window) -> bool {
-    if gpu.workload != Workload::Training || gpu.full_share() < FULL {
+    if gpu.workload != Workload::Training || gpu.full_share() < MOSTLY_FULL {
         return false;
     }
     let fastest = fastest_clock(window);

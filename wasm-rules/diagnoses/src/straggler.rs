@@ -1,5 +1,6 @@
 //! GPUs of a job that are slower than the others of it, by their clocks or by their power.
 
+use crate::bounds::{MOSTLY_FULL, SAME_MEMORY};
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::hangs;
@@ -20,12 +21,6 @@ const SAME_POWER: f64 = 0.15;
 
 /// Fewest others whose median is compared by power. An assumption.
 const MIN_OTHERS: usize = 3;
-
-/// Difference of the memory in use up to which GPUs do the same work. An assumption.
-const SAME_MEMORY: f64 = 0.2;
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL: f64 = 0.8;
 
 /// How far a GPU is behind the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +70,7 @@ fn siblings<'a>(gpu: &'a Gpu, window: &'a Window) -> impl Iterator<Item = &'a Gp
 
 /// Only in training: replicas of a service differ by their requests. What hangs is not slow.
 fn behind_in_power(gpu: &Gpu, window: &Window) -> Option<Lag> {
-    let is_full = |gpu: &Gpu| gpu.full_share() >= FULL;
+    let is_full = |gpu: &Gpu| gpu.full_share() >= MOSTLY_FULL;
     let own = gpu.sensors.busy_power.filter(|_| is_full(gpu))?.p50;
     if gpu.workload != Workload::Training || !draws_more(window, own) {
         return None;

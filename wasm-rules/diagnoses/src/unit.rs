@@ -3,13 +3,11 @@
 //! An instance is paid for as long as one of its GPUs is needed. So a free GPU is money only if all
 //! GPUs of its instance are free; otherwise it is capacity for other work.
 
+use crate::bounds::JOBS;
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 
 use crate::is_credible;
-
-/// Attributes that name the job of a GPU.
-const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
 
 /// Mean correlation of utilization from which GPUs work together. An assumption.
 const TOGETHER: f64 = 0.5;

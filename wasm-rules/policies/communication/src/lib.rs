@@ -5,8 +5,8 @@
 //! needs.
 
 use phasemeter_diagnoses::{
-    hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink, is_behind,
-    is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
+    FULL, LOW_POWER, hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink,
+    is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -30,12 +30,6 @@ const SURE: f64 = 0.7;
 
 /// The same if SMs are active, and only the tensor cores are not. An assumption.
 const SURE_ACTIVE: f64 = 0.5;
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL: f64 = 0.5;
-
-/// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit.
-const LOW_POWER: f64 = 0.55;
 
 /// SM activity of a job that does not wait: efficient training reaches this.
 const ACTIVE_SMS: f64 = 0.85;

@@ -3,12 +3,9 @@
 //! The CPU copies pageable memory into a pinned buffer first. That takes time which traffic shows, and which
 //! a copy from pinned memory spends beside the kernels.
 
-use phasemeter_diagnoses::{nvlink, pcie_traffic};
+use phasemeter_diagnoses::{SIMILAR, nvlink, pcie_traffic};
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean};
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.2;
 
 /// Bytes per second of a copy from pageable memory: half of the 12 GB/s that NVIDIA's guide to best practices
 /// gives for pinned memory on sixteen lanes of PCIe 3. The CPU limits it, whatever the link. An assumption.

@@ -10,7 +10,8 @@ mod input;
 mod waiting;
 
 use phasemeter_diagnoses::{
-    Model, has_defect, is_held_back, multiplies_matrices, nvlink, pcie, waits_for, with_conditions,
+    MOSTLY_FULL, Model, SIMILAR, has_defect, is_held_back, multiplies_matrices, nvlink, pcie,
+    waits_for, with_conditions,
 };
 use phasemeter_policy::format::duration;
 use phasemeter_policy::{
@@ -30,12 +31,6 @@ phasemeter_policy::settings! {
 
 /// Confidence that something is wrong with a single GPU that waits. An assumption.
 const INSPECT: f64 = 0.7;
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
-
-/// Compute-bound share of the time from which a GPU never waits.
-const FULL_SHARE: f64 = 0.8;
 
 /// Period below which several GPUs may pause to exchange data.
 const EXCHANGE_SECONDS: f64 = 10.0;
@@ -113,7 +108,7 @@ fn advise(settings: &Settings, window: &Window) -> Response {
 
 /// Whether a GPU never waits.
 fn is_full(gpu: &Gpu) -> bool {
-    !gpu.is_bouncing() && gpu.full_share() >= FULL_SHARE
+    !gpu.is_bouncing() && gpu.full_share() >= MOSTLY_FULL
 }
 
 /// What tells late input from a slow exchange between GPUs: both make all GPUs pause at once.

@@ -15,7 +15,7 @@ mod text;
 use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
-use phasemeter_diagnoses::{Unit, are_independent, is_credible, units};
+use phasemeter_diagnoses::{SIMILAR, Unit, are_independent, is_credible, units};
 use phasemeter_policy::{Accounts, Gpu, HOUR, Policy, Recommender, Response, Window, groups};
 use roles::Roles;
 
@@ -25,9 +25,6 @@ phasemeter_policy::settings! {
     /// Minimum number of pauses.
     min_pauses: number = 3.0 in 1.0..=1000.0;
 }
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.2;
 
 /// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
 const MIN_MEAN_SECONDS: f64 = 60.0;

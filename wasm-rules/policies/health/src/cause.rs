@@ -1,13 +1,10 @@
 //! Causes of slow GPUs.
 
-use phasemeter_diagnoses::Lag;
+use phasemeter_diagnoses::{Lag, SIMILAR};
 use phasemeter_policy::Gpu;
 
 /// Difference from the others, in kelvins, from which a slow GPU is hot. An assumption.
 pub(crate) const HOTTER: f64 = 15.0;
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.2;
 
 /// What slows a GPU.
 #[derive(Clone, Copy)]

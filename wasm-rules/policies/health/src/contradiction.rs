@@ -1,7 +1,7 @@
 //! Sources of utilization that contradict each other, and power that contradicts all of them.
 
 use phasemeter_diagnoses::{
-    Contradiction, contradictions, has_failed_counters, power_limit, unpowered_work,
+    Contradiction, LITTLE_POWER, contradictions, has_failed_counters, power_limit, unpowered_work,
 };
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
@@ -10,10 +10,6 @@ use crate::{SURE, risk};
 
 /// Power as a share of the limit from which a GPU works: half, as for a credible utilization.
 const WORKING_POWER: f64 = 0.5;
-
-/// Power as a share of the limit up to which a GPU may do nothing: an idle H100 draws 10–20%; the
-/// margin is an assumption.
-const LITTLE_POWER: f64 = 0.25;
 
 /// Confidence without power that decides between the sources. An assumption.
 const SURE_WITHOUT_POWER: f64 = 0.5;

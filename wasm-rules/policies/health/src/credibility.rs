@@ -1,13 +1,10 @@
 //! GPUs that report no work at a power that only work explains: to trust that number is to stop somebody's work.
 
-use phasemeter_diagnoses::{UnexplainedPower, contradictions, unexplained_power};
+use phasemeter_diagnoses::{SIMILAR, UnexplainedPower, contradictions, unexplained_power};
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups, mean};
 
 use crate::{SURE, risk};
-
-/// Difference of the power, relative to the limit, up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.2;
 
 /// Warns of them, and names what shows whether they work.
 pub(crate) fn recommend(window: &Window) -> Response {

@@ -1,12 +1,10 @@
 //! Video engines that limit a job. Utilization does not cover them.
 
+use phasemeter_diagnoses::FULL_ENGINE;
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Recommendation, Target, Window, evidence, groups};
 
 use crate::{SURE, risk};
-
-/// Use of a video engine from which it is full. An assumption.
-const FULL_ENGINE: f64 = 0.8;
 
 /// Utilization up to which the SMs are not the limit. An assumption.
 const SMS_HAVE_ROOM: f64 = 0.7;

@@ -1,6 +1,6 @@
 //! Texts of risks of slow GPUs.
 
-use phasemeter_diagnoses::{Lag, slowed_by_heat, slowed_by_power_supply};
+use phasemeter_diagnoses::{FULL, Lag, slowed_by_heat, slowed_by_power_supply};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
@@ -14,9 +14,6 @@ const SURE_SLOW: f64 = 0.7;
 
 /// Confidence in what power shows of it. An assumption.
 const SURE_BY_POWER: f64 = 0.5;
-
-/// Compute-bound share of the time from which a GPU of a job keeps pace with the slowest.
-const FULL: f64 = 0.5;
 
 /// Clock, relative to a higher one, up to which the difference is mentioned. An assumption.
 const LOWER: f64 = 0.95;

@@ -1,6 +1,6 @@
 //! Replicas of a service by the hour of the day: fewer in the hours in which fewer suffice on every day of the week.
 
-use phasemeter_diagnoses::Replay;
+use phasemeter_diagnoses::{MIN_HOURS, Replay};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, mean,
@@ -10,9 +10,6 @@ use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, 
 
 /// Hours of a day.
 const DAY: usize = 24;
-
-/// Fewest consecutive hours with fewer replicas. An assumption.
-const MIN_HOURS: usize = 4;
 
 /// How many replicas are kept in the hours from one to another, and otherwise.
 pub(crate) struct Hours {

@@ -1,6 +1,6 @@
 //! Services without a reserve: GPUs that are full all the time.
 
-use phasemeter_diagnoses::power_share;
+use phasemeter_diagnoses::{NO_RESERVE, power_share};
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
@@ -10,9 +10,6 @@ use crate::{Settings, serves};
 
 /// Confidence that a service has no reserve. An assumption.
 const SURE: f64 = 0.6;
-
-/// Compute-bound share of the time from which a service has no reserve.
-const NO_RESERVE: f64 = 0.9;
 
 /// Power of a full GPU, as a share of its limit, from which it is saturated: utilization only shows
 /// that a kernel runs. An assumption.

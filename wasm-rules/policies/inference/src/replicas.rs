@@ -1,14 +1,7 @@
 //! The replicas of a service, and whose waste it is that fewer of them save.
 
-use phasemeter_diagnoses::Replay;
+use phasemeter_diagnoses::{Replay, SAME_MEMORY, SIMILAR};
 use phasemeter_policy::{Gpu, Saving, Target};
-
-/// Difference of the lost shares of the bill up to which replicas are given back alike. An assumption.
-const SIMILAR: f64 = 0.1;
-
-/// Difference of the memory of replicas, relative to the larger, up to which both may hold the same model. An
-/// assumption.
-const SAME_MEMORY: f64 = 0.2;
 
 /// Share of the time in which replicas may be above their target. An assumption.
 pub(crate) const ABOVE: f64 = 0.01;

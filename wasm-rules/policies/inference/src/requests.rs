@@ -4,7 +4,7 @@
 //! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
 //! fewer replicas suffice as it is has no use for it.
 
-use phasemeter_diagnoses::{Replay, Unit, power_share, seldom};
+use phasemeter_diagnoses::{LITTLE_POWER, LOW_POWER, Replay, SIMILAR, Unit, power_share, seldom};
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
@@ -33,9 +33,6 @@ const MAX_RETURNED: f64 = 0.5;
 /// Share of the time without work up to which a service always works. An assumption.
 const ALWAYS_WORKS: f64 = 0.1;
 
-/// Difference of levels up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
-
 /// Utilization above which a service is at its busiest.
 const SERVING_FULL: f64 = 0.65;
 
@@ -53,13 +50,6 @@ const MOST_REQUESTS: f64 = 10.0;
 
 /// Compute-bound share of the time from which a service is full. An assumption.
 const FULL: f64 = 0.9;
-
-/// Power as a share of the limit from which a full GPU computes something: an idle H100 draws
-/// 10–20%; the margin is an assumption.
-const LITTLE_POWER: f64 = 0.25;
-
-/// Power as a share of the limit up to which arithmetic is far from full. An assumption.
-const LOW_POWER: f64 = 0.55;
 
 /// A service with capacity left.
 struct Finding<'a> {

@@ -4,7 +4,7 @@
 //! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
 //! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{Replay, Unit, are_independent, seldom};
+use phasemeter_diagnoses::{REUSED, Replay, Unit, are_independent, seldom};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
@@ -15,9 +15,6 @@ use crate::replicas::{
     ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, TARGET_LOW, are_replicas,
 };
 use crate::{Settings, serves};
-
-/// Share of a freed GPU that other work uses: low, expected, high. An assumption.
-const USED: [f64; 3] = [0.0, 0.45, 0.7];
 
 /// Confidence in fewer replicas on GPUs that are not given back. An assumption.
 const SURE_FREED: f64 = 0.6;
@@ -112,7 +109,7 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
     let (now, kept) = (replicas.gpus.len(), fewer.kept);
     let returned = now - kept;
     let is_named = replicas.are_named();
-    let used = if is_returned { [1.0; 3] } else { USED };
+    let used = if is_returned { [1.0; 3] } else { REUSED };
     // GPUs that may serve different models promise nothing.
     let low = if is_named { replicas.saved(fewer.kept_low, &fewer.replay) } else { 0.0 };
     let share = replicas.saved(kept, &fewer.replay);

@@ -1,6 +1,6 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
-use phasemeter_diagnoses::{Allocation, Unit};
+use phasemeter_diagnoses::{Allocation, REUSED, Unit};
 use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
@@ -31,9 +31,6 @@ const DOUBTED: f64 = 0.5;
 /// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
 /// high. An assumption.
 const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
-
-/// Share of unused hours that other work fills: low, expected, high. An assumption.
-const FILLED: [f64; 3] = [0.0, 0.45, 0.7];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -119,8 +116,8 @@ pub(crate) fn choose<'a>(
     let is_doubted = schedule.as_ref().is_some_and(|it| !it.is_quiet(&idle));
     let mut saved = match action {
         Action::Prepare => PREPARED.map(|part| part * idle.share()),
-        Action::Fill if is_doubted => FILLED.map(|part| part * DOUBTED * expected),
-        Action::Fill | Action::EndHeld => FILLED.map(|part| part * idle.share()),
+        Action::Fill if is_doubted => REUSED.map(|part| part * DOUBTED * expected),
+        Action::Fill | Action::EndHeld => REUSED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),
         _ => released_after(idle.ends_after(workload, settings)),
     };

@@ -14,7 +14,7 @@ mod text;
 
 use action::{Action, choose};
 use idle::{Idle, When};
-use phasemeter_diagnoses::{Allocation, Unit, is_credible, is_untouched, units};
+use phasemeter_diagnoses::{Allocation, SIMILAR, Unit, is_credible, is_untouched, units};
 use phasemeter_policy::{
     Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
 };
@@ -30,9 +30,6 @@ phasemeter_policy::settings! {
     /// Time without work after which what holds an instance is ended, such as a person's session, in seconds.
     end_after_seconds: number = 3600.0 in 600.0..=604800.0;
 }
-
-/// Difference of shares up to which instances get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
 
 /// Why it must be known what holds a GPU.
 const HOLDER: &str = "idle time of which it is unknown whether something holds the GPU: memory in use, a process list or \

@@ -1,6 +1,6 @@
 //! The hours in which a unit did nothing on any day, as a schedule to stop it by.
 
-use phasemeter_diagnoses::Unit;
+use phasemeter_diagnoses::{MIN_HOURS, Unit};
 use phasemeter_policy::{Gpu, Remediation, Window};
 
 use crate::idle::Idle;
@@ -17,9 +17,6 @@ const MIN_DAYS: f64 = 1.9;
 
 /// Share of an hour of the week that is idle if the hour is: ten seconds of work are none. An assumption.
 const IDLE_HOUR: f64 = 0.997;
-
-/// Fewest consecutive hours to stop in: shorter ones are pauses of a day of use. An assumption.
-const MIN_HOURS: usize = 4;
 
 /// Time without work, relative to these hours, from which nothing runs in them. An assumption.
 const NOTHING: f64 = 0.9;

@@ -1,5 +1,6 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
 
+use phasemeter_diagnoses::{FULL, MATTERS};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
@@ -13,15 +14,6 @@ const LONG_STRETCHES: f64 = 0.5;
 /// Interval between readings from which cycles cannot be seen, in seconds. An assumption: waits for input
 /// last up to some ten seconds.
 const SLOW_SECONDS: f64 = 10.0;
-
-/// Compute-bound share of the time from which a GPU is full.
-pub(crate) const FULL: f64 = 0.5;
-
-/// Power of a full GPU, as a share of its limit, below which it may compute nothing.
-pub(crate) const HUNG_POWER: f64 = 0.25;
-
-/// Share of the bill that is lost at part load, from which the cause matters.
-pub(crate) const MATTERS: f64 = 0.05;
 
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
 const DIFFERENT: f64 = 0.15;

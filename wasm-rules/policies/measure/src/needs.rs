@@ -3,23 +3,19 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Format, Model, computes_in_fp64, does_usual_work, hangs, is_impaired, multiplies_matrices,
-    power_share, units,
+    Format, LITTLE_POWER, Model, NO_RESERVE, computes_in_fp64, does_usual_work, hangs, is_impaired,
+    multiplies_matrices, power_share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
 use crate::Settings;
 use crate::load::{
-    HUNG_POWER, has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load,
-    is_undersampled,
+    has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load, is_undersampled,
 };
 
 /// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
 /// question. An assumption.
 const FREE: f64 = 0.1;
-
-/// Compute-bound share of the time of a service without a reserve.
-const NO_RESERVE: f64 = 0.9;
 
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
@@ -85,7 +81,7 @@ const RULES: [Rule; 16] = [
         |gpu, window| {
             is_full(gpu)
                 && is_nvidia(gpu)
-                && power_share(gpu).is_some_and(|share| share <= HUNG_POWER)
+                && power_share(gpu).is_some_and(|share| share <= LITTLE_POWER)
                 && gpu.sensors.sm_activity.is_none()
                 && !hangs(gpu, window)
         },
@@ -149,7 +145,7 @@ fn computes_freely(gpu: &Gpu, window: &Window) -> bool {
     is_full(gpu)
         && is_nvidia(gpu)
         && !computes_in_fp64(gpu)
-        && power_share(gpu).is_none_or(|it| it > HUNG_POWER)
+        && power_share(gpu).is_none_or(|it| it > LITTLE_POWER)
         && does_usual_work(gpu, window)
 }
 

@@ -1,8 +1,8 @@
 //! Profiles whose result decides between causes that look alike.
 
 use phasemeter_diagnoses::{
-    hangs, has_defect, has_full_bandwidth, is_behind, is_held_back, is_slowed, multiplies_matrices,
-    power_share,
+    FULL_ENGINE, LITTLE_POWER, LOW_POWER, hangs, has_defect, has_full_bandwidth, is_behind,
+    is_held_back, is_slowed, multiplies_matrices, power_share,
 };
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
@@ -10,21 +10,13 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
-use crate::load::{
-    HUNG_POWER, has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled,
-};
+use crate::load::{has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled};
 
 /// Confidence in a profile of a full GPU at low power. An assumption.
 const SURE_BUSY: f64 = 0.7;
 
 /// Confidence in a profile of a GPU at part load. An assumption.
 const SURE_PART: f64 = 0.5;
-
-/// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit.
-const LOW_POWER: f64 = 0.55;
-
-/// Use of a video engine from which it is the limit. An assumption, as in `health`.
-const FULL_ENGINE: f64 = 0.8;
 
 /// How to profile any program, and one in PyTorch, on GPUs of NVIDIA, of AMD, and of others.
 const PROFILES: [&str; 3] = [
@@ -46,7 +38,7 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let busy = of(&|gpu| {
         is_full(gpu)
             && gpu.workload != Workload::Serving
-            && power_share(gpu).is_some_and(|share| (HUNG_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
             && gpu.sensors.tensor_activity.is_none()
     });
     let unclear = of(&|gpu| match gpu.workload {

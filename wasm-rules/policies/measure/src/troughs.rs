@@ -1,22 +1,18 @@
 //! Phases of low load that repeat in a training job that is otherwise full: evaluation, or checkpoints.
 
-use phasemeter_diagnoses::has_defect;
+use phasemeter_diagnoses::{FULL, MATTERS, SIMILAR, has_defect};
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
 
 use crate::Settings;
-use crate::load::{FULL, MATTERS};
 
 /// Fewest phases that repeat. An assumption.
 const MIN_COUNT: usize = 4;
 
 /// The shortest and the longest distance between two phases, relative to the median. An assumption.
 const REGULAR: [f64; 2] = [0.6, 1.6];
-
-/// Difference of periods up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
 
 /// Confidence in evaluation or checkpoints as the cause. An assumption.
 const SURE: f64 = 0.6;

@@ -9,7 +9,7 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean, target_loads,
 };
 
-use phasemeter_diagnoses::FREE_MEMORY;
+use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR};
 
 phasemeter_policy::settings! {
     /// Share of the memory from which it limits the batch. right-sizing: 80%. analytics and
@@ -31,15 +31,9 @@ const OTHER_PROFILES: f64 = 0.85;
 /// Confidence that memory is what keeps the batch small. An assumption.
 const SURE: f64 = 0.5;
 
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
-
 /// Work per step with checkpointing, relative to without: the forward pass runs twice, and a backward
 /// pass costs two forward passes.
 const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
-
-/// Load after twice the batch, relative to now, at most.
-const DOUBLING: f64 = 2.0;
 
 /// The most that a larger batch alone saves: twice the load in half of the time.
 const MOST_SAVED: f64 = 0.5;

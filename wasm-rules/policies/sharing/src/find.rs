@@ -1,7 +1,8 @@
 //! What others could use of one GPU: all of it, or a part.
 
 use phasemeter_diagnoses::{
-    Allocation, Replay, Unit, are_separate, hangs, needs_repair, shows_holder, work_together,
+    Allocation, REUSED, Replay, Unit, are_separate, hangs, needs_repair, shows_holder,
+    work_together,
 };
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
@@ -30,10 +31,6 @@ const SEES_BURSTS: f64 = 10.0;
 /// Interval between readings up to which a load that is the same all day is seen, in seconds. An
 /// assumption.
 const SEES_LOAD: f64 = 60.0;
-
-/// Share of the free capacity that others use: low, expected, high. An assumption; nothing is saved
-/// without a tenant.
-pub(crate) const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
 
 /// Share of the time without work from which a GPU is unused.
 const UNUSED: f64 = 0.95;

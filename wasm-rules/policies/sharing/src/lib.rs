@@ -15,7 +15,7 @@ mod untouched;
 
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
-use phasemeter_diagnoses::{QuietTime, Unit, is_credible, is_untouched, units};
+use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, is_credible, is_untouched, units};
 use phasemeter_policy::{Gpu, HOUR, Policy, Recommender, Response, Window, groups};
 use resize::Resize;
 
@@ -25,9 +25,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
 
 /// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
 /// instance itself is the matter.

@@ -3,7 +3,9 @@
 //!
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 
-use phasemeter_diagnoses::{Model, Unit, are_independent, work_together};
+use phasemeter_diagnoses::{
+    DIFFERENCE_SAVED, Model, SESSION_SAVED, Unit, are_independent, work_together,
+};
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
@@ -17,13 +19,6 @@ const MIN_SECONDS: f64 = 3_600.0;
 
 /// Smallest share of the instance's price for which work is moved. An assumption.
 const MIN_SAVED: f64 = 0.1;
-
-/// Share of the price difference that it saves: low, expected, high. Less if the work waits for its host
-/// there. An assumption.
-const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
-
-/// The same for a session, which may need all its GPUs at times. An assumption.
-const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Confidence that the work fits the smaller host. An assumption.
 const SURE: f64 = 0.7;

@@ -1,13 +1,12 @@
 //! What is written about GPUs that others could use.
 
-use phasemeter_diagnoses::Allocation;
+use phasemeter_diagnoses::{Allocation, SIMILAR};
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
     Target, Thresholds, Vendor, Workload, evidence, mean,
 };
 
-use crate::SIMILAR;
 use crate::find::{Action, Capacity, Finding, Free};
 
 /// Confidence in other jobs for free GPUs. An assumption.

@@ -1,13 +1,12 @@
 //! GPUs that a scheduler allocated and nothing has touched: they are not free, and their holder releases them.
 
-use phasemeter_diagnoses::{Untouched, is_credible, untouched};
+use phasemeter_diagnoses::{REUSED, Untouched, is_credible, untouched};
 use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
     Gpu, HOUR, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups, mean,
 };
 
 use crate::Settings;
-use crate::find::REUSED;
 
 /// Confidence that an allocation that was not touched for an hour is not needed now. An assumption.
 const SURE: f64 = 0.7;

@@ -3,6 +3,7 @@
 //! GPUs of a node may be of several jobs: they are of one if an attribute names it, or if they work at the same
 //! times with similar memory.
 
+use phasemeter_diagnoses::JOBS;
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence,
@@ -28,9 +29,6 @@ const MAX_MEMORY_RATIO: f64 = 2.5;
 /// Difference between the times at which the GPUs of one job start and end to work, in seconds. An
 /// assumption.
 const SAME_TIME: f64 = 120.0;
-
-/// Attributes that name a job.
-const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
 
 /// Recommends to move work between the GPUs of a job.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings) -> Response {

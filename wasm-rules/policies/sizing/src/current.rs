@@ -1,8 +1,8 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
 
 use phasemeter_diagnoses::{
-    Architecture, Model, Replay, Unit, carries_exchange, computes_in_fp64, has_full_bandwidth,
-    has_idle_tensor_cores, power_share,
+    Architecture, LOW_POWER, Model, Replay, Unit, carries_exchange, computes_in_fp64,
+    has_full_bandwidth, has_idle_tensor_cores, power_share,
 };
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
@@ -15,10 +15,6 @@ const MIN_LEVEL: f64 = 0.01;
 
 /// Compute-bound share of the time from which a GPU is full.
 const FULL_TIME: f64 = 0.9;
-
-/// Power relative to the limit below which a full GPU without measured activity may wait for others or for launches.
-/// An assumption.
-const LOW_POWER: f64 = 0.55;
 
 /// Peaks of a GPU that is as fast, relative to this one. An assumption.
 pub(crate) const AS_FAST: f64 = 0.95;

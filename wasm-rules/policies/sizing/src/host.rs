@@ -3,7 +3,7 @@
 //! The difference of their prices pays for CPUs and host memory, of which a window has nothing. Must not
 //! depend on how busy a GPU is, except that it does not wait for its host.
 
-use phasemeter_diagnoses::Unit;
+use phasemeter_diagnoses::{SESSION_SAVED, Unit};
 use phasemeter_policy::format::{subject, usd};
 use phasemeter_policy::{
     Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
@@ -14,10 +14,6 @@ use crate::Settings;
 
 /// Confidence that a smaller host suffices. An assumption.
 const SURE: f64 = 0.5;
-
-/// Share of the price difference that it saves: low, expected, high. The host between the two may be the one that
-/// suffices. An assumption.
-const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Share of the time that waits for input, or without work for its process, from which a GPU needs its host. An
 /// assumption.
@@ -108,7 +104,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             usd(then),
             offer.price.source,
         ),
-        saving: Saving::part(saved(paid, offer), DIFFERENCE_SAVED),
+        saving: Saving::part(saved(paid, offer), SESSION_SAVED),
         confidence: SURE * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("current.price", now as f64 / 1e9, "{USD}/h"),

@@ -5,16 +5,13 @@
 //! depend on jobs whose GPUs wait for one another.
 
 use phasemeter_diagnoses::{
-    BUSY_LINK, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
+    BUSY_LINK, FULL, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
     multiplies_matrices, nvlink, pcie, reads_weights,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL: f64 = 0.5;
 
 /// Use of the memory bandwidth up to which it is not the limit. An assumption.
 const FREE_BANDWIDTH: f64 = 0.35;

@@ -6,7 +6,7 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean,
 };
 
-use phasemeter_diagnoses::FREE_MEMORY;
+use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR};
 
 use crate::Settings;
 use crate::balance::waits_for_others;
@@ -38,18 +38,12 @@ const SURE_BATCH: f64 = 0.55;
 /// Confidence in larger batches if it is not. An assumption.
 const SURE_TRIAL: f64 = 0.25;
 
-/// Difference of levels up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
-
 /// Measured activity of the SMs below which a busy GPU has more than the headroom that its utilization shows. An
 /// assumption, as in `kernels`.
 const IDLE_SMS: f64 = 0.4;
 
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
-
-/// Growth of a doubled batch.
-const DOUBLING: f64 = 2.0;
 
 /// Up to three doublings, of which the last adds little. An assumption.
 const DOUBLINGS: [f64; 3] = [8.0, 4.0, DOUBLING];

@@ -5,7 +5,7 @@
 //! not computed from peaks: they only exclude models that cannot be enough, the low saving is 0, and where
 //! the throughput alone decides, it is missing.
 
-use phasemeter_diagnoses::{Unit, has_full_bandwidth};
+use phasemeter_diagnoses::{DIFFERENCE_SAVED, SESSION_SAVED, Unit, has_full_bandwidth};
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
 
 use crate::balance::waits_for_others;
@@ -30,13 +30,6 @@ const SURE_NEWER: f64 = 0.6;
 
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
 const MAX_BEFORE_DOUBLING: f64 = 0.6;
-
-/// Share of the price difference that another GPU saves: low, expected, high. Less if the work takes
-/// longer there. An assumption.
-const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
-
-/// The same for a session, whose owner may not want to wait longer. An assumption.
-const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Confidence in it. An assumption.
 const SURE_SESSION: f64 = 0.4;

@@ -1,5 +1,6 @@
 //! What is written about another GPU.
 
+use phasemeter_diagnoses::SIMILAR;
 use phasemeter_policy::format::{decimal, gib, percent, subject, usd};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, Need, Offer, Recommendation, Remediation, Response, Saving,
@@ -8,9 +9,6 @@ use phasemeter_policy::{
 
 use crate::current::lacks_bf16;
 use crate::other_gpu::{Finding, Missing, Question, Reason};
-
-/// Difference of shares up to which GPUs get one recommendation. An assumption.
-const SIMILAR: f64 = 0.1;
 
 /// Recommends what was chosen, and names the throughput that decides as missing.
 pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>) -> Response {

@@ -1,0 +1,47 @@
+//! Bounds that several policies and diagnoses compare with, and shares that several expect.
+
+/// Difference of shares or levels up to which GPUs get one recommendation. An assumption.
+pub const SIMILAR: f64 = 0.1;
+
+/// Compute-bound share of the time from which a GPU is full.
+pub const FULL: f64 = 0.5;
+
+/// The same from which it never waits for long. An assumption.
+pub const MOSTLY_FULL: f64 = 0.8;
+
+/// The same of a service without a reserve.
+pub const NO_RESERVE: f64 = 0.9;
+
+/// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit. An assumption.
+pub const LOW_POWER: f64 = 0.55;
+
+/// The same up to which it may compute nothing: an idle H100 draws 10–20%; the margin is an assumption.
+pub const LITTLE_POWER: f64 = 0.25;
+
+/// Use of a video engine from which it is the limit. An assumption.
+pub const FULL_ENGINE: f64 = 0.8;
+
+/// Difference of the memory in use, relative to the larger, up to which GPUs may do the same work. An assumption.
+pub const SAME_MEMORY: f64 = 0.2;
+
+/// Share of a bill that a cause or a branch of advice explains at most, from which it matters. An assumption.
+pub const MATTERS: f64 = 0.05;
+
+/// Growth of a doubled batch.
+pub const DOUBLING: f64 = 2.0;
+
+/// Fewest consecutive hours of a day for which something is stopped: shorter ones are pauses of use. An assumption.
+pub const MIN_HOURS: usize = 4;
+
+/// Share of free capacity that other work uses: low, expected, high. An assumption; nothing is saved without a tenant.
+pub const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
+
+/// Share of a price difference that a move saves: low, expected, high. Less if the work takes longer there. An assumption.
+pub const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
+
+/// The same if less is certain: of a session, which may need all of it at times, and of a host, of which a size between
+/// the two may be the one that suffices. An assumption.
+pub const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
+
+/// Attributes that name the job of a GPU.
+pub const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];
