@@ -7,6 +7,7 @@ mod benefit;
 mod bounds;
 mod collective;
 mod conditional;
+pub mod confidence;
 mod contradiction;
 mod crash;
 mod credibility;

@@ -5,8 +5,9 @@
 //! needs.
 
 use phasemeter_diagnoses::{
-    FULL, LOW_POWER, hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink,
-    is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
+    FULL, LOW_POWER, confidence, hangs, has_defect, has_failed_counters, has_full_bandwidth,
+    has_nvlink, is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie,
+    power_share,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -24,12 +25,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 900.0 in 0.0..=86400.0;
 }
-
-/// Confidence that communication is the cause. An assumption.
-const SURE: f64 = 0.7;
-
-/// The same if SMs are active, and only the tensor cores are not. An assumption.
-const SURE_ACTIVE: f64 = 0.5;
 
 /// SM activity of a job that does not wait: efficient training reaches this.
 const ACTIVE_SMS: f64 = 0.85;
@@ -149,7 +144,7 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
     }
     let has_peer = group.iter().any(|waiting| waiting.has_peer(group));
     let (title, action) = texts(first.gpu, name, has_peer);
-    let sure = if first.has_idle_sms { SURE } else { SURE_ACTIVE };
+    let sure = if first.has_idle_sms { confidence::LIKELY } else { confidence::EVEN };
     Some(Recommendation {
         title: title.to_owned(),
         action: action.to_owned(),
@@ -304,7 +299,10 @@ mod tests {
             &window(ranks(0.07, Workload::Training)),
         );
         let one = &response.recommendations[0];
-        assert!(one.confidence < SURE && one.rationale.contains("probably"), "{one:?}");
+        assert!(
+            one.confidence < confidence::LIKELY && one.rationale.contains("probably"),
+            "{one:?}"
+        );
         // At most the use of the links, of which 30% is expected.
         assert!((one.saving.expected - 0.3 * 0.8).abs() < 0.01, "{:?}", one.saving);
         assert!(evaluate(ranks(0.3, Workload::Training)).0.is_empty(), "they compute");

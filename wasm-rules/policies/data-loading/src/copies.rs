@@ -3,7 +3,7 @@
 //! The CPU copies pageable memory into a pinned buffer first. That takes time which traffic shows, and which
 //! a copy from pinned memory spends beside the kernels.
 
-use phasemeter_diagnoses::{SIMILAR, nvlink, pcie_traffic};
+use phasemeter_diagnoses::{SIMILAR, confidence, nvlink, pcie_traffic};
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean};
 
@@ -19,9 +19,6 @@ const MAX_COPYING: f64 = 1.2;
 
 /// Part of the time of copies that is saved: low, expected, high. An assumption; it needs a trial.
 const HIDDEN: [f64; 3] = [0.0, 0.4, 0.9];
-
-/// Confidence that copies are the cause, and from pageable memory. An assumption.
-const SURE: f64 = 0.4;
 
 /// Recommends pinned memory.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
@@ -65,7 +62,7 @@ fn pin(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             percent(copying.min(1.0)),
         ),
         saving: Saving::combined(savings),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::DOUBTFUL * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("pcie.traffic", traffic, "By/s"),
             ("copying.share_of_time", *copying, "1"),

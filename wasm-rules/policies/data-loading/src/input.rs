@@ -1,5 +1,6 @@
 //! What makes late input faster: at most two actions for GPUs with similar waits.
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, evidence, mean,
@@ -10,19 +11,6 @@ use crate::waiting::Waiting;
 /// Part of the waiting that ends: low, expected, high. It ends if the cause was found and not otherwise, and
 /// then the next stage may be late. An assumption.
 const ENDED: [f64; 3] = [0.0, 0.4, 0.6];
-
-/// Confidence in more workers: their share of the causes of late input. An assumption. Two actions
-/// are recommended since utilization does not show the cause.
-pub(crate) const WORKERS: f64 = 0.6;
-
-/// Confidence in decoding on the GPU. An assumption.
-const DECODE: f64 = 0.5;
-
-/// Confidence in faster storage. An assumption.
-const STORAGE: f64 = 0.3;
-
-/// Confidence in a longer queue. An assumption.
-const PREFETCH: f64 = 0.2;
 
 /// Part of that confidence if a slow exchange between the GPUs is as likely. An assumption.
 pub(crate) const AS_LIKELY: f64 = 0.5;
@@ -103,7 +91,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
              share kept in memory. Or let two tasks share the GPU, so that one reads while the other computes."
                 .to_owned(),
             String::new(),
-            WORKERS,
+            confidence::PROBABLE,
         );
         return vec![ahead];
     }
@@ -122,7 +110,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
             },
         ),
         String::new(),
-        WORKERS,
+        confidence::PROBABLE,
     );
     let factor = ("factor", decimal(speedup, 1).replace(',', ""));
     workers.remediation = Some(
@@ -147,7 +135,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
                 )
                 .to_owned(),
             [" GPU memory suffices", &peak, "."].concat(),
-            DECODE,
+            confidence::EVEN,
         )
     } else if first.waits_long() {
         make(
@@ -157,7 +145,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
             "Stage the data set on local NVMe, or pack it into large shards, and compare throughput."
                 .to_owned(),
             " Waits this long exceed any queue of batches.".to_owned(),
-            STORAGE,
+            confidence::UNLIKELY,
         )
     } else {
         make(
@@ -168,7 +156,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
              with compute."
                 .to_owned(),
             " A deeper queue may bridge waits this short.".to_owned(),
-            PREFETCH,
+            confidence::HARDLY,
         )
     };
     vec![workers, second]

@@ -10,8 +10,8 @@ mod input;
 mod waiting;
 
 use phasemeter_diagnoses::{
-    MOSTLY_FULL, Model, SIMILAR, has_defect, is_held_back, multiplies_matrices, nvlink, pcie,
-    waits_for, with_conditions,
+    MOSTLY_FULL, Model, SIMILAR, confidence, has_defect, is_held_back, multiplies_matrices, nvlink,
+    pcie, waits_for, with_conditions,
 };
 use phasemeter_policy::format::duration;
 use phasemeter_policy::{
@@ -28,9 +28,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 60.0 in 0.0..=86400.0;
 }
-
-/// Confidence that something is wrong with a single GPU that waits. An assumption.
-const INSPECT: f64 = 0.7;
 
 /// Period below which several GPUs may pause to exchange data.
 const EXCHANGE_SECONDS: f64 = 10.0;
@@ -151,7 +148,7 @@ fn inspect(waiting: &Waiting<'_>) -> Recommendation {
             duration(waiting.wait()),
             duration(waiting.period),
         ),
-        confidence: INSPECT * waiting.gpu.confidence(),
+        confidence: confidence::LIKELY * waiting.gpu.confidence(),
         evidence: evidence([
             ("pattern.period", waiting.period, "s"),
             ("wait", waiting.wait(), "s"),
@@ -169,7 +166,7 @@ mod tests {
     use phasemeter_policy::{Pattern, PatternKind, Percentiles, Workload};
 
     use super::*;
-    use crate::input::{AS_LIKELY, WORKERS};
+    use crate::input::AS_LIKELY;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         DataLoading::recommend(&Settings::default(), &window(gpus)).recommendations
@@ -240,9 +237,9 @@ mod tests {
             let one = recommendations(vec![gpu; 2]).remove(0);
             (one.confidence, one.rationale.contains("input or exchange"))
         };
-        assert_eq!(sure(6, &[]), (AS_LIKELY * WORKERS, true));
-        assert_eq!(sure(6, &[("nvlink.activity", 0.1)]), (WORKERS, false));
-        assert_eq!(sure(40, &[]), (WORKERS, false), "no exchange takes as long");
+        assert_eq!(sure(6, &[]), (AS_LIKELY * confidence::PROBABLE, true));
+        assert_eq!(sure(6, &[("nvlink.activity", 0.1)]), (confidence::PROBABLE, false));
+        assert_eq!(sure(40, &[]), (confidence::PROBABLE, false), "no exchange takes as long");
         let narrow = [("pcie.link.width", 4.0), ("pcie.link.max_width", 16.0)];
         let metrics = narrow.map(|(name, value)| (name.to_owned(), value)).to_vec();
         let narrow = Gpu { metrics, ..bouncing(3_600, 6, 0.5) };

@@ -1,12 +1,13 @@
 //! Two roles of one job, on GPUs of their own, of which one works while the other waits.
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Recommendation, Saving, Target, Workload, evidence, groups, mean,
 };
 
-use crate::text::{SHORTENED, SURE, about};
+use crate::text::{SHORTENED, about};
 use crate::{Seen, Settings};
 
 /// Correlation of the utilization of GPUs that work in turn.
@@ -106,7 +107,7 @@ impl Roles<'_> {
             action: self.action(),
             rationale,
             saving: Saving::combined(self.all().map(|gpu| (gpu, saving(gpu)))),
-            confidence: SURE * mean(self.all(), Gpu::confidence),
+            confidence: confidence::EVEN * mean(self.all(), Gpu::confidence),
             evidence: values,
             effort: Effort::Medium,
             ..Recommendation::new("gaps.roles", Target::Idle, "overlap", self.all())

@@ -1,5 +1,6 @@
 //! What is written about pauses, and what shorter ones save.
 
+use phasemeter_diagnoses::confidence;
 use std::borrow::Cow;
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
@@ -10,15 +11,6 @@ use phasemeter_policy::{
 
 use crate::cause::Cause;
 use crate::{Finding, Returned};
-
-/// Confidence in regular pauses of a job that holds its GPUs. An assumption.
-const SURE_REGULAR: f64 = 0.8;
-
-/// Confidence in restarts of one job rather than separate runs. An assumption.
-const SURE_RESTARTS: f64 = 0.4;
-
-/// Confidence in other causes. An assumption.
-pub(crate) const SURE: f64 = 0.5;
 
 /// Share of the pauses that is saved: low, expected, high. An assumption.
 pub(crate) const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
@@ -110,9 +102,9 @@ pub(crate) fn recommendation(
         _ => Saving::part(gpu.lost_idle(), SHORTENED),
     };
     let sure = match first.cause {
-        Cause::Checkpoints => SURE_REGULAR,
-        Cause::Restarts => SURE_RESTARTS,
-        _ => SURE,
+        Cause::Checkpoints => confidence::VERY_LIKELY,
+        Cause::Restarts => confidence::DOUBTFUL,
+        _ => confidence::EVEN,
     };
     let title = match returned.filter(|_| follows) {
         Some(Returned { instances, needed, .. }) => {

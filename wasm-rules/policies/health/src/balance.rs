@@ -1,5 +1,6 @@
 //! Replicas of a service of which one is full and the others are not.
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::format::{decimal, percent};
 use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence, mean};
 
@@ -20,9 +21,6 @@ const SAME_MODEL: f64 = 0.4;
 
 /// Fewest others. An assumption.
 const MIN_OTHERS: usize = 2;
-
-/// Confidence that they are replicas of one service. An assumption.
-const SURE: f64 = 0.6;
 
 /// Replicas that carry several times the load of the others.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
@@ -69,7 +67,7 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
                  long-lived connections, which keep clients on one replica.",
             ],
             rationale,
-            SURE,
+            confidence::PROBABLE,
         )
     })
 }

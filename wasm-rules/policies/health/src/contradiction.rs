@@ -1,18 +1,16 @@
 //! Sources of utilization that contradict each other, and power that contradicts all of them.
 
 use phasemeter_diagnoses::{
-    Contradiction, LITTLE_POWER, contradictions, has_failed_counters, power_limit, unpowered_work,
+    Contradiction, LITTLE_POWER, confidence, contradictions, has_failed_counters, power_limit,
+    unpowered_work,
 };
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
 
-use crate::{SURE, risk};
+use crate::risk;
 
 /// Power as a share of the limit from which a GPU works: half, as for a credible utilization.
 const WORKING_POWER: f64 = 0.5;
-
-/// Confidence without power that decides between the sources. An assumption.
-const SURE_WITHOUT_POWER: f64 = 0.5;
 
 /// What to do if counters have failed, and if utilization misses work, in words for every vendor.
 const NEUTRAL: [&str; 2] = [
@@ -100,7 +98,7 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
             group.iter().map(|(gpu, _)| *gpu),
             [&title, action],
             rationale,
-            if is_decided { SURE } else { SURE_WITHOUT_POWER },
+            if is_decided { confidence::VERY_LIKELY } else { confidence::EVEN },
         )
     })
 }
@@ -137,7 +135,7 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
                 ),
             ],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }

@@ -1,10 +1,12 @@
 //! GPUs that report no work at a power that only work explains: to trust that number is to stop somebody's work.
 
-use phasemeter_diagnoses::{SIMILAR, UnexplainedPower, contradictions, unexplained_power};
+use phasemeter_diagnoses::{
+    SIMILAR, UnexplainedPower, confidence, contradictions, unexplained_power,
+};
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups, mean};
 
-use crate::{SURE, risk};
+use crate::risk;
 
 /// Warns of them, and names what shows whether they work.
 pub(crate) fn recommend(window: &Window) -> Response {
@@ -72,7 +74,7 @@ fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
             group.iter().map(|(gpu, _)| *gpu),
             [&title, action],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }

@@ -1,7 +1,7 @@
 //! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
 //! Waits that ended are named as such. Automation restarts only what lasts, and what no history explains.
 
-use phasemeter_diagnoses::{Stall, Waits, is_lost, power_limit, stall, waits};
+use phasemeter_diagnoses::{Stall, Waits, confidence, is_lost, power_limit, stall, waits};
 use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Remediation, Response, Target, Window, Workload, evidence,
@@ -9,7 +9,7 @@ use phasemeter_policy::{
 };
 
 use crate::cost::{so_far, so_far_and_further};
-use crate::{SURE, SURE_DEAD, SURE_YOUNG, Settings, risk};
+use crate::{Settings, risk};
 
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
 const STOPPED: f64 = 0.9;
@@ -68,7 +68,7 @@ fn name_waits(group: &[(&Gpu, Waits)]) -> Option<Recommendation> {
             duration(waits.longest),
             percent(share),
         ),
-        confidence: SURE,
+        confidence: confidence::VERY_LIKELY,
         evidence: evidence([
             ("wait.time", waits.seconds, "s"),
             ("wait.longest", waits.longest, "s"),
@@ -145,7 +145,7 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
             hung.iter().map(|(gpu, _)| *gpu),
             [&title, texts.action],
             rationale,
-            if lasts { SURE_DEAD } else { SURE_YOUNG },
+            if lasts { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE },
         )
     })
 }

@@ -1,16 +1,13 @@
 //! Faulty hardware: lost GPUs and those that are listed no more, errors that the driver reported, slow PCIe links, and NVLink that is down.
 
 use phasemeter_diagnoses::{
-    SlowLink, hardware_xids, is_unlinked, memory_errors, nvlink, slow_link,
+    SlowLink, confidence, hardware_xids, is_unlinked, memory_errors, nvlink, slow_link,
 };
 use phasemeter_policy::format::{count, decimal, duration, instant, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Target, Window, evidence, groups};
 
 use crate::cost::{repair, so_far, so_far_and_further};
-use crate::{SURE_DEAD, risk};
-
-/// Confidence in errors that hardware reports itself, and in lanes that are missing. Assumptions.
-const SURE: f64 = 0.8;
+use crate::risk;
 
 /// Difference of the times up to which GPUs vanished together, and the shortest such time, in
 /// seconds. An assumption.
@@ -53,7 +50,7 @@ pub(crate) fn lost(window: &Window) -> Option<Recommendation> {
             lost.iter().map(|(gpu, _)| *gpu),
             [&title, &action],
             rationale,
-            SURE_DEAD,
+            confidence::NEARLY_CERTAIN,
         )
     })
 }
@@ -123,7 +120,7 @@ fn find(gone: &[(&Gpu, f64)], window: &Window) -> Option<Recommendation> {
             gone.iter().map(|(gpu, _)| *gpu),
             [&title, &action],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }
@@ -195,7 +192,7 @@ fn replace(group: &[&Gpu]) -> Option<Recommendation> {
             group.iter().copied(),
             [&title, &action],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }
@@ -247,7 +244,7 @@ fn mend(group: &[(SlowLink, &Gpu)]) -> Option<Recommendation> {
             group.iter().map(|(_, gpu)| *gpu),
             [&title, &action],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }
@@ -270,7 +267,14 @@ pub(crate) fn unlinked(window: &Window) -> Option<Recommendation> {
     let title = ["NVLink carries nothing for ", &count(gpus.len(), "GPU")].concat();
     Some(Recommendation {
         evidence: evidence([("nvlink.use.others", others, "1")]),
-        ..risk("health.nvlink", "other", gpus.iter().copied(), [&title, &action], rationale, SURE)
+        ..risk(
+            "health.nvlink",
+            "other",
+            gpus.iter().copied(),
+            [&title, &action],
+            rationale,
+            confidence::VERY_LIKELY,
+        )
     })
 }
 

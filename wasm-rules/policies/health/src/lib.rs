@@ -29,16 +29,6 @@ phasemeter_policy::settings! {
     memory_full_seconds: number = 14400.0 in 60.0..=604800.0;
 }
 
-/// Confidence in a hang or a loss. An assumption.
-const SURE_DEAD: f64 = 0.9;
-
-/// Confidence in a hang that is shorter than what automation may end: the first evaluation of a job looks like this. An
-/// assumption.
-const SURE_YOUNG: f64 = 0.6;
-
-/// Confidence in memory that runs out. An assumption.
-const SURE: f64 = 0.8;
-
 struct Health;
 
 impl Policy for Health {

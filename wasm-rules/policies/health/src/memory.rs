@@ -1,10 +1,10 @@
 //! Memory that runs out: it rises, is nearly full, or ended the process before.
 
-use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL, OutOfMemory, out_of_memory};
+use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL, OutOfMemory, confidence, out_of_memory};
 use phasemeter_policy::format::{count, duration, gib, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
 
-use crate::{SURE, Settings, risk};
+use crate::{Settings, risk};
 
 /// Observed time that shows that memory rises, in seconds. An assumption.
 const MIN_RISE_SECONDS: f64 = 1_800.0;
@@ -12,9 +12,6 @@ const MIN_RISE_SECONDS: f64 = 1_800.0;
 /// Variation of the memory in use, as a share of all, from which it varies with the work: an allocator that
 /// took all of it is full by design. An assumption.
 const VARIES: f64 = 0.01;
-
-/// Confidence that nearly full memory ends the process: many run close to the limit. An assumption.
-const SURE_FULL: f64 = 0.4;
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
@@ -72,7 +69,14 @@ fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
             ("memory.kept", found.kept, "By"),
             ("memory.time_to_fill", found.seconds, "s"),
         ]),
-        ..risk("health.out-of-memory", "restart", [gpu], [&title, action], rationale, SURE)
+        ..risk(
+            "health.out-of-memory",
+            "restart",
+            [gpu],
+            [&title, action],
+            rationale,
+            confidence::VERY_LIKELY,
+        )
     }
 }
 
@@ -109,7 +113,7 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
-        ..risk("health.memory", lever, [gpu], [&title, action], rationale, SURE)
+        ..risk("health.memory", lever, [gpu], [&title, action], rationale, confidence::VERY_LIKELY)
     })
 }
 
@@ -152,7 +156,7 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             group.iter().map(|(gpu, _)| *gpu),
             [&title, action],
             rationale,
-            SURE_FULL,
+            confidence::DOUBTFUL,
         )
     })
 }

@@ -1,10 +1,10 @@
 //! Video engines that limit a job. Utilization does not cover them.
 
-use phasemeter_diagnoses::FULL_ENGINE;
+use phasemeter_diagnoses::{FULL_ENGINE, confidence};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Recommendation, Target, Window, evidence, groups};
 
-use crate::{SURE, risk};
+use crate::risk;
 
 /// Utilization up to which the SMs are not the limit. An assumption.
 const SMS_HAVE_ROOM: f64 = 0.7;
@@ -59,7 +59,7 @@ fn warn(group: &[(&Gpu, (&str, f64))]) -> Option<Recommendation> {
             group.iter().map(|(gpu, _)| *gpu),
             [&format!("Video {engine} {busy} busy: {remedy}"), action],
             rationale,
-            SURE,
+            confidence::VERY_LIKELY,
         )
     })
 }

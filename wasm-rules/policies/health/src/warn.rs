@@ -1,19 +1,13 @@
 //! Texts of risks of slow GPUs.
 
-use phasemeter_diagnoses::{FULL, Lag, slowed_by_heat, slowed_by_power_supply};
+use phasemeter_diagnoses::{FULL, Lag, confidence, slowed_by_heat, slowed_by_power_supply};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
 
 use crate::cause::{Cause, HOTTER};
 use crate::cost::{repair, while_waiting};
-use crate::{SURE, risk};
-
-/// Confidence in a slow clock. An assumption.
-const SURE_SLOW: f64 = 0.7;
-
-/// Confidence in what power shows of it. An assumption.
-const SURE_BY_POWER: f64 = 0.5;
+use crate::risk;
 
 /// Clock, relative to a higher one, up to which the difference is mentioned. An assumption.
 const LOWER: f64 = 0.95;
@@ -60,7 +54,7 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                     decimal(limit, 0),
                     decimal(highest, 0),
                 ),
-                SURE,
+                confidence::VERY_LIKELY,
             )
         },
         Cause::Heat { share } => heat(group, share.is_some(), &clock, window),
@@ -88,7 +82,7 @@ pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation>
                          {} of the time with work{clock}",
                         percent(share)
                     ),
-                    SURE,
+                    confidence::VERY_LIKELY,
                 )
             }
         }
@@ -133,7 +127,7 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
             gpus(),
             [&*title, &*action],
             [subject(group.len()), cause, &*at, clock].concat(),
-            SURE,
+            confidence::VERY_LIKELY,
         )
     }
 }
@@ -155,7 +149,7 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
                 decimal(clock, 0),
                 decimal(others, 0),
             ),
-            SURE_SLOW,
+            confidence::LIKELY,
         ),
         Lag::Power(watts, others) => (
             title("draws ", " W", watts, others),
@@ -166,7 +160,7 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
                 decimal(watts, 0),
                 decimal(others, 0),
             ),
-            SURE_BY_POWER,
+            confidence::EVEN,
         ),
     };
     let action = group[0].0.vendor().choose(

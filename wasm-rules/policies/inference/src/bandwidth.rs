@@ -3,14 +3,11 @@
 //!
 //! That is a service, or a batch job that preallocates its memory as a server does.
 
-use phasemeter_diagnoses::{kind_of_speedup, reads_weights};
+use phasemeter_diagnoses::{confidence, kind_of_speedup, reads_weights};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
-
-/// Confidence that bandwidth is the limit. An assumption.
-const SURE: f64 = 0.6;
 
 /// Share of the time that twice the requests at a time save: low, expected, high. An assumption; at most
 /// one doubling, which needs a trial.
@@ -55,7 +52,7 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
             percent(tensor),
         ),
         saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), SAVED)))),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::PROBABLE * mean(gpus(), Gpu::confidence),
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
         ..Recommendation::new("inference.bandwidth", Target::Throughput, "concurrency", gpus())
     })

@@ -1,12 +1,12 @@
 //! Replicas of a service by the hour of the day: fewer in the hours in which fewer suffice on every day of the week.
 
-use phasemeter_diagnoses::{MIN_HOURS, Replay};
+use phasemeter_diagnoses::{MIN_HOURS, Replay, confidence};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, mean,
 };
 
-use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, TARGET_LOW};
+use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW};
 
 /// Hours of a day.
 const DAY: usize = 24;
@@ -98,7 +98,7 @@ impl Hours {
                 percent(ABOVE),
             ),
             saving,
-            confidence: (if is_named { SURE } else { SURE_UNNAMED }) * mean(&gpus, |it| Gpu::confidence(it)),
+            confidence: (if is_named { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE }) * mean(&gpus, |it| Gpu::confidence(it)),
             evidence: evidence([
                 ("replicas", now as f64, "{replica}"),
                 ("replicas.needed", otherwise as f64, "{replica}"),

@@ -1,15 +1,12 @@
 //! Services without a reserve: GPUs that are full all the time.
 
-use phasemeter_diagnoses::{NO_RESERVE, power_share};
+use phasemeter_diagnoses::{NO_RESERVE, confidence, power_share};
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
 };
 
 use crate::{Settings, serves};
-
-/// Confidence that a service has no reserve. An assumption.
-const SURE: f64 = 0.6;
 
 /// Power of a full GPU, as a share of its limit, from which it is saturated: utilization only shows
 /// that a kernel runs. An assumption.
@@ -56,7 +53,7 @@ pub(crate) fn recommend(
             percent(bounds.compute_bound),
             duration(seconds),
         ),
-        confidence: SURE,
+        confidence: confidence::PROBABLE,
         evidence: evidence([("compute_bound.time", seconds, "s")]),
         kind: RecommendationKind::Risk,
         effort: Effort::Medium,

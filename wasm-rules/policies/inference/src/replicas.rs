@@ -15,12 +15,6 @@ pub(crate) const TARGET_LOW: f64 = 0.75;
 /// Minimum number of replicas of a service.
 pub(crate) const MIN_KEPT: usize = 2;
 
-/// Confidence in fewer replicas of one service. An assumption.
-pub(crate) const SURE: f64 = 0.9;
-
-/// The same of GPUs that may serve different models. An assumption.
-pub(crate) const SURE_UNNAMED: f64 = 0.6;
-
 /// Attributes that name a service.
 const SERVICES: [&str; 3] = ["service.name", "k8s.deployment.name", "k8s.statefulset.name"];
 

@@ -4,7 +4,9 @@
 //! That is capacity. It saves what replicas on instances of their own are then not needed. A service of which
 //! fewer replicas suffice as it is has no use for it.
 
-use phasemeter_diagnoses::{LITTLE_POWER, LOW_POWER, Replay, SIMILAR, Unit, power_share, seldom};
+use phasemeter_diagnoses::{
+    LITTLE_POWER, LOW_POWER, Replay, SIMILAR, Unit, confidence, power_share, seldom,
+};
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, RecommendationKind, Response, Saving, Target, Window,
@@ -16,12 +18,6 @@ use crate::{Settings, serves};
 
 /// Peak load that is divided by, at least. An assumption.
 const MIN_PEAK: f64 = 0.01;
-
-/// Confidence in batched requests. An assumption.
-const SURE_REQUESTS: f64 = 0.8;
-
-/// Confidence in more of them for a full GPU at low power. An assumption.
-const SURE_LOW_POWER: f64 = 0.5;
 
 /// Share of the time without work from which a replica is a standby, which is given back as it is. An
 /// assumption.
@@ -206,7 +202,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
-        confidence: SURE_REQUESTS * mean(gpus(), Gpu::confidence),
+        confidence: confidence::VERY_LIKELY * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("busy.utilization", level, "1"),
             ("time_above_target", above, "1"),
@@ -246,7 +242,7 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
             subject(gpus.len()),
             percent(share),
         ),
-        confidence: SURE_LOW_POWER * mean(&gpus, |gpu| gpu.confidence()),
+        confidence: confidence::EVEN * mean(&gpus, |gpu| gpu.confidence()),
         evidence: evidence([("power.share_of_limit", share, "1")]),
         kind: RecommendationKind::Capacity,
         effort: Effort::Medium,

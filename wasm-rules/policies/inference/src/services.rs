@@ -4,20 +4,15 @@
 //! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
 //! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{REUSED, Replay, Unit, are_independent, seldom};
+use phasemeter_diagnoses::{REUSED, Replay, Unit, are_independent, confidence, seldom};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
 };
 
 use crate::hours::Hours;
-use crate::replicas::{
-    ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, SURE, SURE_UNNAMED, TARGET_LOW, are_replicas,
-};
+use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW, are_replicas};
 use crate::{Settings, serves};
-
-/// Confidence in fewer replicas on GPUs that are not given back. An assumption.
-const SURE_FREED: f64 = 0.6;
 
 /// Share of the time without work from which a replica is a standby. An assumption.
 const STANDBY: f64 = 0.9;
@@ -154,9 +149,9 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
         ),
         saving,
         confidence: match is_returned {
-            true if is_named => SURE,
-            true => SURE_UNNAMED,
-            false => SURE_FREED,
+            true if is_named => confidence::NEARLY_CERTAIN,
+            true => confidence::PROBABLE,
+            false => confidence::PROBABLE,
         },
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),

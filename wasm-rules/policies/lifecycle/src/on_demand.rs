@@ -1,7 +1,7 @@
 //! A session that is used now and then, or a job that runs now and then: an instance for each use, instead of one
 //! that waits for the next.
 
-use phasemeter_diagnoses::Unit;
+use phasemeter_diagnoses::{Unit, confidence};
 use phasemeter_policy::format::{count, duration};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, mean,
@@ -10,9 +10,6 @@ use phasemeter_policy::{
 use crate::idle::Idle;
 use crate::text::after_idle;
 use crate::{Settings, idle_saving};
-
-/// Confidence in an instance for each use. An assumption.
-const SURE: f64 = 0.4;
 
 /// Shortest period without work for which an instance of a session is given back, in seconds. An
 /// assumption.
@@ -76,7 +73,7 @@ pub(crate) fn recommend(
             duration(idle.longest()),
         ),
         saving: Saving::combined(idle_saving(unit, saved)),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::DOUBTFUL * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("idle.time", idle.seconds(), "s"),
             ("idle.longest", idle.longest(), "s"),

@@ -6,29 +6,11 @@ use phasemeter_policy::{
     evidence, mean,
 };
 
-use phasemeter_diagnoses::Allocation;
+use phasemeter_diagnoses::{Allocation, confidence};
 
 use crate::action::Action;
 use crate::idle::When;
 use crate::{Finding, Settings, idle_saving};
-
-/// Confidence in what is free and given back. An assumption.
-const SURE: f64 = 0.95;
-
-/// Confidence in sessions that their owners end. An assumption.
-const SURE_HELD: f64 = 0.8;
-
-/// Confidence in a schedule. An assumption.
-const SURE_SCHEDULE: f64 = 0.8;
-
-/// Confidence in a schedule of hours with a little load. An assumption.
-const SURE_DOUBTED: f64 = 0.4;
-
-/// Confidence in a job that can be prepared elsewhere. An assumption.
-const SURE_PREPARED: f64 = 0.75;
-
-/// Confidence in other work for unused hours. An assumption.
-const SURE_FILLED: f64 = 0.65;
 
 /// Shortest time for which it is worth writing that a process held GPUs, in seconds. An assumption.
 const MIN_HELD_SECONDS: f64 = 600.0;
@@ -137,7 +119,7 @@ fn complete(
     let likely = draft.confidence;
     let free = Recommendation {
         title: ["Return the instance when it has no work: ", time].concat(),
-        confidence: SURE * likely,
+        confidence: confidence::CERTAIN * likely,
         remediation: Some(after_idle("instance.release", after)),
         ..draft
     };
@@ -145,7 +127,7 @@ fn complete(
         Action::Release if first.when == When::Before => Recommendation {
             title: ["Start the instance with its work: none for ", time].concat(),
             action: "Prepare data and code elsewhere, and start the instance with the first step.".to_owned(),
-            confidence: SURE_PREPARED * likely,
+            confidence: confidence::LIKELY * likely,
             ..free
         },
         Action::Release if first.when == When::Always => Recommendation {
@@ -171,11 +153,11 @@ fn complete(
             let hours = first.hours(window);
             let is_quiet = first.schedule.as_ref().is_some_and(|it| it.is_quiet(&first.idle));
             let (title, doubt, sure) = match is_quiet {
-                true => (["Stop it by a schedule: no work for ", time].concat(), "", SURE_SCHEDULE),
+                true => (["Stop it by a schedule: no work for ", time].concat(), "", confidence::VERY_LIKELY),
                 false => (
                     "Stop it by a schedule: hardly any work".to_owned(),
                     " It drew a little in these hours, so ask whether somebody uses it.",
-                    SURE_DOUBTED,
+                    confidence::DOUBTFUL,
                 ),
             };
             Recommendation {
@@ -215,7 +197,7 @@ fn complete(
                     duration(session),
                 )
             },
-            confidence: likely * if first.action == Action::EndHeld { SURE_FILLED } else { SURE_HELD },
+            confidence: likely * if first.action == Action::EndHeld { confidence::PROBABLE } else { confidence::VERY_LIKELY },
             reversible: false,
             remediation: Some(after_idle("process.end", session)),
             ..free
@@ -228,7 +210,7 @@ fn complete(
                      its price."
                 .to_owned(),
             confidence: likely
-                * if first.idle.is_held || !first.idle.is_known { SURE_HELD } else { SURE },
+                * if first.idle.is_held || !first.idle.is_known { confidence::VERY_LIKELY } else { confidence::CERTAIN },
             ..free
         },
         Action::ScaleToZero => Recommendation {
@@ -241,7 +223,7 @@ fn complete(
                       for its start.",
             }
             .to_owned(),
-            confidence: SURE_HELD * likely,
+            confidence: confidence::VERY_LIKELY * likely,
             effort: Effort::Medium,
             remediation: Some(Remediation::new(
                 "k8s.autoscale",
@@ -257,7 +239,7 @@ fn complete(
             action: "Stage data and images, and compile, before the GPUs are rented, or keep them on storage \
                      beside them."
                 .to_owned(),
-            confidence: SURE_PREPARED * likely,
+            confidence: confidence::LIKELY * likely,
             effort: Effort::Medium,
             remediation: None,
             ..free
@@ -275,7 +257,7 @@ fn complete(
                 Some(of) if of.is_job() => release(of, session),
                 _ => fill(first, window),
             },
-            confidence: SURE_FILLED * likely,
+            confidence: confidence::PROBABLE * likely,
             remediation: None,
             ..free
         },

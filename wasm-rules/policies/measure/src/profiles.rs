@@ -1,8 +1,8 @@
 //! Profiles whose result decides between causes that look alike.
 
 use phasemeter_diagnoses::{
-    FULL_ENGINE, LITTLE_POWER, LOW_POWER, hangs, has_defect, has_full_bandwidth, is_behind,
-    is_held_back, is_slowed, multiplies_matrices, power_share,
+    FULL_ENGINE, LITTLE_POWER, LOW_POWER, confidence, hangs, has_defect, has_full_bandwidth,
+    is_behind, is_held_back, is_slowed, multiplies_matrices, power_share,
 };
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
@@ -11,12 +11,6 @@ use phasemeter_policy::{
 
 use crate::Settings;
 use crate::load::{has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled};
-
-/// Confidence in a profile of a full GPU at low power. An assumption.
-const SURE_BUSY: f64 = 0.7;
-
-/// Confidence in a profile of a GPU at part load. An assumption.
-const SURE_PART: f64 = 0.5;
 
 /// How to profile any program, and one in PyTorch, on GPUs of NVIDIA, of AMD, and of others.
 const PROFILES: [&str; 3] = [
@@ -86,7 +80,13 @@ fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
     );
     (!gpus.is_empty()).then(|| Recommendation {
         evidence: evidence([("power.share_of_limit", power, "1")]),
-        ..profile("measure.busy-at-low-power", Target::Throughput, gpus, rationale, SURE_BUSY)
+        ..profile(
+            "measure.busy-at-low-power",
+            Target::Throughput,
+            gpus,
+            rationale,
+            confidence::LIKELY,
+        )
     })
 }
 
@@ -110,7 +110,7 @@ fn at_full_bandwidth(gpus: &[&Gpu]) -> Option<Recommendation> {
             )
             .to_owned(),
         evidence: evidence([("dram.activity", dram, "1")]),
-        ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, SURE_BUSY)
+        ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, confidence::LIKELY)
     })
 }
 
@@ -143,7 +143,7 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
     let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };
     Some(Recommendation {
         evidence: evidence([("utilization", level, "1")]),
-        ..profile("measure.part-load", target, gpus, rationale, SURE_PART)
+        ..profile("measure.part-load", target, gpus, rationale, confidence::EVEN)
     })
 }
 

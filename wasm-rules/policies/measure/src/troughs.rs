@@ -1,6 +1,6 @@
 //! Phases of low load that repeat in a training job that is otherwise full: evaluation, or checkpoints.
 
-use phasemeter_diagnoses::{FULL, MATTERS, SIMILAR, has_defect};
+use phasemeter_diagnoses::{FULL, MATTERS, SIMILAR, confidence, has_defect};
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
@@ -13,9 +13,6 @@ const MIN_COUNT: usize = 4;
 
 /// The shortest and the longest distance between two phases, relative to the median. An assumption.
 const REGULAR: [f64; 2] = [0.6, 1.6];
-
-/// Confidence in evaluation or checkpoints as the cause. An assumption.
-const SURE: f64 = 0.6;
 
 /// Periods are shown in whole minutes.
 const SECONDS_PER_MINUTE: f64 = 60.0;
@@ -104,7 +101,7 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
              profile of that phase shows whether it waits for a loader, for storage, or computes in small steps.",
             percent(first.level),
         ),
-        confidence: SURE,
+        confidence: confidence::PROBABLE,
         evidence: evidence([
             ("low.period", first.period, "s"),
             ("low.time", first.length, "s"),

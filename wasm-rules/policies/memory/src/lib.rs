@@ -9,7 +9,7 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean, target_loads,
 };
 
-use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR};
+use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence};
 
 phasemeter_policy::settings! {
     /// Share of the memory from which it limits the batch. right-sizing: 80%. analytics and
@@ -27,9 +27,6 @@ const RIGHT_SIZING: f64 = 0.8;
 
 /// The same in the analytics and optimization guides.
 const OTHER_PROFILES: f64 = 0.85;
-
-/// Confidence that memory is what keeps the batch small. An assumption.
-const SURE: f64 = 0.5;
 
 /// Work per step with checkpointing, relative to without: the forward pass runs twice, and a backward
 /// pass costs two forward passes.
@@ -104,7 +101,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(level),
         ),
         saving: Saving::combined(group.iter().map(|f| (f.gpu, f.saving))),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::EVEN * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("memory.peak", peak, "By"),
             ("memory.peak_share", share, "1"),

@@ -10,8 +10,8 @@ mod trial;
 mod unclear;
 
 use phasemeter_diagnoses::{
-    Architecture, BUSY_LINK, FULL_BANDWIDTH, Format, Model, framework_need, has_failed_counters,
-    kind_of_speedup, multiplies_matrices, nvlink, pcie,
+    Architecture, BUSY_LINK, FULL_BANDWIDTH, Format, Model, confidence, framework_need,
+    has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{
@@ -28,12 +28,6 @@ phasemeter_policy::settings! {
 
 /// Power, as a share of the limit, from which it confirms a compute-bound load. An assumption.
 const COMPUTING_POWER: f64 = 0.6;
-
-/// Confidence in faster formats for training. An assumption.
-const SURE: f64 = 0.7;
-
-/// The same for work of unknown kind: it may have no matrix products. An assumption.
-const SURE_UNKNOWN: f64 = 0.5;
 
 /// Part of the confidence that is left if neither SM activity nor that of memory excludes other limits. An
 /// assumption.
@@ -264,7 +258,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     // The part that runs on tensor cores already does not get faster.
     let done = if change.lever == "fp8" { 0.0 } else { tensor / EFFICIENT_TENSOR };
     let gain = MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
-    let sure = if group[0].gpu.workload.is_job() { SURE } else { SURE_UNKNOWN };
+    let sure = if group[0].gpu.workload.is_job() { confidence::LIKELY } else { confidence::EVEN };
     let is_measured = group.iter().all(|f| has_limits(f.gpu));
     let sure = match change.lever {
         "fp8" => sure,

@@ -1,16 +1,13 @@
 //! Training at full load whose tensor activity was not recorded: it may use a fast format already, so a trial decides.
 
 use phasemeter_diagnoses::{
-    Architecture, Format, Model, computes_in_fp64, does_usual_work, has_full_bandwidth, is_slowed,
-    power_share, waits,
+    Architecture, Format, Model, computes_in_fp64, confidence, does_usual_work, has_full_bandwidth,
+    is_slowed, power_share, waits,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
-
-/// Confidence that training of which nothing shows the format computes in FP32. An assumption.
-const SURE: f64 = 0.3;
 
 /// Power of a GPU that computes, as a share of its limit: below it something else is the limit, and above the next one
 /// tensor cores most likely work already. An assumption.
@@ -85,7 +82,7 @@ fn write(group: &[(&Gpu, Trial)]) -> Option<Recommendation> {
             percent(time),
             percent(power),
         ),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::UNLIKELY * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("compute_bound.share_of_time", time, "1"),
             ("power.share_of_limit", power, "1"),

@@ -1,9 +1,8 @@
 //! GPUs for which a column, or a profile, tells whether faster arithmetic helps.
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Need, Recommendation, Target, Vendor, evidence, mean};
-
-use crate::SURE;
 
 /// Columns that tell arithmetic from other limits.
 pub(crate) fn needs(gpus: &[&Gpu]) -> Vec<Need> {
@@ -54,7 +53,7 @@ pub(crate) fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
             )
             .to_owned(),
         rationale,
-        confidence: SURE * mean(gpus, |gpu| gpu.confidence()),
+        confidence: confidence::LIKELY * mean(gpus, |gpu| gpu.confidence()),
         evidence: evidence([
             ("sm.activity", sms, "1"),
             ("tensor.activity", tensor, "1"),

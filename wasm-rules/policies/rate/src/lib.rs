@@ -8,6 +8,7 @@
 mod commitment;
 mod place;
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
     Effort, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender, Remediation,
@@ -28,15 +29,6 @@ phasemeter_policy::settings! {
     /// Minimum price difference for another region or provider, as a share.
     min_discount: number = 0.05 in 0.0..=1.0;
 }
-
-/// Confidence in a spot price. An assumption.
-const SURE_SPOT: f64 = 0.9;
-
-/// Confidence in a commitment with known hours. An assumption.
-const SURE_COMMITTED: f64 = 0.6;
-
-/// Confidence in a commitment with unknown hours. An assumption.
-const SURE_UNKNOWN_HOURS: f64 = 0.3;
 
 /// Share of the work repeated after interruptions: low saving, expected, high. An assumption; it
 /// depends on how often a job saves its state.
@@ -196,7 +188,7 @@ fn spot(group: &[Priced<'_>], offers: &[&Offer]) -> Option<Recommendation> {
             ("current.price", dollars(paid), "{USD}/h"),
         ]),
         remediation: Some(buy("spot", spot)),
-        ..draft(group, "rate.spot", "spot", saving, SURE_SPOT)
+        ..draft(group, "rate.spot", "spot", saving, confidence::NEARLY_CERTAIN)
     })
 }
 
@@ -228,9 +220,9 @@ fn commitments(
         let max = commitment.saving(HOURS_PER_MONTH);
         let (saving, confidence, usage) = if hours > 0.0 {
             let saving = commitment.saving(hours.min(HOURS_PER_MONTH)).max(0.0);
-            ([saving; 3], SURE_COMMITTED, [&*decimal(hours, 0), " hours"].concat())
+            ([saving; 3], confidence::PROBABLE, [&*decimal(hours, 0), " hours"].concat())
         } else {
-            ([0.0, commitment.expected_saving(), max], SURE_UNKNOWN_HOURS, "unknown hours".to_owned())
+            ([0.0, commitment.expected_saving(), max], confidence::UNLIKELY, "unknown hours".to_owned())
         };
         (saving[2] > 0.0).then(|| Recommendation {
             title: ["Commit to GPUs in constant use for ", term].concat(),

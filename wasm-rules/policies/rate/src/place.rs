@@ -1,15 +1,10 @@
 //! The same GPUs in another region or at another provider, by their list prices.
 
+use phasemeter_diagnoses::confidence;
 use phasemeter_policy::format::{percent, usd};
 use phasemeter_policy::{Evidence, Gpu, Offer, Price, Recommendation, Remediation, evidence, log};
 
 use crate::{Priced, Settings, discount, dollars, draft, hourly, is_on_demand, origin};
-
-/// Confidence in another region. An assumption.
-const SURE_REGION: f64 = 0.4;
-
-/// Confidence in another provider. An assumption.
-const SURE_PROVIDER: f64 = 0.45;
 
 /// Share of a lower list price that remains after the costs of moving: low, expected, high. An
 /// assumption.
@@ -55,7 +50,13 @@ pub(crate) fn region(
             Remediation::to_place("instance.move", &other.price)
                 .unless("data or users are bound to this region"),
         ),
-        ..draft(group, "rate.region", "region", REMAINING.map(|it| it * discount), SURE_REGION)
+        ..draft(
+            group,
+            "rate.region",
+            "region",
+            REMAINING.map(|it| it * discount),
+            confidence::DOUBTFUL,
+        )
     })
 }
 
@@ -112,7 +113,13 @@ pub(crate) fn provider(
             Remediation::to_place("quote.request", &other.price)
                 .unless("a contract or the place of the data binds the work to this provider"),
         ),
-        ..draft(group, "rate.provider", "provider", REMAINING.map(|it| it * of_bill), SURE_PROVIDER)
+        ..draft(
+            group,
+            "rate.provider",
+            "provider",
+            REMAINING.map(|it| it * of_bill),
+            confidence::DOUBTFUL,
+        )
     })
 }
 

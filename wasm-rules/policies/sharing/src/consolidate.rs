@@ -1,6 +1,6 @@
 //! Instances whose work fits fewer of them: only then can GPUs beside busy ones be given back.
 
-use phasemeter_diagnoses::{Replay, Unit, are_independent, needs_repair};
+use phasemeter_diagnoses::{Replay, Unit, are_independent, confidence, needs_repair};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, evidence,
@@ -13,12 +13,6 @@ use crate::find::sees_bursts;
 /// Share of the instances that are not needed which is given back: low, expected, high. Jobs must move. An
 /// assumption.
 const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
-
-/// Confidence that jobs can move. An assumption.
-const SURE_MOVED: f64 = 0.5;
-
-/// Confidence that two jobs run on one GPU. An assumption.
-const SURE_DOUBLED: f64 = 0.4;
 
 /// Share of the time in which a task may be above the load that is added to that of another. An assumption.
 const ABOVE: f64 = 0.01;
@@ -85,7 +79,7 @@ impl Pack<'_> {
                     self.busy,
                 ),
                 "Let the scheduler pack jobs, drain the instances that are not needed, and return them. Running jobs move at their next checkpoint or end.",
-                SURE_MOVED,
+                confidence::EVEN,
             ),
             Some((load, memory)) => (
                 format!(
@@ -102,7 +96,7 @@ impl Pack<'_> {
                     DOUBLE,
                     DOUBLE,
                 ),
-                SURE_DOUBLED,
+                confidence::DOUBTFUL,
             ),
         };
         let mut values = evidence([

@@ -1,6 +1,6 @@
 //! GPUs that a known owner holds without using them: who sees the cost ends it.
 
-use phasemeter_diagnoses::is_credible;
+use phasemeter_diagnoses::{confidence, is_credible};
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Target, Window, evidence, groups, mean,
@@ -14,9 +14,6 @@ const HELD_SHARE: f64 = 0.5;
 
 /// The shortest such time, in seconds. An assumption.
 const MIN_SECONDS: f64 = 3_600.0;
-
-/// Confidence that owners end what costs them. An assumption.
-const SURE: f64 = 0.5;
 
 /// Recommends showing each owner what held GPUs cost.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
@@ -56,7 +53,7 @@ fn charge(group: &[(&Gpu, &str)]) -> Option<Recommendation> {
             duration(observed),
             percent(seconds / observed.max(1.0)),
         ),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::EVEN * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("held.time", seconds, "s"),
             ("held.share_of_time", seconds / observed.max(1.0), "1"),

@@ -4,7 +4,7 @@
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 
 use phasemeter_diagnoses::{
-    DIFFERENCE_SAVED, Model, SESSION_SAVED, Unit, are_independent, work_together,
+    DIFFERENCE_SAVED, Model, SESSION_SAVED, Unit, are_independent, confidence, work_together,
 };
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
@@ -19,15 +19,6 @@ const MIN_SECONDS: f64 = 3_600.0;
 
 /// Smallest share of the instance's price for which work is moved. An assumption.
 const MIN_SAVED: f64 = 0.1;
-
-/// Confidence that the work fits the smaller host. An assumption.
-const SURE: f64 = 0.7;
-
-/// Confidence that it fits several of them. An assumption.
-const SURE_SEVERAL: f64 = 0.5;
-
-/// Confidence that a session needs one GPU. An assumption.
-const SURE_SESSION: f64 = 0.4;
 
 /// An instance of which some GPUs are unused, and smaller ones that have enough.
 pub(crate) struct Resize<'a> {
@@ -155,7 +146,7 @@ impl<'a> Resize<'a> {
                 ),
                 place: other.to_owned(),
                 saved: SESSION_SAVED,
-                sure: SURE_SESSION,
+                sure: confidence::DOUBTFUL,
             };
         }
         let place = match self.instances {
@@ -173,8 +164,8 @@ impl<'a> Resize<'a> {
             _ => ["the ", parts, " are independent and "].concat(),
         };
         let (code, sure) = match self.instances {
-            1 => ("sharing.resize", SURE),
-            _ => ("sharing.split", SURE_SEVERAL),
+            1 => ("sharing.resize", confidence::LIKELY),
+            _ => ("sharing.split", confidence::EVEN),
         };
         Words {
             code,

@@ -1,6 +1,6 @@
 //! What is written about GPUs that others could use.
 
-use phasemeter_diagnoses::{Allocation, SIMILAR};
+use phasemeter_diagnoses::{Allocation, SIMILAR, confidence};
 use phasemeter_policy::format::{count, duration, gib, percent, subject};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
@@ -8,12 +8,6 @@ use phasemeter_policy::{
 };
 
 use crate::find::{Action, Capacity, Finding, Free};
-
-/// Confidence in other jobs for free GPUs. An assumption.
-const SURE_FREE: f64 = 0.6;
-
-/// Confidence in shared GPUs. An assumption.
-const SURE_SHARED: f64 = 0.5;
 
 /// The most holders that are named.
 const NAMED: usize = 3;
@@ -116,7 +110,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                 action,
                 rationale,
                 saving,
-                confidence: SURE_FREE * confidence,
+                confidence: confidence::PROBABLE * confidence,
                 evidence: values,
                 kind,
                 reversible: !held,
@@ -173,7 +167,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
                     fit.reason(parts),
                 ),
                 saving,
-                confidence: SURE_SHARED * confidence,
+                confidence: confidence::EVEN * confidence,
                 evidence: values,
                 kind,
                 effort: Effort::Medium,

@@ -1,15 +1,12 @@
 //! GPUs that a scheduler allocated and nothing has touched: they are not free, and their holder releases them.
 
-use phasemeter_diagnoses::{REUSED, Untouched, is_credible, untouched};
+use phasemeter_diagnoses::{REUSED, Untouched, confidence, is_credible, untouched};
 use phasemeter_policy::format::{count, duration, usd};
 use phasemeter_policy::{
     Gpu, HOUR, Recommendation, RecommendationKind, Saving, Target, Window, evidence, groups, mean,
 };
 
 use crate::Settings;
-
-/// Confidence that an allocation that was not touched for an hour is not needed now. An assumption.
-const SURE: f64 = 0.7;
 
 /// Recommends to release them, once per holder.
 pub(crate) fn recommend(window: &Window, settings: &Settings) -> Vec<Recommendation> {
@@ -61,7 +58,7 @@ fn release(group: &[(&Gpu, Untouched)]) -> Option<Recommendation> {
              so this is not free: it becomes capacity once it is released.",
         ),
         saving: Saving::combined(saving),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::LIKELY * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("untouched.time", seconds, "s"),
             ("untouched.gpus", group.len() as f64, "{GPU}"),

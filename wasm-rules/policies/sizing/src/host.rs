@@ -3,7 +3,7 @@
 //! The difference of their prices pays for CPUs and host memory, of which a window has nothing. Must not
 //! depend on how busy a GPU is, except that it does not wait for its host.
 
-use phasemeter_diagnoses::{SESSION_SAVED, Unit};
+use phasemeter_diagnoses::{SESSION_SAVED, Unit, confidence};
 use phasemeter_policy::format::{subject, usd};
 use phasemeter_policy::{
     Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
@@ -11,9 +11,6 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
-
-/// Confidence that a smaller host suffices. An assumption.
-const SURE: f64 = 0.5;
 
 /// Share of the time that waits for input, or without work for its process, from which a GPU needs its host. An
 /// assumption.
@@ -105,7 +102,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             offer.price.source,
         ),
         saving: Saving::part(saved(paid, offer), SESSION_SAVED),
-        confidence: SURE * mean(gpus(), Gpu::confidence),
+        confidence: confidence::EVEN * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("current.price", now as f64 / 1e9, "{USD}/h"),
             ("other.price", then as f64 / 1e9, "{USD}/h"),

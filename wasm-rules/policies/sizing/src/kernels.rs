@@ -5,8 +5,8 @@
 //! depend on jobs whose GPUs wait for one another.
 
 use phasemeter_diagnoses::{
-    BUSY_LINK, FULL, framework_need, has_full_bandwidth, has_idle_tensor_cores, kind_of_speedup,
-    multiplies_matrices, nvlink, pcie, reads_weights,
+    BUSY_LINK, FULL, confidence, framework_need, has_full_bandwidth, has_idle_tensor_cores,
+    kind_of_speedup, multiplies_matrices, nvlink, pcie, reads_weights,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
@@ -26,12 +26,6 @@ const FUSED: [f64; 3] = [0.0, 0.15, 0.35];
 /// Share of the time that fewer or captured launches save: low, expected, high. An assumption; it
 /// needs a trial.
 const LAUNCHED: [f64; 3] = [0.0, 0.2, 0.45];
-
-/// Confidence in fused kernels. An assumption.
-const SURE_FUSED: f64 = 0.5;
-
-/// Confidence in fewer or captured launches. An assumption.
-const SURE_LAUNCHED: f64 = 0.4;
 
 /// What limits a full GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,7 +101,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
             fuse,
             "memory bandwidth is the limit, and faster arithmetic would wait for the same bytes.",
             FUSED,
-            SURE_FUSED,
+            confidence::EVEN,
         ),
         Limit::Launches => (
             "sizing.compile",
@@ -117,7 +111,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
              graphs, and put more work into each step. A profile of ten steps shows how long kernels are.",
             "a kernel always runs, but most are too small for this GPU.",
             LAUNCHED,
-            SURE_LAUNCHED,
+            confidence::DOUBTFUL,
         ),
     };
     let gpus = || group.iter().map(|finding| finding.gpu);

@@ -6,7 +6,7 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean,
 };
 
-use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR};
+use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence};
 
 use crate::Settings;
 use crate::balance::waits_for_others;
@@ -28,15 +28,6 @@ const MIN_GROWING: f64 = 0.01;
 
 /// Share of the memory in use that grows with the batch. An assumption.
 const GROWS: f64 = 0.5;
-
-/// Confidence in overlap. An assumption.
-const SURE_OVERLAP: f64 = 0.6;
-
-/// Confidence in larger batches if the memory in use is known. An assumption.
-const SURE_BATCH: f64 = 0.55;
-
-/// Confidence in larger batches if it is not. An assumption.
-const SURE_TRIAL: f64 = 0.25;
 
 /// Measured activity of the SMs below which a busy GPU has more than the headroom that its utilization shows. An
 /// assumption, as in `kernels`.
@@ -133,13 +124,15 @@ fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'
         }
         let saving =
             Saving::from_target_load(lost, level, bounds.compute_bound, bounds).uncertain();
-        let confidence = SURE_OVERLAP * confidence;
+        let confidence = confidence::PROBABLE * confidence;
         return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
     }
     let growth = growth(memory)?;
     let (expected, most) = saved_by_batch(gpu, growth);
     let saving = Saving::part(1.0, [0.0, expected, most]);
-    let confidence = if memory.in_use().is_some() { SURE_BATCH } else { SURE_TRIAL } * confidence;
+    let confidence =
+        if memory.in_use().is_some() { confidence::EVEN } else { confidence::UNLIKELY }
+            * confidence;
     Some(Finding { gpu, action: Action::Batch(growth), level, saving, confidence })
 }
 

@@ -5,7 +5,7 @@
 //! not computed from peaks: they only exclude models that cannot be enough, the low saving is 0, and where
 //! the throughput alone decides, it is missing.
 
-use phasemeter_diagnoses::{DIFFERENCE_SAVED, SESSION_SAVED, Unit, has_full_bandwidth};
+use phasemeter_diagnoses::{DIFFERENCE_SAVED, SESSION_SAVED, Unit, confidence, has_full_bandwidth};
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
 
 use crate::balance::waits_for_others;
@@ -13,32 +13,11 @@ use crate::current::{AS_FAST, Current};
 use crate::load::{growth, saved_by_batch};
 use crate::{Settings, serves};
 
-/// Confidence in measured throughput. An assumption.
-const SURE_MEASURED: f64 = 0.8;
-
-/// Confidence in a smaller GPU for one that is far too large. An assumption.
-const SURE_OVERSIZED: f64 = 0.75;
-
-/// Confidence in a smaller GPU for others. An assumption.
-const SURE_SMALLER: f64 = 0.65;
-
-/// Confidence in more memory. An assumption.
-const SURE_MEMORY: f64 = 0.45;
-
-/// Confidence in a newer GPU. An assumption.
-const SURE_NEWER: f64 = 0.6;
-
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
 const MAX_BEFORE_DOUBLING: f64 = 0.6;
 
-/// Confidence in it. An assumption.
-const SURE_SESSION: f64 = 0.4;
-
 /// Share of what more bandwidth per dollar saves at best. An assumption; it needs a trial.
 const BANDWIDTH_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
-
-/// Confidence in more bandwidth per dollar. An assumption; it needs a trial.
-const SURE_BANDWIDTH: f64 = 0.5;
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
 const MUCH_CHEAPER: f64 = 0.7;
@@ -145,7 +124,7 @@ impl<'a> Current<'a, '_> {
         let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let saved = 1.0 - cost;
         let saving = Saving::part(saved, DIFFERENCE_SAVED);
-        let found = self.found(offer, Reason::Measured { ratio }, saving, SURE_MEASURED);
+        let found = self.found(offer, Reason::Measured { ratio }, saving, confidence::VERY_LIKELY);
         (saved >= self.settings.min_lost).then_some(found)
     }
 
@@ -173,7 +152,7 @@ impl<'a> Current<'a, '_> {
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let (max_level, max_memory) = self.profile.oversized;
         let oversized = level < max_level && share < max_memory;
-        let sure = if oversized { SURE_OVERSIZED } else { SURE_SMALLER };
+        let sure = if oversized { confidence::LIKELY } else { confidence::PROBABLE };
         // Without idle SMs, utilization is waste; with them, the price is what differs.
         let saved = 1.0 - price;
         let (reason, most) = match activity.filter(|_| lost < saved) {
@@ -199,7 +178,7 @@ impl<'a> Current<'a, '_> {
             .filter(|(offer, price)| 1.0 - price >= self.settings.min_lost && enough(offer));
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let saving = Saving::part(1.0 - price, SESSION_SAVED);
-        Some(self.found(offer, Reason::Session, saving, SURE_SESSION))
+        Some(self.found(offer, Reason::Session, saving, confidence::DOUBTFUL))
     }
 
     /// A much cheaper GPU with enough memory, whose peaks are too low for the utilization but perhaps not for the
@@ -239,7 +218,7 @@ impl<'a> Current<'a, '_> {
         });
         let (offer, expected, most) = offers.max_by(|a, b| a.2.total_cmp(&b.2))?;
         let saving = Saving::part(1.0, [0.0, expected.max(0.0), most]);
-        Some(self.found(offer, Reason::MoreMemory, saving, SURE_MEMORY))
+        Some(self.found(offer, Reason::MoreMemory, saving, confidence::DOUBTFUL))
     }
 
     /// A GPU that is as fast by its peaks, has as much memory and costs less.
@@ -251,7 +230,7 @@ impl<'a> Current<'a, '_> {
         });
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
         let saving = Saving::part(1.0 - price, DIFFERENCE_SAVED);
-        Some(self.found(offer, Reason::Newer, saving, SURE_NEWER))
+        Some(self.found(offer, Reason::Newer, saving, confidence::PROBABLE))
     }
 
     /// More bandwidth per dollar, if bandwidth limits a job, and no less of it: kernels reach a like share of the peak.
@@ -266,7 +245,7 @@ impl<'a> Current<'a, '_> {
         });
         let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let saving = Saving::part(1.0 - cost, BANDWIDTH_SAVED);
-        let found = self.found(offer, Reason::Bandwidth { ratio }, saving, SURE_BANDWIDTH);
+        let found = self.found(offer, Reason::Bandwidth { ratio }, saving, confidence::EVEN);
         (1.0 - cost >= self.settings.min_lost).then_some(found)
     }
 
