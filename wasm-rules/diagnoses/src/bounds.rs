@@ -9,14 +9,41 @@ pub const FULL: f64 = 0.5;
 /// The same from which it never waits for long. An assumption.
 pub const MOSTLY_FULL: f64 = 0.8;
 
-/// The same of a service without a reserve.
-pub const NO_RESERVE: f64 = 0.9;
+/// The same from which it, or a service, has no reserve. An assumption.
+pub const ALWAYS_FULL: f64 = 0.9;
+
+/// Activity of the SMs of a busy GPU up to which most of them wait: kernels are small. NVIDIA's guide to DCGM: below 0.5 a
+/// GPU is hardly used effectively.
+pub const FEW_SMS: f64 = 0.4;
+
+/// Share of the time without work from which work comes in bursts, and pauses are no waits. An assumption.
+pub const NEARLY_IDLE: f64 = 0.8;
+
+/// Share of the time without work in which a process holds a GPU, from which one does. An assumption.
+pub const HELD: f64 = 0.5;
+
+/// Interval between readings up to which bursts and waits are seen, in seconds. An assumption.
+pub const SEES_BURSTS: f64 = 10.0;
+
+/// Share of the time in which GPUs may be above their target. An assumption.
+pub const ABOVE: f64 = 0.01;
+
+/// Level that is divided by, at least. An assumption.
+pub const SMALLEST: f64 = 0.01;
+
+/// Power of a saturated GPU, as a share of its limit: utilization only shows that a kernel runs. An assumption.
+pub const FULL_POWER: f64 = 0.85;
 
 /// Power of a full GPU, as a share of its limit, below which arithmetic is not its limit. An assumption.
 pub const LOW_POWER: f64 = 0.55;
 
 /// The same up to which it may compute nothing: an idle H100 draws 10–20%; the margin is an assumption.
 pub const LITTLE_POWER: f64 = 0.25;
+
+/// Power of a GPU that works, as a share of the power that its model is built for, at least. Without work, a process that
+/// holds a GPU keeps its clocks high: an L4 or T4 then draws 40–45% of 70 W, an A10 40% of 150 W, an H100 10–20% of 700 W.
+/// The margin is an assumption.
+pub const WORKING_POWER: f64 = 0.5;
 
 /// Use of a video engine from which it is the limit. An assumption.
 pub const FULL_ENGINE: f64 = 0.8;
@@ -35,6 +62,9 @@ pub const MIN_HOURS: usize = 4;
 
 /// Share of free capacity that other work uses: low, expected, high. An assumption; nothing is saved without a tenant.
 pub const REUSED: [f64; 3] = [0.0, 0.45, 0.7];
+
+/// Share of pauses, or of the time before the first work, that is saved: low, expected, high. An assumption.
+pub const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of a price difference that a move saves: low, expected, high. Less if the work takes longer there. An assumption.
 pub const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];

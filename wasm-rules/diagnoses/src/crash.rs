@@ -1,5 +1,6 @@
 //! Processes that ended when memory ran out: memory rises until it is full, and falls at once, with the load.
 
+use crate::bounds::HELD;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::NEARLY_FULL;
@@ -16,9 +17,6 @@ const RISE: f64 = 0.03;
 const STOPPED: f64 = 0.75;
 /// Load before the end of what hardly started, relative to that of work. An assumption.
 const STARTING: f64 = 0.5;
-
-/// Share of the pauses in which memory is held, from which it is. An assumption.
-const HELD: f64 = 0.5;
 
 /// Points in which memory and load fall, and of a start that shows no rise.
 const AT_ONCE: usize = 2;

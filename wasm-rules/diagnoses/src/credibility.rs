@@ -3,15 +3,11 @@
 //! Drivers miss work below a vGPU, in MIG instances and after errors of their counters. Time without work of such a
 //! GPU does not show that it is free.
 
+use crate::bounds::WORKING_POWER;
 use phasemeter_policy::Gpu;
 
 use crate::Model;
 use crate::contradiction::has_false_idle;
-
-/// Power of a GPU that works, as a share of the power that its model is built for, at least.
-/// Without work, a process that holds a GPU keeps its clocks high: an L4 or T4 then draws 40–45% of
-/// 70 W, an A10 40% of 150 W, an H100 10–20% of 700 W. The margin is an assumption.
-const WORKING_POWER: f64 = 0.5;
 
 /// Power of a GPU that works, in watts, at least: above the 30–60 W of small boards that are held.
 const WORKING_WATTS: f64 = 100.0;

@@ -31,10 +31,7 @@ use phasemeter_policy::same_model;
 
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, reads_weights};
 pub use benefit::kind_of_speedup;
-pub use bounds::{
-    DIFFERENCE_SAVED, DOUBLING, FULL, FULL_ENGINE, JOBS, LITTLE_POWER, LOW_POWER, MATTERS,
-    MIN_HOURS, MOSTLY_FULL, NO_RESERVE, REUSED, SAME_MEMORY, SESSION_SAVED, SIMILAR,
-};
+pub use bounds::*;
 pub use collective::{waits_for, waits_in_collective};
 pub use conditional::with_conditions;
 pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};

@@ -1,6 +1,6 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
 
-use phasemeter_diagnoses::shows_holder;
+use phasemeter_diagnoses::{NEARLY_IDLE, shows_holder};
 use phasemeter_policy::{Gpu, Workload};
 
 use crate::holes::Holes;
@@ -14,9 +14,6 @@ const HELD: f64 = 0.8;
 
 /// The same share, up to which the GPU is free. An assumption.
 const FREE: f64 = 0.2;
-
-/// Time without work from which a GPU of training or batch is idle with bursts. An assumption.
-const MOSTLY_IDLE: f64 = 0.8;
 
 /// The same of other work. An assumption.
 const IDLE: f64 = 0.4;
@@ -72,7 +69,7 @@ pub(crate) fn cause(
     if is_known && is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
     }
-    if gpu.quiet_share() > if job { MOSTLY_IDLE } else { IDLE } {
+    if gpu.quiet_share() > if job { NEARLY_IDLE } else { IDLE } {
         return None;
     }
     let holds_little = memory.is_some_and(|(pause, work)| pause < LITTLE * work);

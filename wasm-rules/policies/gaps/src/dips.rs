@@ -8,7 +8,7 @@ use phasemeter_policy::{Accounts, Gpu};
 const MIDDLE: (f64, f64) = (0.2, 0.8);
 
 /// The longest of regular times, relative to the shortest. An assumption.
-const REGULAR: f64 = 1.5;
+pub(crate) const REGULAR: f64 = 1.5;
 
 /// Utilization of a point with a pause, relative to that of work, at most. An assumption.
 pub(crate) const DIP: f64 = 0.9;

@@ -5,13 +5,10 @@
 
 use phasemeter_policy::Gpu;
 
-use crate::dips::Dips;
+use crate::dips::{Dips, REGULAR};
 
 /// Readings in a pause of mean length, so that it is seen. An assumption.
 const READINGS_PER_PAUSE: f64 = 3.0;
-
-/// The longest of regular pauses, relative to the shortest. An assumption.
-const REGULAR: f64 = 1.5;
 
 /// Share of the idle time between work in exact pauses, from which these are all. An assumption.
 const EXACT: f64 = 0.9;

@@ -1,13 +1,13 @@
 //! Two roles of one job, on GPUs of their own, of which one works while the other waits.
 
-use phasemeter_diagnoses::confidence;
+use phasemeter_diagnoses::{SHORTENED, confidence};
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, Recommendation, Saving, Target, Workload, evidence, groups, mean,
 };
 
-use crate::text::{SHORTENED, about};
+use crate::text::about;
 use crate::{Seen, Settings};
 
 /// Correlation of the utilization of GPUs that work in turn.

@@ -1,6 +1,6 @@
 //! What is written about pauses, and what shorter ones save.
 
-use phasemeter_diagnoses::confidence;
+use phasemeter_diagnoses::{SHORTENED, confidence};
 use std::borrow::Cow;
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
@@ -12,15 +12,9 @@ use phasemeter_policy::{
 use crate::cause::Cause;
 use crate::{Finding, Returned};
 
-/// Share of the pauses that is saved: low, expected, high. An assumption.
-pub(crate) const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
-
-/// Share of the pauses that other jobs use: low, expected, high. An assumption.
+/// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
+/// expected, high. An assumption.
 const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
-
-/// Share of the instances that are then not needed which is given back: low, expected, high. An
-/// assumption.
-const RETURNED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
 const NEXT_SECONDS: f64 = 20.0;
@@ -93,7 +87,7 @@ pub(crate) fn recommendation(
     let saving = |gpu: &Gpu| match (first.cause, returned) {
         (Cause::Unknown | Cause::CrashLoop, _) => Saving::NONE,
         (_, Some(returned)) if follows => {
-            Saving::part(returned.share().min(gpu.lost_idle()), RETURNED)
+            Saving::part(returned.share().min(gpu.lost_idle()), QUEUED)
         }
         (_, None) if follows => {
             let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);

@@ -1,16 +1,13 @@
 //! Sources of utilization that contradict each other, and power that contradicts all of them.
 
 use phasemeter_diagnoses::{
-    Contradiction, LITTLE_POWER, confidence, contradictions, has_failed_counters, power_limit,
-    unpowered_work,
+    Contradiction, LITTLE_POWER, WORKING_POWER, confidence, contradictions, has_failed_counters,
+    power_limit, unpowered_work,
 };
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
 
 use crate::risk;
-
-/// Power as a share of the limit from which a GPU works: half, as for a credible utilization.
-const WORKING_POWER: f64 = 0.5;
 
 /// What to do if counters have failed, and if utilization misses work, in words for every vendor.
 const NEUTRAL: [&str; 2] = [

@@ -1,7 +1,7 @@
 //! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
 //! Waits that ended are named as such. Automation restarts only what lasts, and what no history explains.
 
-use phasemeter_diagnoses::{Stall, Waits, confidence, is_lost, power_limit, stall, waits};
+use phasemeter_diagnoses::{MATTERS, Stall, Waits, confidence, is_lost, power_limit, stall, waits};
 use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Remediation, Response, Target, Window, Workload, evidence,
@@ -13,9 +13,6 @@ use crate::{Settings, risk};
 
 /// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
 const STOPPED: f64 = 0.9;
-
-/// Share of the time in waits from which they are named. An assumption.
-const WAITS_MATTER: f64 = 0.05;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
     let stalled = window.gpus.iter().filter_map(|gpu| {
@@ -41,7 +38,7 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
 fn waiting_jobs(window: &Window) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter(|gpu| Texts::of(gpu.workload).has_ranks);
     let found = found.filter_map(|gpu| {
-        let matters = WAITS_MATTER * gpu.accounts.observed().seconds;
+        let matters = MATTERS * gpu.accounts.observed().seconds;
         Some((gpu, waits(gpu, window).filter(|waits| waits.seconds >= matters)?))
     });
     let groups = groups(found, |a: &(&Gpu, Waits), b| a.0.is_alike(b.0));

@@ -1,12 +1,12 @@
 //! Replicas of a service by the hour of the day: fewer in the hours in which fewer suffice on every day of the week.
 
-use phasemeter_diagnoses::{MIN_HOURS, Replay, confidence};
+use phasemeter_diagnoses::{ABOVE, MIN_HOURS, Replay, confidence};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, mean,
 };
 
-use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW};
+use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW};
 
 /// Hours of a day.
 const DAY: usize = 24;

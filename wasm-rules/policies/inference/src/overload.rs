@@ -1,16 +1,12 @@
 //! Services without a reserve: GPUs that are full all the time.
 
-use phasemeter_diagnoses::{NO_RESERVE, confidence, power_share};
+use phasemeter_diagnoses::{ALWAYS_FULL, FULL_POWER, confidence, power_share};
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
 };
 
 use crate::{Settings, serves};
-
-/// Power of a full GPU, as a share of its limit, from which it is saturated: utilization only shows
-/// that a kernel runs. An assumption.
-const FULL_POWER: f64 = 0.85;
 
 /// Activity of SMs, tensor cores or memory from which a full GPU is saturated. An assumption.
 const FULL_ACTIVITY: f64 = 0.9;
@@ -27,7 +23,7 @@ pub(crate) fn recommend(
 ) -> Option<Recommendation> {
     let gpus = observed.iter().copied().filter(|gpu| {
         serves(gpu)
-            && gpu.full_share() >= NO_RESERVE
+            && gpu.full_share() >= ALWAYS_FULL
             && is_saturated(gpu)
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
             && !can_do_more(gpu)

@@ -3,9 +3,6 @@
 use phasemeter_diagnoses::{Replay, SAME_MEMORY, SIMILAR};
 use phasemeter_policy::{Gpu, Saving, Target};
 
-/// Share of the time in which replicas may be above their target. An assumption.
-pub(crate) const ABOVE: f64 = 0.01;
-
 /// The same for the low end of the saving. An assumption.
 pub(crate) const ABOVE_LOW: f64 = 0.001;
 

@@ -5,7 +5,8 @@
 //! fewer replicas suffice as it is has no use for it.
 
 use phasemeter_diagnoses::{
-    LITTLE_POWER, LOW_POWER, Replay, SIMILAR, Unit, confidence, power_share, seldom,
+    ABOVE, ALWAYS_FULL, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence,
+    power_share, seldom,
 };
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
@@ -15,9 +16,6 @@ use phasemeter_policy::{
 
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
-
-/// Peak load that is divided by, at least. An assumption.
-const MIN_PEAK: f64 = 0.01;
 
 /// Share of the time without work from which a replica is a standby, which is given back as it is. An
 /// assumption.
@@ -35,17 +33,11 @@ const SERVING_FULL: f64 = 0.65;
 /// Share of the time at its busiest up to which a service can take more requests at a time.
 const BUSIEST: f64 = 0.05;
 
-/// Share of the time in which replicas whose requests are batched may be above the bound of productive. An assumption.
-const ABOVE: f64 = 0.01;
-
 /// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
 const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
 
 /// The most requests that are stated as possible, relative to now. An assumption.
 const MOST_REQUESTS: f64 = 10.0;
-
-/// Compute-bound share of the time from which a service is full. An assumption.
-const FULL: f64 = 0.9;
 
 /// A service with capacity left.
 struct Finding<'a> {
@@ -166,7 +158,7 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
     let level = mean(gpus(), |gpu| gpu.accounts.busy().level());
     let (peak, lost) = (mean(group, |finding| finding.peak), mean(gpus(), Gpu::lost_underload));
     let above = mean(group, |finding| finding.above);
-    let more = f64::min(productive / peak.max(MIN_PEAK), MOST_REQUESTS);
+    let more = f64::min(productive / peak.max(SMALLEST), MOST_REQUESTS);
     let how = "Let the server wait a few milliseconds to batch requests, use continuous batching, or raise its \
                limit of concurrent requests";
     let (title, action, gain) = match first.replicas {
@@ -225,7 +217,7 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
         let sensors = &gpu.sensors;
         let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
         serves(gpu)
-            && gpu.full_share() >= FULL
+            && gpu.full_share() >= ALWAYS_FULL
             && activity.iter().all(Option::is_none)
             && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
     };

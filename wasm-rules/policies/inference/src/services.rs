@@ -4,14 +4,14 @@
 //! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
 //! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{REUSED, Replay, Unit, are_independent, confidence, seldom};
+use phasemeter_diagnoses::{ABOVE, REUSED, Replay, Unit, are_independent, confidence, seldom};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
 };
 
 use crate::hours::Hours;
-use crate::replicas::{ABOVE, ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW, are_replicas};
+use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW, are_replicas};
 use crate::{Settings, serves};
 
 /// Share of the time without work from which a replica is a standby. An assumption.

@@ -1,6 +1,6 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
-use phasemeter_diagnoses::{Allocation, REUSED, Unit};
+use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit};
 use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
@@ -27,10 +27,6 @@ const PREFERRED: f64 = 0.8;
 
 /// Share of a schedule's saving that is expected if it drew a little in its hours. An assumption.
 const DOUBTED: f64 = 0.5;
-
-/// Share of the time before the first work that is saved if it is prepared elsewhere: low, expected,
-/// high. An assumption.
-const PREPARED: [f64; 3] = [0.0, 0.5, 0.9];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -115,7 +111,7 @@ pub(crate) fn choose<'a>(
     }
     let is_doubted = schedule.as_ref().is_some_and(|it| !it.is_quiet(&idle));
     let mut saved = match action {
-        Action::Prepare => PREPARED.map(|part| part * idle.share()),
+        Action::Prepare => SHORTENED.map(|part| part * idle.share()),
         Action::Fill if is_doubted => REUSED.map(|part| part * DOUBTED * expected),
         Action::Fill | Action::EndHeld => REUSED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),

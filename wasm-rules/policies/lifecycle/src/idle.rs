@@ -1,6 +1,6 @@
 //! Periods in which no GPU of an instance works.
 
-use phasemeter_diagnoses::{QuietTime, Unit, shows_holder};
+use phasemeter_diagnoses::{HELD, QuietTime, Unit, shows_holder};
 use phasemeter_policy::{Window, Workload};
 
 use crate::Settings;
@@ -8,9 +8,6 @@ use crate::Settings;
 /// Difference of instants, as a share of the length, up to which they are the same: the first and the last reading
 /// may be of another second than those of other GPUs. An assumption.
 const NEAR: f64 = 0.001;
-
-/// Share of the time without work in which a process holds the GPUs, from which one does. An assumption.
-const HELD: f64 = 0.5;
 
 /// Difference of the times for which GPUs are held, as a share of the longest, up to which one job holds them. An
 /// assumption.

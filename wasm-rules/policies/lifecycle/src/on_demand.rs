@@ -1,7 +1,7 @@
 //! A session that is used now and then, or a job that runs now and then: an instance for each use, instead of one
 //! that waits for the next.
 
-use phasemeter_diagnoses::{Unit, confidence};
+use phasemeter_diagnoses::{NEARLY_IDLE, Unit, confidence};
 use phasemeter_policy::format::{count, duration};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, mean,
@@ -18,14 +18,11 @@ const MIN_SECONDS: f64 = 1_200.0;
 /// Time that its next start takes, in seconds: expected. An assumption.
 const START_SECONDS: f64 = 300.0;
 
-/// Share of the time without work from which pauses of a batch job are not those of a queue.
-const MOSTLY_IDLE: f64 = 0.8;
-
 /// Whether it may start an instance for each use.
 pub(crate) fn applies(unit: &Unit<'_>) -> bool {
     match unit.workload() {
         Workload::Interactive => true,
-        Workload::Batch => unit.gpus.iter().all(|gpu| gpu.quiet_share() >= MOSTLY_IDLE),
+        Workload::Batch => unit.gpus.iter().all(|gpu| gpu.quiet_share() >= NEARLY_IDLE),
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
 
-use phasemeter_diagnoses::{FULL, MATTERS};
+use phasemeter_diagnoses::{FULL, MATTERS, SEES_BURSTS};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
@@ -10,10 +10,6 @@ const QUIET: f64 = 0.5;
 /// Share of the time without work in long stretches, from which the load is in stages. An
 /// assumption.
 const LONG_STRETCHES: f64 = 0.5;
-
-/// Interval between readings from which cycles cannot be seen, in seconds. An assumption: waits for input
-/// last up to some ten seconds.
-const SLOW_SECONDS: f64 = 10.0;
 
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
 const DIFFERENT: f64 = 0.15;
@@ -86,7 +82,7 @@ pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
 /// unknown. Phases of many readings are seen, however slow these are.
 pub(crate) fn is_undersampled(gpu: &Gpu, window: &Window) -> bool {
     let long = gpu.activity.ten_minutes_seconds > LONG_STRETCHES * gpu.activity.quiet.seconds;
-    let interval = gpu.activity.interval_seconds.filter(|interval| *interval > SLOW_SECONDS);
+    let interval = gpu.activity.interval_seconds.filter(|interval| *interval > SEES_BURSTS);
     let Some(interval) = interval else { return false };
     has_pattern(gpu, &[PatternKind::Mixed, PatternKind::Bouncing])
         && !long

@@ -3,8 +3,8 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Format, LITTLE_POWER, Model, NO_RESERVE, computes_in_fp64, does_usual_work, hangs, is_impaired,
-    multiplies_matrices, power_share, units,
+    ALWAYS_FULL, Format, LITTLE_POWER, Model, computes_in_fp64, does_usual_work, hangs,
+    is_impaired, multiplies_matrices, power_share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
@@ -111,7 +111,7 @@ const RULES: [Rule; 16] = [
         "requests",
         "requests per second, latency and the length of the queue show whether users wait, or traffic is missing",
         |gpu, _| {
-            let is_open = gpu.full_share() >= NO_RESERVE || gpu.is_bouncing();
+            let is_open = gpu.full_share() >= ALWAYS_FULL || gpu.is_bouncing();
             gpu.workload == Workload::Serving && is_open
         },
     ),

@@ -10,7 +10,7 @@ mod trial;
 mod unclear;
 
 use phasemeter_diagnoses::{
-    Architecture, BUSY_LINK, FULL_BANDWIDTH, Format, Model, confidence, framework_need,
+    Architecture, BUSY_LINK, FEW_SMS, FULL_BANDWIDTH, Format, Model, confidence, framework_need,
     has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie,
 };
 use phasemeter_policy::format::{decimal, percent, subject};
@@ -43,9 +43,6 @@ const LITTLE_USED: f64 = 0.1;
 /// Tensor activity, relative to that of the SMs, while matrix products use tensor cores. An assumption: it shows
 /// the share of the time in which they do already.
 const EFFICIENT_TENSOR: f64 = 0.5;
-
-/// SM activity below which most SMs wait. An assumption.
-const ACTIVE_SMS: f64 = 0.4;
 
 /// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
 const TF32_SHARE: f64 = 0.5;
@@ -173,7 +170,7 @@ fn arithmetic_limits(gpu: &Gpu) -> bool {
     // Kernels that exchange keep SMs active.
     let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
     let unmeasured = (is_used || tensor <= LITTLE_USED) && gpu.workload.is_job();
-    sms.map_or(unmeasured, |sms| sms >= ACTIVE_SMS)
+    sms.map_or(unmeasured, |sms| sms >= FEW_SMS)
         && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
         && (is_used || !exchanges())
 }

@@ -1,20 +1,13 @@
 //! Training at full load whose tensor activity was not recorded: it may use a fast format already, so a trial decides.
 
 use phasemeter_diagnoses::{
-    Architecture, Format, Model, computes_in_fp64, confidence, does_usual_work, has_full_bandwidth,
-    is_slowed, power_share, waits,
+    Architecture, FULL_POWER, Format, LOW_POWER, Model, computes_in_fp64, confidence,
+    does_usual_work, has_full_bandwidth, is_slowed, power_share, waits,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
-
-/// Power of a GPU that computes, as a share of its limit: below it something else is the limit, and above the next one
-/// tensor cores most likely work already. An assumption.
-const COMPUTES: f64 = 0.55;
-
-/// Power of efficient training in 16 bits, as a share of the limit, at least. An assumption.
-const EFFICIENT: f64 = 0.85;
 
 /// Recommends the fastest format that a GPU has next to the declared one.
 pub(crate) fn recommend(unmeasured: &[&Gpu], window: &Window) -> Vec<Recommendation> {
@@ -23,7 +16,7 @@ pub(crate) fn recommend(unmeasured: &[&Gpu], window: &Window) -> Vec<Recommendat
         let computes_freely = |other: &Gpu| {
             does_usual_work(other, window) && !is_slowed(other) && waits(other, window).is_none()
         };
-        let computes = |share: f64| (COMPUTES..EFFICIENT).contains(&share);
+        let computes = |share: f64| (LOW_POWER..FULL_POWER).contains(&share);
         let may_compute = gpu.workload == Workload::Training
             && power_share(gpu).is_some_and(computes)
             && !has_full_bandwidth(gpu)

@@ -1,6 +1,6 @@
 //! Instances whose work fits fewer of them: only then can GPUs beside busy ones be given back.
 
-use phasemeter_diagnoses::{Replay, Unit, are_independent, confidence, needs_repair};
+use phasemeter_diagnoses::{ABOVE, Replay, Unit, are_independent, confidence, needs_repair};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, evidence,
@@ -13,9 +13,6 @@ use crate::find::sees_bursts;
 /// Share of the instances that are not needed which is given back: low, expected, high. Jobs must move. An
 /// assumption.
 const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
-
-/// Share of the time in which a task may be above the load that is added to that of another. An assumption.
-const ABOVE: f64 = 0.01;
 
 /// Tasks that run on one GPU at most: a doubling.
 const TASKS: usize = 2;

@@ -1,8 +1,8 @@
 //! What others could use of one GPU: all of it, or a part.
 
 use phasemeter_diagnoses::{
-    Allocation, REUSED, Replay, Unit, are_separate, hangs, needs_repair, shows_holder,
-    work_together,
+    Allocation, HELD, NEARLY_IDLE, REUSED, Replay, SEES_BURSTS, Unit, are_separate, hangs,
+    needs_repair, shows_holder, work_together,
 };
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
@@ -15,18 +15,12 @@ use crate::divide::{Fit, Part, SMALL_MEMORY, divide};
 /// assumption.
 const LONGEST: f64 = 0.5;
 
-/// Share of that stretch in which a process holds the GPU, from which one does. An assumption.
-const HELD: f64 = 0.5;
-
 /// Share of the time before the first work and after the last from which a GPU is free then, while
 /// others of its instance work. An assumption.
 const MIN_ENDS: f64 = 0.2;
 
 /// Share of that time at one end, from which the other end is not mentioned. An assumption.
 const ONE_END: f64 = 0.9;
-
-/// Interval between readings up to which bursts are seen, in seconds. An assumption.
-const SEES_BURSTS: f64 = 10.0;
 
 /// Interval between readings up to which a load that is the same all day is seen, in seconds. An
 /// assumption.
@@ -37,9 +31,6 @@ const UNUSED: f64 = 0.95;
 
 /// Idle share of the time from which a GPU is idle with bursts. An assumption.
 const MOSTLY_IDLE: f64 = 0.5;
-
-/// The same for training and batch, whose short pauses no tenant can use. An assumption.
-pub(crate) const NEARLY_IDLE: f64 = 0.8;
 
 /// Utilization up to which a steady task is small enough to share.
 const SMALL_UTILIZATION: f64 = 0.4;

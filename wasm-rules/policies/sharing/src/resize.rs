@@ -4,18 +4,14 @@
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 
 use phasemeter_diagnoses::{
-    DIFFERENCE_SAVED, Model, SESSION_SAVED, Unit, are_independent, confidence, work_together,
+    DIFFERENCE_SAVED, Model, NEARLY_IDLE, SESSION_SAVED, Unit, are_independent, confidence,
+    work_together,
 };
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
-    Accounts, Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
+    Accounts, Effort, Gpu, HOUR, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
     Workload, evidence, mean, same_model,
 };
-
-use crate::find::NEARLY_IDLE;
-
-/// Shortest observation that shows how many GPUs the work uses, in seconds. An assumption.
-const MIN_SECONDS: f64 = 3_600.0;
 
 /// Smallest share of the instance's price for which work is moved. An assumption.
 const MIN_SAVED: f64 = 0.1;
@@ -44,7 +40,7 @@ impl<'a> Resize<'a> {
         let model = &unit.gpus.first()?.model;
         let gpus = unit.gpus.iter().copied();
         let (free, busy): (Vec<_>, Vec<_>) = gpus.partition(|gpu| is_free(gpu));
-        let is_long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= MIN_SECONDS;
+        let is_long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= HOUR;
         let is_session = free.is_empty() && is_session(unit);
         if busy.is_empty() || (free.is_empty() && !is_session) || !unit.gpus.iter().all(is_long) {
             return None;

@@ -1,20 +1,14 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
 
 use phasemeter_diagnoses::{
-    Architecture, LOW_POWER, Model, Replay, Unit, carries_exchange, computes_in_fp64,
-    has_full_bandwidth, has_idle_tensor_cores, power_share,
+    ALWAYS_FULL, Architecture, LOW_POWER, Model, Replay, SMALLEST, Unit, carries_exchange,
+    computes_in_fp64, has_full_bandwidth, has_idle_tensor_cores, power_share,
 };
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
 use crate::pattern::is_steady;
 use crate::profile::Profile;
 use crate::{Settings, serves};
-
-/// Load that is divided by, at least. An assumption.
-const MIN_LEVEL: f64 = 0.01;
-
-/// Compute-bound share of the time from which a GPU is full.
-const FULL_TIME: f64 = 0.9;
 
 /// Peaks of a GPU that is as fast, relative to this one. An assumption.
 pub(crate) const AS_FAST: f64 = 0.95;
@@ -186,7 +180,7 @@ impl<'a, 'b> Current<'a, 'b> {
         let load = loads.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         let Some(activity) = self.sm_activity() else { return Some((load, load)) };
         // At its busiest, relative to the mean while it works.
-        let most = load / self.level().max(MIN_LEVEL);
+        let most = load / self.level().max(SMALLEST);
         let dram = self.gpus.iter().map(|gpu| gpu.sensors.dram_activity.unwrap_or(activity));
         Some((activity * most, dram.fold(0.0, f64::max) * most))
     }
@@ -198,7 +192,7 @@ impl<'a, 'b> Current<'a, 'b> {
             let has_active_sms = |activity| activity >= self.profile.full;
             has_full_bandwidth(gpu) || gpu.sensors.sm_activity.map_or(has_power, has_active_sms)
         };
-        let is_full = |gpu: &Gpu| gpu.full_share() >= FULL_TIME;
+        let is_full = |gpu: &Gpu| gpu.full_share() >= ALWAYS_FULL;
         self.gpus.iter().all(|gpu| is_full(gpu) && limits(gpu))
     }
 

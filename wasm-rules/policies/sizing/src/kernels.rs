@@ -5,8 +5,8 @@
 //! depend on jobs whose GPUs wait for one another.
 
 use phasemeter_diagnoses::{
-    BUSY_LINK, FULL, confidence, framework_need, has_full_bandwidth, has_idle_tensor_cores,
-    kind_of_speedup, multiplies_matrices, nvlink, pcie, reads_weights,
+    BUSY_LINK, FEW_SMS, FULL, confidence, framework_need, has_full_bandwidth,
+    has_idle_tensor_cores, kind_of_speedup, multiplies_matrices, nvlink, pcie, reads_weights,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
@@ -15,10 +15,6 @@ use phasemeter_policy::{
 
 /// Use of the memory bandwidth up to which it is not the limit. An assumption.
 const FREE_BANDWIDTH: f64 = 0.35;
-
-/// SM activity up to which kernels are too small for the GPU. NVIDIA's guide to DCGM: below 0.5 a GPU is
-/// hardly used effectively.
-const SMALL_KERNELS: f64 = 0.4;
 
 /// Share of the time that fused kernels save: low, expected, high. An assumption; it needs a trial.
 const FUSED: [f64; 3] = [0.0, 0.15, 0.35];
@@ -67,7 +63,7 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
         let is_job = gpu.workload.is_job() && !reads_weights(gpu, window);
         Some(Limit::Bandwidth).filter(|_| is_job || is_other)
     } else {
-        let is_small = sm <= SMALL_KERNELS && dram <= FREE_BANDWIDTH;
+        let is_small = sm <= FEW_SMS && dram <= FREE_BANDWIDTH;
         Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
     };
     Some(Finding { gpu, limit: limit?, activity: [sm, tensor, dram] })

@@ -6,7 +6,7 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean,
 };
 
-use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence};
+use phasemeter_diagnoses::{DOUBLING, FEW_SMS, FREE_MEMORY, SIMILAR, SMALLEST, confidence};
 
 use crate::Settings;
 use crate::balance::waits_for_others;
@@ -23,15 +23,8 @@ const BATCH_MOST: f64 = 0.9;
 /// Share of the time with work that a doubled load takes.
 const DOUBLED: f64 = 0.5;
 
-/// Share of the memory that grows with the batch and is divided by, at least. An assumption.
-const MIN_GROWING: f64 = 0.01;
-
 /// Share of the memory in use that grows with the batch. An assumption.
 const GROWS: f64 = 0.5;
-
-/// Measured activity of the SMs below which a busy GPU has more than the headroom that its utilization shows. An
-/// assumption, as in `kernels`.
-const IDLE_SMS: f64 = 0.4;
 
 /// Memory use above which the batch cannot grow.
 const MEMORY_FULL: f64 = 0.85;
@@ -99,8 +92,7 @@ pub(crate) fn growth(memory: Memory) -> Option<f64> {
     match memory {
         Memory::InUse(share) | Memory::Pool(share) if share > MEMORY_FULL => None,
         Memory::InUse(share) => {
-            let most =
-                (1.0 - FREE_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(MIN_GROWING);
+            let most = (1.0 - FREE_MEMORY - (1.0 - GROWS) * share) / (GROWS * share).max(SMALLEST);
             let doubled = DOUBLINGS.into_iter().find(|growth| most >= *growth);
             Some(doubled.unwrap_or(most)).filter(|growth| *growth >= LEAST_GROWTH)
         }
@@ -119,7 +111,7 @@ fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'
     let confidence = gpu.confidence();
     if level >= bounds.productive {
         // If most SMs are idle, kernels are too small, or the GPU is too large.
-        if gpu.sensors.sm_activity.is_some_and(|activity| activity < IDLE_SMS) {
+        if gpu.sensors.sm_activity.is_some_and(|activity| activity < FEW_SMS) {
             return None;
         }
         let saving =

@@ -1,14 +1,11 @@
 //! The pattern of a load.
 
+use phasemeter_diagnoses::SEES_BURSTS;
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 /// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
 const IN_STAGES: f64 = 0.9;
-
-/// Longest interval between readings at which a quiet minute and a wait look different, in seconds. An
-/// assumption.
-const SEES_STEPS: f64 = 10.0;
 
 /// Difference between the 10th and the 90th percentile of a steady load. An assumption, as wide as
 /// the pattern `steady`.
@@ -26,7 +23,7 @@ pub(crate) fn is_steady(gpu: &Gpu, window: &Window) -> bool {
 fn works_steadily(gpu: &Gpu, window: &Window) -> bool {
     let activity = &gpu.activity;
     let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
-    let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_STEPS);
+    let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_BURSTS);
     let trains = gpu.workload == Workload::Training && !gpu.is_bouncing();
     if !trains || !is_quiet_for_minutes || !sees_steps {
         return false;
