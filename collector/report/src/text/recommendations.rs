@@ -68,13 +68,12 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
             short(page, &report.gpus, bill, it, limits.lines);
             full += 1;
         } else if brief < limits.brief && (is_first || for_alternatives > 0) {
-            let mut text = title(&report.gpus, bill, it, 1);
             // Whose GPUs they are, and where, gets a line if it is known and would take that of the title.
             let is_known = !owners(&report.gpus, &it.gpus).is_empty();
-            if is_known && !text.starts_with(&it.title) {
-                text = title(&report.gpus, bill, it, LINES_OF_TITLE);
-            }
-            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &text, LINES_OF_TITLE);
+            let fits = title(&report.gpus, bill, it, 1).starts_with(&it.title);
+            let limit = if fits || !is_known { 1 } else { LINES_OF_TITLE };
+            let title = title(&report.gpus, bill, it, limit);
+            page.passage(&amount(&report.gpus, bill, it), Style::Plain, &title, limit);
             brief += 1;
             for_alternatives -= usize::from(!is_first);
         } else {
