@@ -1,20 +1,13 @@
 //! What is in a journal: how a run began, then what changed it.
 
-use std::io::{self, Read};
+use std::io;
 
-use flate2::Compression;
-use flate2::read::{DeflateDecoder, DeflateEncoder};
 use phasemeter_engine::pipeline::Change;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::differences;
-
-/// The version of the format, the first byte of each entry.
-const FORMAT: u8 = 1;
-
-/// The most that an entry can be, decompressed.
-const MAX_BYTES: u64 = 64 << 20;
+use crate::stream::Decoder;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,29 +84,24 @@ impl Step {
     }
 }
 
-/// What changed a run, of an entry of its journal; `None` if it is not a step, or is damaged.
-#[must_use]
-pub fn changes(entry: &[u8]) -> Option<Vec<Change>> {
-    match Entry::decode(entry)? {
+/// What changed a run, of the payloads of its journal, until one that is damaged.
+pub fn changes<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = Vec<Change>> {
+    let mut decoder = Decoder::default();
+    let entries = payloads.map_while(move |payload| Entry::decode(decoder.decode(payload)?));
+    entries.map_while(|entry| match entry {
         Entry::Step(step) => step.changes(),
-        Entry::Begin(_) | Entry::End => None,
-    }
+        Entry::Begin(_) | Entry::End => Some(Vec::new()),
+    })
 }
 
 impl Entry {
-    /// Its bytes in a journal.
+    /// Its bytes in a [stream](super::stream).
     pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
-        let plain = postcard::to_allocvec(self).map_err(io::Error::other)?;
-        let mut bytes = vec![FORMAT];
-        DeflateEncoder::new(&plain[..], Compression::default()).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        postcard::to_allocvec(self).map_err(io::Error::other)
     }
 
-    /// `None` if the bytes are not those of an entry of this version.
+    /// `None` if the bytes are not those of an entry.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (&FORMAT, bytes) = bytes.split_first()? else { return None };
-        let mut plain = Vec::new();
-        DeflateDecoder::new(bytes).take(MAX_BYTES).read_to_end(&mut plain).ok()?;
-        postcard::from_bytes(&plain).ok()
+        postcard::from_bytes(bytes).ok()
     }
 }

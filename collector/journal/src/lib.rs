@@ -8,6 +8,7 @@
 mod differences;
 mod entry;
 mod gate;
+mod stream;
 mod writer;
 
 use std::io;
@@ -19,13 +20,14 @@ use phasemeter_engine::pipeline::{Change, Pipeline, PipelineError};
 use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
-use phasemeter_outbox::{DataDirectory, Disk, JOURNAL, Journal, JournalError, RunDirectory};
+use phasemeter_outbox::{DataDirectory, JOURNAL, Journal, JournalError, Payloads, RunDirectory};
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
 pub use self::entry::{Begin, changes};
 use self::entry::{Entry, Step};
 pub use self::gate::Gate;
+use self::stream::{Decoder, Stream, begins};
 pub use self::writer::Writer;
 
 /// A run that was killed longer ago is not continued.
@@ -41,12 +43,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Left {
     directory: RunDirectory,
-    journal: Journal<Box<dyn Disk + Send>>,
+    stream: Stream,
+    payloads: Payloads,
     /// How it began.
     pub begin: Begin,
     /// Its clock, which goes on.
     pub clock: Clock,
-    steps: Vec<Vec<u8>>,
     /// The time of the last step.
     pub until: Timestamp,
     /// How many requests have left.
@@ -111,14 +113,14 @@ impl Left {
 
     /// `None` if it ended in order, or before anything was metered.
     fn read(directory: RunDirectory) -> Result<Option<Self>, NotContinued> {
-        let (mut journal, mut entries) = match Journal::open(directory.disk()) {
+        let (journal, payloads) = match Journal::open(directory.disk()) {
             Err(JournalError::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }
             opened => opened?,
         };
-        let Some(first) = entries.first() else { return Ok(None) };
-        let begin = match Entry::decode(first) {
+        let Some(first) = payloads.iter().next() else { return Ok(None) };
+        let begin = match Decoder::default().decode(first).and_then(Entry::decode) {
             Some(Entry::Begin(begin)) if begin.version == VERSION => begin,
             _ => return Err(NotContinued::Unreadable),
         };
@@ -130,12 +132,10 @@ impl Left {
         if journal.has_gap() {
             return Err(NotContinued::Cut);
         }
-        let mut steps = entries.split_off(1);
-        let Some(last) = steps.last() else { return Ok(None) };
-        let last = match Entry::decode(last) {
+        let last = match last(&payloads) {
             Some(Entry::Step(last)) => last.without_changes(),
-            Some(Entry::End) => return Ok(None),
-            _ => return Err(NotContinued::Unreadable),
+            Some(Entry::Begin(_) | Entry::End) => return Ok(None),
+            None => return Err(NotContinued::Unreadable),
         };
         let (until, left) = (last.at, last.left);
         let clock = Clock::continuing(begin.boot, begin.wall);
@@ -144,10 +144,9 @@ impl Left {
         }
         // A run goes on only if its journal can: one that was given up since its disk had failed, and could not be removed,
         // lacks what has left since.
-        let first = Entry::Step(last).encode()?;
-        journal.append(&first)?;
-        steps.push(first);
-        Ok(Some(Self { directory, journal, begin, clock, steps, until, left }))
+        let mut stream = Stream::begin(journal);
+        stream.append(&Entry::Step(last).encode()?)?;
+        Ok(Some(Self { directory, stream, payloads, begin, clock, until, left }))
     }
 
     /// Makes the run again, and goes on with its journal. Returns its GPUs, too.
@@ -160,10 +159,12 @@ impl Left {
         gate: Gate,
     ) -> Result<(RunJournal, Vec<GpuIdentity>), NotContinued> {
         let mut gpus = Vec::new();
-        let next = u64::try_from(self.steps.len()).unwrap_or(u64::MAX).saturating_add(2);
-        for step in self.steps {
-            let Some(Entry::Step(step)) = Entry::decode(&step) else {
-                return Err(NotContinued::Unreadable);
+        let mut decoder = Decoder::default();
+        for payload in self.payloads.iter() {
+            let step = match decoder.decode(payload).and_then(Entry::decode) {
+                Some(Entry::Step(step)) => step,
+                Some(Entry::Begin(_)) => continue,
+                Some(Entry::End) | None => return Err(NotContinued::Unreadable),
             };
             let (cost, made) = (step.cost, step.made);
             for change in step.changes().ok_or(NotContinued::Unreadable)? {
@@ -178,9 +179,21 @@ impl Left {
                 return Err(NotContinued::OtherRequests);
             }
         }
-        let writer = Writer::start(self.directory, self.journal, next)?;
+        // Those that were read, and the one that was appended since.
+        let next = u64::try_from(self.payloads.len()).unwrap_or(u64::MAX).saturating_add(2);
+        let writer = Writer::start(self.directory, self.stream, next)?;
         Ok((RunJournal::new(writer, gate), gpus))
     }
+}
+
+/// The last entry; `None` if it is damaged. Of the journal, which may have hundreds of megabytes, its stream alone is read.
+fn last(payloads: &Payloads) -> Option<Entry> {
+    let stream = payloads.iter().rposition(begins)?;
+    let (mut decoder, mut last) = (Decoder::default(), None);
+    for payload in payloads.iter().skip(stream) {
+        last = Some(decoder.decode(payload)?.to_vec());
+    }
+    Entry::decode(&last?)
 }
 
 /// Whether the run of this directory is never continued: it has no journal any more, or an old one.
@@ -209,9 +222,9 @@ impl RunJournal {
         let same = |ended: &RunDirectory| ended.label() == label;
         data.journals()?.ended()?.filter(same).try_for_each(|ended| ended.remove())?;
         let directory = data.journals()?.begin(label, data.now())?;
-        let mut journal = Journal::create(directory.disk())?;
-        journal.append(&Entry::Begin(begin).encode()?)?;
-        Writer::start(directory, journal, 2)
+        let mut stream = Stream::begin(Journal::create(directory.disk())?);
+        stream.append(&Entry::Begin(begin).encode()?)?;
+        Writer::start(directory, stream, 2)
     }
 
     /// Continues a journal.

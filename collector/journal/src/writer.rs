@@ -8,8 +8,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use phasemeter_outbox::{Disk, Journal, RunDirectory};
+use phasemeter_outbox::RunDirectory;
 use tracing::warn;
+
+use crate::stream::Stream;
 
 /// How often the removal of a journal that is of no use any more is tried.
 const REMOVAL: Duration = Duration::from_secs(10);
@@ -20,7 +22,7 @@ const MAX_WAITING: usize = 64;
 /// The size at which a journal is given up.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A thread that writes.
+/// A thread that compresses and writes.
 #[derive(Debug)]
 pub struct Writer {
     entries: SyncSender<Vec<u8>>,
@@ -37,11 +39,7 @@ struct Shared {
 
 impl Writer {
     /// Starts to write. Entries are numbered from `next` on.
-    pub(crate) fn start(
-        directory: RunDirectory,
-        journal: Journal<Box<dyn Disk + Send>>,
-        next: u64,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(directory: RunDirectory, stream: Stream, next: u64) -> io::Result<Self> {
         let (entries, received) = sync_channel(MAX_WAITING);
         let shared = Arc::new(Shared::default());
         shared.written.store(next - 1, Ordering::Release);
@@ -49,7 +47,7 @@ impl Writer {
         let thread = thread::Builder::new().name("journal".to_owned());
         thread.spawn(move || {
             let path = directory.path().display().to_string();
-            if let Err(error) = write(journal, &received, &of_thread) {
+            if let Err(error) = write(stream, &received, &of_thread) {
                 warn!("{path}: {error}; if this run is killed, it is not continued");
             }
             // It is of no use from now on: not after an error, and not after the end.
@@ -76,14 +74,10 @@ impl Writer {
 }
 
 /// Writes until nobody has an entry any more.
-fn write(
-    mut journal: Journal<Box<dyn Disk + Send>>,
-    entries: &Receiver<Vec<u8>>,
-    shared: &Shared,
-) -> io::Result<()> {
+fn write(mut stream: Stream, entries: &Receiver<Vec<u8>>, shared: &Shared) -> io::Result<()> {
     for entry in entries {
-        journal.append(&entry)?;
-        if journal.bytes() > MAX_BYTES {
+        stream.append(&entry)?;
+        if stream.bytes() > MAX_BYTES {
             return Err(io::Error::other("the journal of this run is too long"));
         }
         shared.written.fetch_add(1, Ordering::AcqRel);

@@ -5,6 +5,7 @@
 //! says so, and never counts again.
 
 use std::io;
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -30,6 +31,32 @@ pub struct Journal<D> {
     opening: u64,
     /// Whether there were records behind the first one that is missing.
     has_gap: bool,
+}
+
+/// The payloads of a journal, in order, in the bytes that were read: a copy of each would double them.
+#[derive(Clone, Debug)]
+pub struct Payloads {
+    bytes: Vec<u8>,
+    places: Vec<Range<usize>>,
+}
+
+impl Payloads {
+    /// All, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+        self.places.iter().map(|place| self.bytes.get(place.clone()).unwrap_or_default())
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
 }
 
 /// A journal cannot be read. Nothing was changed.
@@ -58,9 +85,9 @@ impl<D: Disk> Journal<D> {
     ///
     /// # Errors
     /// Returns an error if one that was durable is missing, or the disk refuses.
-    pub fn open(disk: D) -> Result<(Self, Vec<Vec<u8>>), JournalError> {
+    pub fn open(disk: D) -> Result<(Self, Payloads), JournalError> {
         let bytes = disk.read(JOURNAL)?;
-        let (mut payloads, mut end, mut next, mut opening) = (Vec::new(), 0, 1, 0);
+        let (mut places, mut end, mut next, mut opening) = (Vec::new(), 0, 1, 0);
         let mut has_gap = false;
         for (offset, record) in Records::new(&bytes, SALT) {
             let Record { sequence, items: durable, stored_at: in_opening, payload } = record;
@@ -70,13 +97,14 @@ impl<D: Disk> Journal<D> {
             }
             if offset == end && sequence == next {
                 (end, next, opening) = (end + record.length(), next + 1, in_opening);
-                payloads.push(payload.to_vec());
+                places.push(end - payload.len()..end);
             } else if durable >= next {
                 return Err(JournalError::Damaged(next));
             } else {
                 has_gap = true;
             }
         }
+        let payloads = Payloads { bytes, places };
         let end = u64::try_from(end).unwrap_or(u64::MAX);
         // What was read may not be durable yet.
         let mut journal = Self { disk, end, next, durable: 0, opening: opening + 1, has_gap };
