@@ -2,10 +2,12 @@
 
 use std::io;
 
-use phasemeter_engine::pipeline::Change;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_engine::pipeline::{Change, Pipeline};
+use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::WallOffset;
 use serde::{Deserialize, Serialize};
 
+use crate::boot_clock::BootClock;
 use crate::differences;
 use crate::stream::Decoder;
 
@@ -25,12 +27,8 @@ pub(crate) enum Entry {
 pub struct Begin {
     /// The version of the program, which alone makes the run again as it was.
     pub version: String,
-    /// The boot of its machine, if known.
-    pub boot_id: Option<String>,
-    /// Time since boot at the start of its clock.
-    pub boot: Nanos,
-    /// Wall time at the start of its clock.
-    pub wall: Timestamp,
+    /// Its clock.
+    pub clock: BootClock,
     /// The trace of an experiment without one.
     pub trace: [u8; 16],
     /// The start of the experiment.
@@ -51,6 +49,10 @@ pub(crate) struct Step {
     differences: Vec<i64>,
     /// When.
     pub(crate) at: Timestamp,
+    /// The clock of the run then.
+    pub(crate) clock: BootClock,
+    /// The wall clock then.
+    pub(crate) wall: WallOffset,
     /// What the run costs after these changes, in nano-dollars: if it is made again, it costs the same.
     pub(crate) cost: i128,
     /// How many requests had left before: they leave only once.
@@ -60,20 +62,22 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// The changes until now, of a run that has made so many requests, of which so many had left before.
     pub(crate) fn new(
         mut changes: Vec<Change>,
         at: Timestamp,
-        cost: i128,
-        left: u64,
-        made: u64,
+        clock: BootClock,
+        pipeline: &Pipeline<'_>,
+        (left, made): (u64, u64),
     ) -> Self {
         let differences = differences::take(&mut changes, at);
-        Self { changes, differences, at, cost, left, made }
+        let (wall, cost) = (pipeline.wall(), pipeline.bill().0);
+        Self { changes, differences, at, clock, wall, cost, left, made }
     }
 
-    /// The state of the run after this step, which changes nothing.
-    pub(crate) fn without_changes(self) -> Self {
-        Self { changes: Vec::new(), differences: Vec::new(), ..self }
+    /// The state of the run after this step, which changes nothing, with the clock by which it goes on.
+    pub(crate) fn going_on(self, clock: BootClock) -> Self {
+        Self { changes: Vec::new(), differences: Vec::new(), clock, ..self }
     }
 
     /// The changes; `None` if they are damaged.

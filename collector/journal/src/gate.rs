@@ -1,4 +1,5 @@
-//! What a run exports waits until the journal has what it was made from: what a backend has, no later run makes otherwise.
+//! What a run exports waits until what it was made from is durable in the journal: what a backend has, no later run makes
+//! otherwise.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +16,7 @@ pub struct Gate(Rc<RefCell<State>>);
 #[derive(Default)]
 struct State {
     sink: Option<RequestSink<'static>>,
-    /// What waits: its number, and that of the entry that must be written.
+    /// What waits: its number, and that of the entry that must be durable.
     waiting: VecDeque<(u64, u64, Outgoing)>,
     /// The number of the entry in progress.
     entry: u64,
@@ -48,9 +49,14 @@ impl Gate {
         self.0.borrow_mut().entry = entry;
     }
 
+    /// Whether something waits that was made from a later entry.
+    pub(crate) fn waits_beyond(&self, entry: u64) -> bool {
+        self.0.borrow().waiting.back().is_some_and(|(_, made_from, _)| *made_from > entry)
+    }
+
     /// Lets leave what was made from entries up to this one.
-    pub(crate) fn release(&self, written: u64) -> io::Result<()> {
-        self.0.borrow_mut().release(written)
+    pub(crate) fn release(&self, durable: u64) -> io::Result<()> {
+        self.0.borrow_mut().release(durable)
     }
 
     /// Lets everything leave from now on.
@@ -83,9 +89,9 @@ impl State {
         if self.is_open { self.release(u64::MAX) } else { Ok(()) }
     }
 
-    fn release(&mut self, written: u64) -> io::Result<()> {
+    fn release(&mut self, durable: u64) -> io::Result<()> {
         while let Some((number, _, outgoing)) =
-            self.waiting.pop_front_if(|(_, entry, _)| *entry <= written)
+            self.waiting.pop_front_if(|(_, entry, _)| *entry <= durable)
         {
             self.left = number;
             if let Some(sink) = &mut self.sink {

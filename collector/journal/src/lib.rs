@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]
 
+mod boot_clock;
 mod differences;
 mod entry;
 mod gate;
@@ -17,21 +18,19 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{fs, thread};
 
 use phasemeter_engine::pipeline::{Change, Pipeline, PipelineError};
-use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
-use phasemeter_meter::units::{Nanos, Timestamp};
+use phasemeter_meter::units::Timestamp;
 use phasemeter_outbox::{DataDirectory, JOURNAL, Journal, JournalError, Payloads, RunDirectory};
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
+pub use self::boot_clock::BootClock;
+use self::boot_clock::MAX_GAP;
 pub use self::entry::{Begin, changes};
 use self::entry::{Entry, Step};
 pub use self::gate::Gate;
 use self::stream::{Decoder, Stream, begins};
 pub use self::writer::Writer;
-
-/// A run that was killed longer ago is not continued.
-const MAX_GAP: Nanos = Nanos::from_secs(600);
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -47,8 +46,7 @@ pub struct Left {
     payloads: Payloads,
     /// How it began.
     pub begin: Begin,
-    /// Its clock, which goes on.
-    pub clock: Clock,
+    clock: BootClock,
     /// The time of the last step.
     pub until: Timestamp,
     /// How many requests have left.
@@ -64,11 +62,11 @@ pub enum NotContinued {
     /// The disk refuses.
     #[error(transparent)]
     Disk(#[from] io::Error),
-    /// The machine was started again since, or it is not known whether it was.
-    #[error("the machine was started again")]
-    Rebooted,
-    /// It was killed too long ago.
-    #[error("it was killed more than 10 minutes ago")]
+    /// The machine was started again, and its wall clock is behind.
+    #[error("the machine was started again, and the wall clock is before the end of the run")]
+    Behind,
+    /// It ended too long ago.
+    #[error("it ended more than an hour ago")]
     TooLate,
     /// Another version of the program has written it, or it is damaged.
     #[error("written by another version, or damaged")]
@@ -89,11 +87,11 @@ pub enum NotContinued {
 
 impl Left {
     /// Finds what the newest run with this label has left, if it was killed and can be continued. What is never continued is
-    /// removed: of older runs with this label, too, whose time a newer one may have.
+    /// removed: of older runs with this label, too, whose time a newer one may have. `now`: the clock of a run that begins now.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read, or something cannot be removed from it.
-    pub fn find(data: &DataDirectory, label: &str) -> io::Result<Option<Self>> {
+    pub fn find(data: &DataDirectory, label: &str, now: BootClock) -> io::Result<Option<Self>> {
         let mut newest: Option<RunDirectory> = None;
         for directory in data.journals()?.ended()? {
             let other = match directory.label() == label {
@@ -104,7 +102,7 @@ impl Left {
         }
         let Some(newest) = newest else { return Ok(None) };
         let path = newest.path().display().to_string();
-        let left = Self::read(newest);
+        let left = Self::read(newest, now);
         Ok(left.unwrap_or_else(|error| {
             warn!("{path}: the run is not continued: {error}");
             None
@@ -112,7 +110,7 @@ impl Left {
     }
 
     /// `None` if it ended in order, or before anything was metered.
-    fn read(directory: RunDirectory) -> Result<Option<Self>, NotContinued> {
+    fn read(directory: RunDirectory, now: BootClock) -> Result<Option<Self>, NotContinued> {
         let (journal, payloads) = match Journal::open(directory.disk()) {
             Err(JournalError::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
@@ -124,29 +122,28 @@ impl Left {
             Some(Entry::Begin(begin)) if begin.version == VERSION => begin,
             _ => return Err(NotContinued::Unreadable),
         };
-        let is_same_boot = begin.boot_id.is_some() && begin.boot_id == host::boot_id();
-        if !is_same_boot {
-            return Err(NotContinued::Rebooted);
-        }
-        // The process was killed, which leaves all that it has written.
-        if journal.has_gap() {
-            return Err(NotContinued::Cut);
-        }
         let last = match last(&payloads) {
-            Some(Entry::Step(last)) => last.without_changes(),
+            Some(Entry::Step(last)) => last,
             Some(Entry::Begin(_) | Entry::End) => return Ok(None),
             None => return Err(NotContinued::Unreadable),
         };
-        let (until, left) = (last.at, last.left);
-        let clock = Clock::continuing(begin.boot, begin.wall);
-        if clock.now().since(until) > MAX_GAP {
-            return Err(NotContinued::TooLate);
+        // A process that was killed leaves all that it has written; a loss of power, all that was synced.
+        if journal.has_gap() && last.clock.is_same_boot(&now) {
+            return Err(NotContinued::Cut);
         }
+        let (until, left) = (last.at, last.left);
+        let clock = last.clock.clone().continued(until, last.wall, now)?;
         // A run goes on only if its journal can: one that was given up since its disk had failed, and could not be removed,
         // lacks what has left since.
         let mut stream = Stream::begin(journal);
-        stream.append(&Entry::Step(last).encode()?)?;
+        stream.append(&Entry::Step(last.going_on(clock.clone())).encode()?)?;
         Ok(Some(Self { directory, stream, payloads, begin, clock, until, left }))
+    }
+
+    /// Its clock, which goes on.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clock()
     }
 
     /// Makes the run again, and goes on with its journal. Returns its GPUs, too.
@@ -182,11 +179,11 @@ impl Left {
         // Those that were read, and the one that was appended since.
         let next = u64::try_from(self.payloads.len()).unwrap_or(u64::MAX).saturating_add(2);
         let writer = Writer::start(self.directory, self.stream, next)?;
-        Ok((RunJournal::new(writer, gate), gpus))
+        Ok((RunJournal::new(writer, gate, self.clock), gpus))
     }
 }
 
-/// The last entry; `None` if it is damaged. Of the journal, which may have hundreds of megabytes, its stream alone is read.
+/// The last entry; `None` if it is damaged. Its stream alone is decompressed: all would be hundreds of megabytes.
 fn last(payloads: &Payloads) -> Option<Entry> {
     let stream = payloads.iter().rposition(begins)?;
     let (mut decoder, mut last) = (Decoder::default(), None);
@@ -209,6 +206,7 @@ fn is_over(path: &Path) -> bool {
 pub struct RunJournal {
     writer: Writer,
     gate: Gate,
+    clock: BootClock,
     /// The number of the next entry.
     next: u64,
 }
@@ -227,11 +225,11 @@ impl RunJournal {
         Writer::start(directory, stream, 2)
     }
 
-    /// Continues a journal.
-    pub fn new(writer: Writer, gate: Gate) -> Self {
+    /// Continues the journal of a run with this clock.
+    pub fn new(writer: Writer, gate: Gate, clock: BootClock) -> Self {
         let next = writer.written() + 1;
         gate.set_entry(next);
-        Self { writer, gate, next }
+        Self { writer, gate, clock, next }
     }
 
     /// Keeps what has changed the pipeline since the last call. `None` if the run can no longer be continued, which is
@@ -242,14 +240,16 @@ impl RunJournal {
     pub fn step(mut self, pipeline: &mut Pipeline<'_>, at: Timestamp) -> io::Result<Option<Self>> {
         // Those that leave now may not be in the outbox yet: if this process is killed, they leave again, unchanged.
         let left = self.gate.left();
-        self.gate.release(self.writer.written())?;
+        self.gate.release(self.writer.durable())?;
         let is_kept = match pipeline.take_changes() {
             Ok(changes) if changes.is_empty() => !self.writer.is_over(),
             Ok(changes) => {
-                let (cost, made) = (pipeline.bill().0, self.gate.made());
+                // What leaves is made from what is durable.
+                let is_synced = self.gate.waits_beyond(self.next - 1);
+                let requests = (left, self.gate.made());
+                let step = Step::new(changes, at, self.clock.clone(), pipeline, requests);
                 self.next += 1;
-                let step = Entry::Step(Step::new(changes, at, cost, left, made));
-                self.writer.write(step.encode()?)
+                self.writer.write(Entry::Step(step).encode()?, is_synced)
             }
             Err(other) => {
                 info!("if this run is killed from now on, it is not continued: {other}");
@@ -264,20 +264,22 @@ impl RunJournal {
         Ok(None)
     }
 
-    /// Whether all that was kept is written: it is there when this process has been killed.
+    /// Whether nothing waits for the disk: all that was kept is there when this process has been killed, and what is to leave is
+    /// made from what is there after a loss of power, too.
     #[must_use]
     pub fn is_written(&self) -> bool {
-        self.writer.written() >= self.next - 1
+        let is_written = self.writer.written() >= self.next - 1;
+        is_written && !self.gate.waits_beyond(self.writer.durable())
     }
 
-    /// The run ends in order: from now on it is not continued, and everything leaves.
+    /// The run ends in order: from now on it is not continued, also not after a loss of power, and everything leaves.
     ///
     /// # Errors
     /// Returns an error if requests cannot leave.
     pub fn end(self) -> io::Result<()> {
-        if self.writer.write(Entry::End.encode()?) {
+        if self.writer.write(Entry::End.encode()?, true) {
             let (last, began) = (self.next, Instant::now());
-            while self.writer.written() < last && began.elapsed() < PATIENCE {
+            while self.writer.durable() < last && began.elapsed() < PATIENCE {
                 thread::sleep(Duration::from_millis(10));
             }
         }

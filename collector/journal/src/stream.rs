@@ -41,6 +41,11 @@ impl Stream {
         self.journal.append(&self.encoder.encode(plain)?)
     }
 
+    /// Makes all that was appended durable. The journal is of no use after an error.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.journal.sync()
+    }
+
     /// The bytes of the journal.
     pub(crate) const fn bytes(&self) -> u64 {
         self.journal.bytes()

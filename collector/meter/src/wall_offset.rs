@@ -4,6 +4,7 @@ use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
 
 /// Wall time minus the time of the run: whole seconds, so that a second of the run is a UTC second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WallOffset(i64);
 
 impl WallOffset {

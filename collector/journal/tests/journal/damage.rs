@@ -6,13 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_environment::host;
-use phasemeter_journal::{Begin, Gate, Left, RunJournal, VERSION};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal, VERSION, changes};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
 use phasemeter_outbox::DataDirectory;
-use phasemeter_sources::clock::Clock;
 use tempfile::TempDir;
 
 use crate::run::{Event, at, happen, identities, run};
@@ -21,16 +19,25 @@ const LABEL: &str = "a run";
 
 /// The steps of a run, each of so many ticks of 0.1 s. In the last one a round of metrics is complete: 30 s are exported
 /// once 2 s more have passed.
-const STEPS: u64 = 65;
+pub(crate) const STEPS: u64 = 65;
 const TICKS: u64 = 5;
 
-/// One that began just now, at the time of the run.
-fn begin(version: &str) -> Begin {
+/// The clock in a boot, so many seconds after it, if the run or the wall clock is at this time.
+pub(crate) fn clock(boot: &str, seconds: u64, millis: u64) -> BootClock {
+    let boot_id = Some(boot.to_owned());
+    BootClock { boot_id, boot: Nanos::from_secs(seconds), at: at(millis) }
+}
+
+/// The clock of a process that is started 3 s after the run was killed.
+fn now() -> BootClock {
+    clock("a boot", 1_000 + 36, 36_000)
+}
+
+/// How one begins.
+pub(crate) fn begin(version: &str) -> Begin {
     Begin {
         version: version.to_owned(),
-        boot_id: host::boot_id(),
-        boot: Clock::start().origin().0,
-        wall: at(0),
+        clock: clock("a boot", 1_000, 0),
         trace: [7; 16],
         first: at(0),
         billed_from: at(0),
@@ -53,31 +60,34 @@ fn step(pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity], step: u64) -> u64 {
 }
 
 /// A run that was killed after its last step.
-struct Killed {
+pub(crate) struct Killed {
     /// Its data directory as it was then.
     data: TempDir,
     /// What had left.
-    left: Vec<Request>,
+    pub(crate) left: Vec<Request>,
     /// What it cost after each step.
     bills: Vec<i128>,
     /// The length of its journal after each step.
-    lengths: Vec<usize>,
+    pub(crate) lengths: Vec<usize>,
+    /// How many requests had left after each step.
+    pub(crate) left_until: Vec<usize>,
     /// Held, or the journal would be removed.
     _journal: RunJournal,
     _original: TempDir,
 }
 
-fn killed(begin: Begin) -> Killed {
+pub(crate) fn killed(begin: Begin) -> Killed {
     let original = tempfile::tempdir().unwrap();
     let directory = DataDirectory::open(original.path(), false).unwrap();
     let gate = Gate::new(0);
     let (mut pipeline, left) = run(Some(&gate));
+    let clock = begin.clock.clone();
     let writer = RunJournal::create(&directory, LABEL, begin).unwrap();
-    let mut journal = RunJournal::new(writer, gate);
+    let mut journal = RunJournal::new(writer, gate, clock);
     pipeline.keep_changes();
     let gpus = identities();
     gpus.iter().for_each(|gpu| pipeline.add(gpu, at(0)));
-    let (mut bills, mut lengths) = (Vec::new(), Vec::new());
+    let (mut bills, mut lengths, mut left_until) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..STEPS {
         let now = step(&mut pipeline, &gpus, number);
         journal = journal.step(&mut pipeline, at(now)).unwrap().unwrap();
@@ -85,12 +95,13 @@ fn killed(begin: Begin) -> Killed {
             thread::sleep(Duration::from_millis(1));
         }
         bills.push(pipeline.bill().0);
+        left_until.push(left.borrow().len());
         lengths.push(fs::read(file(original.path())).unwrap().len());
     }
     let data = tempfile::tempdir().unwrap();
     copy(original.path(), data.path());
     let left = left.borrow().clone();
-    Killed { data, left, bills, lengths, _journal: journal, _original: original }
+    Killed { data, left, bills, lengths, left_until, _journal: journal, _original: original }
 }
 
 /// The journal in a data directory with one.
@@ -117,6 +128,15 @@ fn copy(from: &Path, to: &Path) {
 /// Goes on with a run whose journal was changed like this, through its remaining steps. Returns from which step on it went
 /// on, and what has left then.
 fn go_on(killed: &Killed, change: impl FnOnce(&mut Vec<u8>)) -> Option<(usize, Vec<Request>)> {
+    go_on_at(killed, now(), change)
+}
+
+/// The same by a process that is started at this time.
+pub(crate) fn go_on_at(
+    killed: &Killed,
+    now: BootClock,
+    change: impl FnOnce(&mut Vec<u8>),
+) -> Option<(usize, Vec<Request>)> {
     let data = tempfile::tempdir().unwrap();
     copy(killed.data.path(), data.path());
     let path = file(data.path());
@@ -124,7 +144,7 @@ fn go_on(killed: &Killed, change: impl FnOnce(&mut Vec<u8>)) -> Option<(usize, V
     change(&mut bytes);
     fs::write(&path, bytes).unwrap();
     let directory = DataDirectory::open(data.path(), false).unwrap();
-    let left = Left::find(&directory, LABEL).unwrap()?;
+    let left = Left::find(&directory, LABEL, now).unwrap()?;
     let steps = left.until.since(at(0)).0 / (TICKS * 100_000_000);
     let gate = Gate::new(left.left);
     let (mut pipeline, requests) = run(Some(&gate));
@@ -140,17 +160,22 @@ fn go_on(killed: &Killed, change: impl FnOnce(&mut Vec<u8>)) -> Option<(usize, V
     Some((made, requests))
 }
 
-/// What leaves a run that is not killed.
-fn expected() -> Vec<Request> {
+/// What leaves a run that is not killed, and how much of it is made until each step.
+pub(crate) fn expected() -> (Vec<Request>, Vec<usize>) {
     let (mut pipeline, requests) = run(None);
     let gpus = identities();
     gpus.iter().for_each(|gpu| pipeline.add(gpu, at(0)));
-    (0..STEPS).for_each(|number| _ = step(&mut pipeline, &gpus, number));
-    requests.borrow().clone()
+    let made = |number| {
+        step(&mut pipeline, &gpus, number);
+        requests.borrow().len()
+    };
+    let made = (0..STEPS).map(made).collect();
+    let requests = requests.borrow().clone();
+    (requests, made)
 }
 
 /// Both together are all that is expected, in order; what is in both is the same.
-fn assert_complete(first: &[Request], then: &[Request], expected: &[Request]) {
+pub(crate) fn assert_complete(first: &[Request], then: &[Request], expected: &[Request]) {
     assert_eq!(first, &expected[..first.len()], "what has left is not what was expected");
     let (begins, is_end) = (expected.len().checked_sub(then.len()), expected.ends_with(then));
     assert!(is_end && begins.is_some_and(|begins| begins <= first.len()), "{begins:?}");
@@ -160,7 +185,7 @@ fn assert_complete(first: &[Request], then: &[Request], expected: &[Request]) {
 /// is lost, and what leaves twice is the same.
 #[test]
 fn run_that_is_killed_within_a_write_goes_on() {
-    let (killed, expected) = (killed(begin(VERSION)), expected());
+    let (killed, (expected, _)) = (killed(begin(VERSION)), expected());
     assert!(!killed.left.is_empty() && killed.left.len() < expected.len());
     let all = usize::try_from(STEPS).unwrap();
     let (from, then) = go_on(&killed, |_| {}).unwrap();
@@ -193,22 +218,26 @@ fn damaged_journal_is_not_continued() {
     }
 }
 
-/// Guarantee: the journal of another version, of another boot, of long ago, or of another run, is not continued, and one of a run that has begun since
-/// is the only one that is.
+/// Guarantee: the journal of another version, of long ago, or of another run, is not continued, and one of a run that has
+/// begun since is the only one that is.
 #[test]
 fn run_goes_on_from_the_newest_journal_of_its_own_alone() {
     assert!(go_on(&killed(begin("0.0.0")), |_| {}).is_none());
-    let boot_id = Some("another".to_owned());
-    assert!(go_on(&killed(Begin { boot_id, ..begin(VERSION) }), |_| {}).is_none());
-    let long_ago = Begin { boot: Nanos::ZERO, ..begin(VERSION) };
-    let is_long = Clock::start().origin().0 > Nanos::from_secs(700);
-    assert_eq!(go_on(&killed(long_ago), |_| {}).is_none(), is_long);
     let killed = killed(begin(VERSION));
+    assert!(go_on_at(&killed, clock("a boot", 1_000 + 3_700, 0), |_| {}).is_none());
     let directory = DataDirectory::open(killed.data.path(), false).unwrap();
-    assert!(Left::find(&directory, "another").unwrap().is_none());
-    assert!(Left::find(&directory, LABEL).unwrap().is_some());
+    assert!(Left::find(&directory, "another", now()).unwrap().is_none());
+    assert!(Left::find(&directory, LABEL, now()).unwrap().is_some());
     let newer = RunJournal::create(&directory, LABEL, begin(VERSION)).unwrap();
-    assert!(Left::find(&directory, LABEL).unwrap().is_none(), "a newer one has begun");
+    assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has begun");
     drop(newer);
-    assert!(Left::find(&directory, LABEL).unwrap().is_none(), "a newer one has ended");
+    assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has ended");
+}
+
+/// Guarantee: the fuzz target of journals begins with entries that are read.
+#[test]
+fn seeds_of_the_fuzz_target_are_read() {
+    let step = include_bytes!("../../../../tests/fuzz/seeds/journal/step");
+    let read: Vec<_> = changes([&step[..]].into_iter()).collect();
+    assert!(read.len() == 1 && !read[0].is_empty(), "{read:?}");
 }

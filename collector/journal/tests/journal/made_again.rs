@@ -13,7 +13,7 @@ fn kept(changes: &[Change]) -> Vec<Change> {
     postcard::from_bytes(&postcard::to_allocvec(changes).unwrap()).unwrap()
 }
 
-fn end(mut pipeline: Pipeline<'_>, gpus: &[GpuIdentity], now: u64) -> Vec<Summary> {
+pub(crate) fn end(mut pipeline: Pipeline<'_>, gpus: &[GpuIdentity], now: u64) -> Vec<Summary> {
     pipeline.end_at(at(now));
     let run = pipeline.finish(gpus, |_| PolicyResults::default()).unwrap();
     run.gpus.iter().map(|gpu| gpu.meter.summary()).collect()

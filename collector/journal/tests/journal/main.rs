@@ -4,4 +4,5 @@
 
 mod damage;
 mod made_again;
+mod power;
 mod run;

@@ -8,10 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use phasemeter_files::read_text;
-use phasemeter_journal::{Begin, Gate, Left, RunJournal};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal};
 use phasemeter_otlp::delivery::{
     Config, DataDirectory, DataError, HEADERS_FILE, MAX_HEADERS, Storage, StorageKind,
 };
+use phasemeter_sources::clock::Clock;
 use tracing::{debug, info, warn};
 
 use super::error::CommandError;
@@ -96,7 +97,8 @@ impl ExportOptions {
     /// What a run with this label has left that was killed; `None` if there is none, or no data directory.
     pub(super) fn left(&self, label: &str) -> Result<Option<Left>, CommandError> {
         let label = label.to_owned();
-        Ok(self.journal(move |data| Left::find(data, &label))?.flatten())
+        let now = BootClock::of(Clock::start());
+        Ok(self.journal(move |data| Left::find(data, &label, now))?.flatten())
     }
 
     /// Begins a journal; `None` without a usable data directory.
@@ -106,9 +108,9 @@ impl ExportOptions {
         begin: Begin,
         gate: Gate,
     ) -> Result<Option<RunJournal>, CommandError> {
-        let label = label.to_owned();
+        let (label, clock) = (label.to_owned(), begin.clock.clone());
         let writer = self.journal(move |data| RunJournal::create(data, &label, begin))?;
-        Ok(writer.map(|writer| RunJournal::new(writer, gate)))
+        Ok(writer.map(|writer| RunJournal::new(writer, gate, clock)))
     }
 
     /// What the disk answers about journals.

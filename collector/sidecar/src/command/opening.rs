@@ -8,10 +8,9 @@ use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::gateway::{SpanCosts, Unplaced};
 use phasemeter_engine::pipeline::{Pipeline, Settings};
 use phasemeter_engine::policies::PolicyManager;
-use phasemeter_environment::host;
 use phasemeter_environment::resource::Role;
 use phasemeter_environment::variables::Environment;
-use phasemeter_journal::{Begin, Gate, Left, VERSION};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, VERSION};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
@@ -114,7 +113,7 @@ impl Opening<'_> {
         if let Some(left) = left {
             // What is unpriced until they are loaded is priced from its start on.
             self.manager.iter().for_each(|manager| manager.wait());
-            let clock = left.clock;
+            let clock = left.clock();
             let (begin, until, gate) = (left.begin.clone(), left.until, Gate::new(left.left));
             outputs.gate = Some(gate.clone());
             let mut opened = self.open_as(outputs, clock, &begin)?;
@@ -139,12 +138,10 @@ impl Opening<'_> {
     /// Opens a new run, and its journal.
     fn open_new(&self, outputs: &mut Outputs) -> Result<Opened, CommandError> {
         let clock = self.clock;
-        let (boot, wall) = clock.origin();
+        let (_, wall) = clock.origin();
         let mut begin = Begin {
             version: VERSION.to_owned(),
-            boot_id: host::boot_id(),
-            boot,
-            wall,
+            clock: BootClock::of(clock),
             trace: *TraceId::random().as_bytes(),
             first: wall,
             billed_from: wall,
