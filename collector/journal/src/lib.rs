@@ -20,7 +20,9 @@ use std::{fs, thread};
 use phasemeter_engine::pipeline::{Change, Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_outbox::{DataDirectory, JOURNAL, Journal, JournalError, Payloads, RunDirectory};
+use phasemeter_outbox::{
+    ATTEMPTS, DataDirectory, Disk, JOURNAL, Journal, JournalError, Payloads, RunDirectory,
+};
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
@@ -34,6 +36,10 @@ pub use self::writer::Writer;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// So many attempts to go on from a journal are made that end early. One may need more memory than there is, and the process
+/// that is started again would be killed by it each time.
+const MAX_ATTEMPTS: usize = 3;
 
 /// How long the end waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -71,6 +77,9 @@ pub enum NotContinued {
     /// Another version of the program has written it, or it is damaged.
     #[error("written by another version, or damaged")]
     Unreadable,
+    /// Whatever has tried it was killed.
+    #[error("{MAX_ATTEMPTS} attempts have ended early: it may need more memory than there is")]
+    Repeated,
     /// It is damaged: steps before the last one are missing.
     #[error("damaged: steps are missing")]
     Cut,
@@ -111,6 +120,7 @@ impl Left {
 
     /// `None` if it ended in order, or before anything was metered.
     fn read(directory: RunDirectory, now: BootClock) -> Result<Option<Self>, NotContinued> {
+        attempt(&mut *directory.disk())?;
         let (journal, payloads) = match Journal::open(directory.disk()) {
             Err(JournalError::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
@@ -176,11 +186,30 @@ impl Left {
                 return Err(NotContinued::OtherRequests);
             }
         }
+        // If it stays, fewer attempts are made another time.
+        let _ = self.directory.disk().remove(ATTEMPTS);
         // Those that were read, and the one that was appended since.
         let next = u64::try_from(self.payloads.len()).unwrap_or(u64::MAX).saturating_add(2);
         let writer = Writer::start(self.directory, self.stream, next)?;
         Ok((RunJournal::new(writer, gate, self.clock), gpus))
     }
+}
+
+/// Notes an attempt to go on from the journal on this disk.
+fn attempt(disk: &mut dyn Disk) -> Result<(), NotContinued> {
+    let made = match disk.read(ATTEMPTS) {
+        Ok(made) => made.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            disk.create(ATTEMPTS)?;
+            0
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if made >= MAX_ATTEMPTS {
+        return Err(NotContinued::Repeated);
+    }
+    disk.write_at(ATTEMPTS, u64::try_from(made).unwrap_or(u64::MAX), b".")?;
+    Ok(())
 }
 
 /// The last entry; `None` if it is damaged. Its stream alone is decompressed: all would be hundreds of megabytes.

@@ -14,6 +14,8 @@ use crate::record::{Record, Records};
 
 /// The name of the file.
 pub const JOURNAL: &str = "journal";
+/// The name of a file beside it: one byte per attempt to go on from it that has not succeeded.
+pub const ATTEMPTS: &str = "attempts";
 
 /// The checksum of its records begins with it, so that records of segments do not count.
 const SALT: u32 = 0x4A52_4E4C;

@@ -32,7 +32,7 @@ pub use self::data_directory::{DataDirectory, DataError};
 pub use self::disk::{Directories, Disk};
 pub use self::error::{OpenError, ReadError};
 pub use self::file_disk::FileDisk;
-pub use self::journal::{JOURNAL, Journal, JournalError, Payloads};
+pub use self::journal::{ATTEMPTS, JOURNAL, Journal, JournalError, Payloads};
 pub use self::limits::Limits;
 pub use self::losses::{Loss, Losses, Reason};
 pub use self::outbox::Outbox;

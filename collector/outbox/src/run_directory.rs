@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::disk::{Directories, Disk};
 use crate::file_disk::FileDirectories;
-use crate::segment;
+use crate::{journal, segment};
 
 const LOCK: &str = "lock";
 const LABEL: &str = "label";
@@ -137,7 +137,7 @@ impl RunDirectory {
         }
         // No segment may come back without the head that says that it is settled.
         disk.sync_directory()?;
-        for name in [crate::journal::JOURNAL, crate::head::NAME, LABEL, LOCK] {
+        for name in [journal::JOURNAL, journal::ATTEMPTS, crate::head::NAME, LABEL, LOCK] {
             match disk.remove(name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}

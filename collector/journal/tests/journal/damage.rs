@@ -149,6 +149,7 @@ pub(crate) fn go_on_at(
     let gate = Gate::new(left.left);
     let (mut pipeline, requests) = run(Some(&gate));
     let (journal, gpus) = left.make_again(&mut pipeline, gate).ok()?;
+    assert!(!path.with_file_name("attempts").exists(), "it has succeeded");
     pipeline.keep_changes();
     let made = usize::try_from(steps).unwrap();
     assert_eq!(pipeline.bill().0, killed.bills[made - 1], "after {steps} steps");
@@ -232,6 +233,22 @@ fn run_goes_on_from_the_newest_journal_of_its_own_alone() {
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has begun");
     drop(newer);
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has ended");
+}
+
+/// Scenario: each process that goes on from a journal is killed meanwhile, for example since it needs too much memory.
+/// Guarantee: the fourth one begins a new run.
+#[test]
+fn attempts_that_end_early_are_not_repeated_for_ever() {
+    let killed = killed(begin(VERSION));
+    let directory = DataDirectory::open(killed.data.path(), false).unwrap();
+    for attempt in 1..=3 {
+        assert!(Left::find(&directory, LABEL, now()).unwrap().is_some(), "attempt {attempt}");
+    }
+    assert!(Left::find(&directory, LABEL, now()).unwrap().is_none());
+    RunJournal::create(&directory, LABEL, begin(VERSION)).unwrap();
+    let runs = fs::read_dir(killed.data.path().join("journals")).unwrap();
+    let attempts = runs.filter(|run| run.as_ref().unwrap().path().join("attempts").exists());
+    assert_eq!(attempts.count(), 0, "nothing of it is left");
 }
 
 /// Guarantee: the fuzz target of journals begins with entries that are read.
