@@ -55,10 +55,11 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     // The environment.
     let mut environment = metering::environment(options);
 
-    // Mappings, alerts, outputs, addresses and the state: what the command line names is opened or rejected.
+    // Mappings, alerts, trials, outputs, addresses and the state: what the command line names is opened or rejected.
     let mappings = mappings::read(&args.mapping, &args.label)?;
     let work_mappings = relay::work_mappings(&args.work)?;
     let alerts = alerts::select(&options.alerts)?;
+    let settled = trial_records::settled(args.live.trials.records.as_deref())?;
     let replicas = args.replica.as_deref().map(|own| Replicas::new(&args.replicas, own));
     let replicas = replicas.transpose().map_err(LiveError::from)?.unwrap_or_default();
     let mut outputs = Outputs::open(&args.live, &environment, Export::Required, Optional(false))?;
@@ -143,7 +144,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
         pipeline,
         spans,
         scheduler,
-        settled: trial_records::settled(args.live.trials.records.as_deref())?,
+        settled,
         clock,
         zone,
         started: Instant::now(),

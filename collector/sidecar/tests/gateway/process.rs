@@ -183,7 +183,11 @@ pub(crate) fn rejection(endpoint: &str, options: &[&str]) -> (Option<i32>, Strin
     let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
     command.env_clear().env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
-    let output = command.arg("gateway").args(options).output().unwrap();
+    command.arg("gateway").args(options);
+    if !options.contains(&"--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
+    let output = command.output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
