@@ -27,10 +27,12 @@ pub(crate) fn configuration(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     // No encoding of anything, and not to be found by its whole.
     let lookup = |_: &str| Some(format!("{SECRET},{SECRET}%"));
+    // A carriage return alone ends a line of YAML, too.
+    let lines = text.split(['\n', '\r']).count();
     for strictness in [Strictness::Own, Strictness::OfACommand] {
         let read = FORMAT.parse(&text, strictness, &lookup);
         for finding in read.findings() {
-            assert!(finding.line <= text.lines().count() + 1, "{finding}");
+            assert!(finding.line <= lines + 1, "{finding}");
             assert!(!finding.to_string().contains(SECRET), "{finding}");
         }
         if read.findings().is_empty() {

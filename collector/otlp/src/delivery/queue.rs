@@ -138,7 +138,7 @@ impl Queue {
             free.into_iter().for_each(|signal| self.arrived.of(signal).notify_one());
             return false;
         };
-        storage.checkpoint();
+        storage.checkpoint(!requests.is_empty());
         let dropped = storage.take_dropped();
         let mut state = self.lock();
         for ((number, request), location) in requests.iter().zip(locations) {

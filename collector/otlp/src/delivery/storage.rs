@@ -21,11 +21,11 @@ use super::config::Config;
 use crate::request::EncodedRequest;
 use crate::signal::Signal;
 
-/// The time between checkpoints, which bounds what is sent twice after a crash.
-const CHECKPOINT: Duration = Duration::from_secs(1);
-/// The same if nothing was settled: then they note only what is durable, so that it is counted if it is damaged. Most
-/// requests are settled before, and half of the writes are saved.
-const LATE_CHECKPOINT: Duration = Duration::from_secs(10);
+/// The time between checkpoints that come with a request that is stored: each sync also writes what other files have begun to
+/// write, so that those at one time write less.
+const CHECKPOINT: Duration = Duration::from_secs(5);
+/// The time between checkpoints at most, which bounds what is sent twice after a crash.
+const LATE_CHECKPOINT: Duration = Duration::from_secs(15);
 /// After an error of the disk, requests are kept in memory for so long before the next try.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The minimum time between two reports of dropped requests.
@@ -286,12 +286,13 @@ impl Storage {
         }
     }
 
-    /// Notes on disk what is settled, if that is due.
-    pub(super) fn checkpoint(&mut self) {
+    /// Notes on disk what is settled, if that is due. `has_stored`: something was stored just now.
+    pub(super) fn checkpoint(&mut self, has_stored: bool) {
         let now = Instant::now();
         let since = now.duration_since(self.checked);
         let has_settled = || self.runs.iter().any(|run| run.outbox.has_settled());
-        let is_due = since >= LATE_CHECKPOINT || (since >= CHECKPOINT && has_settled());
+        let is_due =
+            since >= LATE_CHECKPOINT || (has_stored && since >= CHECKPOINT && has_settled());
         if is_due && !self.is_paused() {
             self.checked = now;
             self.checkpoint_now();

@@ -20,8 +20,8 @@ const FIRST: Duration = Duration::from_secs(10);
 /// The most time between two reports.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Bytes of reports per second, on average: 88 MB per day.
-const BYTES_PER_SECOND: usize = 1 << 10;
+/// Bytes of reports per second, on average, of runs that are older than that: 44 MB per day.
+const BYTES_PER_SECOND: usize = 1 << 9;
 
 /// Reports that are kept, and their bytes. Beyond either, the oldest are removed when a run begins.
 const MAX_REPORTS: usize = 4_096;
@@ -52,7 +52,7 @@ impl Named {
 /// How long after the last report the next one is due, of a run of this age whose last report had so many bytes.
 pub(super) fn interval(age: Duration, bytes: usize) -> Duration {
     let by_bytes = u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(u64::MAX);
-    age.clamp(FIRST, LONGEST).max(Duration::from_secs(by_bytes))
+    if age < LONGEST { age.max(FIRST) } else { LONGEST.max(Duration::from_secs(by_bytes)) }
 }
 
 /// The report of a run. Makes space for it.
@@ -99,9 +99,9 @@ mod tests {
     fn reports_are_written_often_at_first_and_large_ones_rarely() {
         let seconds = |age, bytes| interval(Duration::from_secs(age), bytes).as_secs();
         let small = [0, 10, 25, 60, 86_400].map(|age| seconds(age, 20_000));
-        assert_eq!(small, [19, 19, 25, 60, 60]);
-        assert_eq!(seconds(0, 0), 10);
-        assert_eq!(seconds(86_400, 10 << 20), 10_240);
+        assert_eq!(small, [10, 10, 25, 60, 60]);
+        assert_eq!(seconds(86_400, 51_200), 100);
+        assert_eq!(seconds(86_400, 10 << 20), 20_480);
     }
 
     #[test]
