@@ -33,7 +33,8 @@ pub(crate) fn configuration(bytes: &[u8]) {
         let read = FORMAT.parse(&text, strictness, &lookup);
         for finding in read.findings() {
             assert!(finding.line <= lines + 1, "{finding}");
-            assert!(!finding.to_string().contains(SECRET), "{finding}");
+            let is_own = text.contains(SECRET);
+            assert!(is_own || !finding.to_string().contains(SECRET), "{finding}");
         }
         if read.findings().is_empty() {
             let printed = read.print();
