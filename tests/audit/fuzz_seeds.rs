@@ -48,7 +48,7 @@ fn otlp_environment_target_holds() {
 
 #[test]
 fn configuration_target_holds() {
-    on_each("fuzz/seeds/configuration", 5, properties::configuration);
+    on_each("fuzz/seeds/configuration", 6, properties::configuration);
     on_each("../collector/config/tests/cases", 7, properties::configuration);
     on_each("../otel-config/configuration", 3, properties::configuration);
 }

@@ -71,7 +71,9 @@ fn shown(text: &str, kind: Kind, path: &[&str]) -> String {
         return REDACTED.to_owned();
     }
     if path.ends_with(&["headers_list"]) {
-        let names = text.split(',').map(|entry| entry.split('=').next().unwrap_or_default());
+        // One that is empty is none.
+        let entries = text.split(',').filter(|entry| !entry.trim().is_empty());
+        let names = entries.map(|entry| entry.split('=').next().unwrap_or_default());
         let list: Vec<_> = names.map(|name| format!("{name}={REDACTED}")).collect();
         return quoted(&list.join(","), Kind::Text);
     }
