@@ -65,7 +65,7 @@ impl Writer {
         Ok(Self { entries, shared })
     }
 
-    /// Writes an entry, and syncs it if told to. Returns false if the journal was given up.
+    /// Writes an entry, which is also synced if `is_synced`. Returns false if the journal was given up.
     pub(crate) fn write(&self, entry: Vec<u8>, is_synced: bool) -> bool {
         let is_over = self.shared.is_over.load(Ordering::Acquire);
         !is_over && self.entries.try_send((entry, is_synced)).is_ok()

@@ -21,8 +21,8 @@ use crate::signal::{BySignal, Signal};
 /// Maximum grace period; it always fits the clock.
 const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// How often it is noted on disk what was accepted, if nothing else arrives.
-const CHECKPOINT: Duration = Duration::from_secs(1);
+/// How often the storage may note on disk what was accepted, if nothing else arrives.
+const STORAGE_STEP: Duration = Duration::from_secs(1);
 
 /// Sends what is queued. It does nothing before it [runs](Self::run).
 pub struct Delivery<T> {
@@ -128,7 +128,7 @@ impl DeliveryHandle {
 async fn store(queue: Arc<Queue>) {
     loop {
         // Elapsed time is a reason, too.
-        let _ = timeout(CHECKPOINT, queue.to_store()).await;
+        let _ = timeout(STORAGE_STEP, queue.to_store()).await;
         queue.store();
     }
 }
