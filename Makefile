@@ -145,15 +145,16 @@ policies: build-policies ## rebuild the default policies into wasm-rules/dist
 	@for policy in $(POLICIES); do \
 	    install -m 644 "$$($(MODULE))" wasm-rules/dist/$$policy.wasm || exit 1; \
 	done
+	@# Also for builds without a compiler. A test of rules compares them. The program embeds them: it is built once, and
+	@# before a new policy, which has none yet, is listed.
+	@cargo build --quiet --locked -p phasemeter --bin phasemeter
+	@for policy in $(POLICIES); do \
+	    $${CARGO_TARGET_DIR:-target}/debug/phasemeter policy compile --interpreter wasm-rules/dist/$$policy.wasm && \
+	    mv wasm-rules/dist/$$policy.aot wasm-rules/dist/interpreted/ || exit 1; \
+	done
 	@# Its order is that of evaluation: new policies are added at the end.
 	@cd wasm-rules/dist && listed=$$(cut -c67- SHA256SUMS) && \
 	    sha256sum $$listed $$(ls *.wasm | grep -vxF "$$listed") > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS
-	@# Also for builds without a compiler. A test of rules compares them.
-	@for policy in $(POLICIES); do \
-	    cargo run --quiet --locked -p phasemeter -- \
-	        policy compile --interpreter wasm-rules/dist/$$policy.wasm && \
-	    mv wasm-rules/dist/$$policy.aot wasm-rules/dist/interpreted/ || exit 1; \
-	done
 
 bench: toolchain peers ## measure cost and memory beside other programs, and compare recommendations
 	cargo build --release --locked -p phasemeter -p phasemeter-bench
