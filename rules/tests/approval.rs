@@ -200,7 +200,7 @@ fn settings_require_signature_of_their_own() {
     assert_eq!(dir.reload(), outcome(&[], &["load.signature"]));
 }
 
-/// Guarantee: with a lock file, settings are those that it lists, also if there should be none.
+/// Guarantee: with a lock file, settings are those that it lists, even if there should be none.
 #[test]
 fn settings_are_those_of_the_lock() {
     let dir = PolicyDir::new(false);

@@ -220,7 +220,7 @@ fn signal_is_forwarded_if_its_group_has_no_id() {
     assert_eq!(seen(), "ready\nterm\n");
 }
 
-/// Guarantee: a job runs to completion with its own status, and its node takes others, also if no driver
+/// Guarantee: a job runs to completion with its own status, and its node takes others, even if no driver
 /// can be reached and the prolog cannot write its file.
 #[test]
 fn job_without_driver_and_job_files_runs_to_completion() {

@@ -30,7 +30,7 @@ const SIDECARS: [(&str, usize); 2] = [(PLAIN, 0), (CLAIMS, 1)];
 /// Scenario: nothing listens at the endpoint. A pod with sidecars is deleted, the next one is deleted without grace, the
 /// sidecars of the third are killed and started again. Then a Collector is there.
 /// Guarantee: the last ones deliver what all have left. Each sum arrives unchanged, those of each run are all of its time
-/// and what that costs, and the data directory has the report of it, also if the run was killed while it waited for the
+/// and what that costs, and the data directory has the report of it, even if the run was killed while it waited for the
 /// backend. A run that was killed before goes on. With a state it does not, and all of the time from the first start on is
 /// in a sum or a gap.
 #[test]

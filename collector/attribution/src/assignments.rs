@@ -1,7 +1,7 @@
 //! The holders that a GPU is assigned to, over time.
 //!
-//! The points of a GPU name its holders. One has it since the point before the first that names it, and until the first
-//! one that does not: what moved does not pay for where it was.
+//! The points of a GPU name its holders. A holder has the GPU from the point before the first
+//! that names it, until the first that no longer does: one that has moved does not pay for the GPU that it left.
 
 use std::ops::Range;
 

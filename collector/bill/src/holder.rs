@@ -1,6 +1,6 @@
 //! A holder of a GPU as a report has it: who it is, and its accounts.
 //!
-//! Reports of before have names only, and those of sources that know no labels have none: what is absent is unknown.
+//! Older reports have names only, and reports of sources without labels have no labels: what is absent is unknown.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct Holder {
     pub granted_unused_usd: Option<Usd>,
     /// What it was granted before it touched the GPU.
     pub never_touched_usd: Option<Usd>,
-    /// What it was granted of the GPU over time; `None` in reports of before.
+    /// What it was granted of the GPU over time; `None` in older reports.
     pub granted_seconds: Option<Seconds>,
     /// Time of the first of these accounts.
     pub used_seconds: Seconds,

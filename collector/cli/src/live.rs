@@ -167,7 +167,7 @@ pub struct LiveArgs {
     pub report_period: Option<Nanos>,
 
     /// Address for probes and for Prometheus, IP:PORT: /livez, /readyz, grpc.health.v1, and /metrics with all metrics
-    /// that are exported as OTLP, also if no endpoint is set. Without a token: use loopback, or a network policy. Also
+    /// that are exported as OTLP, even if no endpoint is set. Without a token: use loopback, or a network policy. Also
     /// /status, for `phasemeter status` and `top` on this machine [default: none].
     #[arg(long, value_name = "ADDRESS")]
     pub health_listen: Option<SocketAddr>,

@@ -1,7 +1,7 @@
 //! The configuration file: OpenTelemetry's declarative configuration, with a section of Phasemeter's own.
 //!
-//! A file becomes what exists without it: variables of OpenTelemetry and options of the command line. So a value
-//! is checked, and has its effect, in one place, however it was given.
+//! A file is translated into variables of OpenTelemetry and options of the command line. So a value is checked, and
+//! takes effect, in one place, however it was given.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::print_stderr))]

@@ -123,7 +123,7 @@ impl ConfigurationFile {
         &self.warnings
     }
 
-    /// By what a change since the start is found.
+    /// What shows a change since the start.
     #[must_use]
     pub const fn stamp(&self) -> FileStamp {
         self.stamp

@@ -1,4 +1,4 @@
-//! By what a file is found to have changed: polling works on every file system, also through the links of a mounted
+//! What shows that a file has changed. It is polled, which works on every file system, and through the links of a mounted
 //! `ConfigMap`.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! From when on grants count: a change is reported once nothing of it is awaited, from when it was first seen.
+//! When a change of grants counts: it is reported once no more evidence is awaited, as of when it was first seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Derives the device state of a live reading from the device metrics before it.
 //!
-//! Metrics are polled less often than utilization, so a reading carries the last values, as those of
-//! other metrics.
+//! Metrics are polled less often than utilization, so a reading carries the last value of each
+//! metric, as long as that describes the present.
 
 use std::collections::BTreeMap;
 

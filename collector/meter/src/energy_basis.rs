@@ -1,4 +1,4 @@
-//! By what energy was measured.
+//! How energy was measured.
 
 use crate::energy_source::{EnergyCounter, PowerBasis};
 

@@ -1,7 +1,7 @@
 //! Median of any number of durations, in bounded memory.
 //!
-//! Resolution: 1 ms below ten seconds, four digits above; halved as often as more than 512 different
-//! durations require.
+//! Resolution: 1 ms below ten seconds, four digits above. It is halved whenever there are more than 512 different
+//! durations.
 
 use crate::units::Nanos;
 

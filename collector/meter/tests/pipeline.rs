@@ -125,7 +125,7 @@ proptest! {
     }
 
     /// Steps of the wall clock end sessions and move boundaries, and change no account. What is buffered
-    /// at the end is drained boundary by boundary, also if the clock stepped just before.
+    /// at the end is drained boundary by boundary, even if the clock stepped just before.
     #[test]
     fn steps_of_wall_clock_change_no_account(
         rows in any_rows(), rate in any_rate(), session in 1_u64..100, boundary in 0_u64..30,

@@ -63,7 +63,7 @@ impl<K: Ord + Clone> LogLimiter<K> {
     }
 
     /// The kinds whose period has passed, and what was suppressed of each, if anything was. They begin
-    /// anew. To be called now and then, so that it is known also if no message of the kind follows.
+    /// anew. To be called now and then, so that it is known even if no message of the kind follows.
     pub fn take_passed(&mut self, now: Instant) -> Vec<(K, u64)> {
         self.take(|messages| now.saturating_duration_since(messages.since) >= PERIOD)
     }

@@ -1,5 +1,5 @@
 //! Values from files that are replaced while the program runs, such as certificates and tokens: they are
-//! read again after a change, also if a link leads to another file.
+//! read again after a change, even if a link leads to another file.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::fs;

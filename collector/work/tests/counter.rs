@@ -103,7 +103,7 @@ fn work_before_the_run_is_not_counted() {
 }
 
 /// Scenario: a server restarts, and its sender keeps the start time of the first point.
-/// Guarantee: what it counts afterwards is work, as without a start time, also if it restarts again.
+/// Guarantee: what it counts afterwards is work, as without a start time, even if it restarts again.
 #[test]
 fn fall_under_the_same_start_is_a_reset() {
     let values = [0.0, 7_000.0, 13_500.0, 500.0, 9_000.0, 12_000.0, 0.0, 4_500.0];

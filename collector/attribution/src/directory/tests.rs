@@ -92,7 +92,7 @@ fn pod_has_the_gpus_of_its_time() {
     }
 }
 
-/// Guarantee: a pod or a job that has a part of a GPU is charged for its part, also if the GPU is named, too; a GPU
+/// Guarantee: a pod or a job that has a part of a GPU is charged for its part, even if the GPU is named, too; a GPU
 /// that a job has is not free for others. What other exporters do not name ends nothing.
 #[test]
 fn holder_is_charged_for_its_part() {

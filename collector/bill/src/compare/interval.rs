@@ -1,11 +1,14 @@
-//! Intervals of statistics of hours, of which each depends on those before.
+//! Confidence intervals of statistics over hours, each of which depends on the hours before.
 //!
-//! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance of
-//! their sum is the spectral density of the effects at frequency zero: dependence on the two hours before is
-//! removed (prewhitening), the density of the rest is the mean of its lowest cosine coefficients, and the
-//! dependence is put back. If that is strong, its upper bound is put back: hours tell it only roughly. The interval is that of Student's t with Welch's degrees of freedom, of which each
-//! run has one per coefficient: few hours give a wide interval. No numbers are drawn, so the same reports give
-//! the same interval.
+//! The effect of each hour on a statistic is its derivative (the infinitesimal jackknife). The variance of their sum is
+//! the spectral density of the effects at frequency zero:
+//!
+//! 1. Dependence on the two hours before is removed (prewhitening).
+//! 2. The density of the rest is the mean of its lowest cosine coefficients.
+//! 3. The dependence is put back; if it is strong, its upper bound, since a few hours show it only roughly.
+//!
+//! The interval is that of Student's t with Welch's degrees of freedom, one per coefficient of each run, so few hours give
+//! a wide interval. No random numbers are used: the same reports give the same interval.
 
 use super::normal::t_quantile;
 use super::run::Sums;

@@ -1,4 +1,4 @@
-//! Trials: whether what a report only supposed has saved dollars, settled by a comparison.
+//! Trials: whether a recommendation that was only a hypothesis has saved dollars, settled by a comparison.
 //!
 //! A record states what was tried, the digests of both reports and what they show. Whenever it is read, it is settled again
 //! from these reports: what they do not show is refused.

@@ -1,4 +1,4 @@
-//! What the agent of a node bills, as a sidecar on it follows that: from the agent's start to its end, and whether one
+//! Follows, for a sidecar, what the agent of its node bills, from the agent's start to its end, and whether an agent
 //! listens at all.
 
 use std::io;

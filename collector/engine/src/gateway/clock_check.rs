@@ -1,7 +1,7 @@
 //! Drops points whose time is far from this machine's clock.
 //!
-//! After one that is ahead, all later points of its GPU or counter would be late; between one of long ago and now,
-//! any time would be billed.
+//! After a point that is ahead, all later points of its GPU or counter would be late. After one of long ago, all the
+//! time since then would be billed.
 
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_sources::clock::MAX_AHEAD;

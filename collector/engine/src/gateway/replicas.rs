@@ -1,7 +1,7 @@
 //! Which of several gateways meters a GPU, and which one passes on what a resource sent: each by rendezvous hashing.
 //!
-//! All gateways receive everything, and agree without talking to each other. If one is added to the list or leaves it,
-//! only what it gets or had changes its gateway.
+//! All gateways receive everything, and agree without talking to each other. If one is added to the list or removed
+//! from it, only what that one takes over or gives up changes its gateway.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@
 //!           ─report so far→ board ←─ /status ─ clients on this machine
 //! ```
 //!
-//! Answers on a thread of its own, also while the main loop is busy. The kubelet and Prometheus reach it from other
+//! Answers on a thread of its own, even while the main loop is busy. The kubelet and Prometheus reach it from other
 //! machines, without a token, so it has no default address.
 
 mod listener;

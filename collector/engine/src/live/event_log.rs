@@ -1,7 +1,7 @@
 //! Exports and logs the events of GPUs in a live run, those that repeat a limited number of times.
 //!
 //! A faulty GPU reports thousands of XID errors. All count at once; the first of a code per GPU and minute is
-//! an event and a message, and so is the number of the others when the minute is over, also if none follows.
+//! an event and a message, and so is the number of the others when the minute is over, even if none follows.
 
 use std::time::Instant;
 

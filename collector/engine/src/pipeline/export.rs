@@ -128,7 +128,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Passes complete requests to the sink, also if no reading follows.
+    /// Passes complete requests to the sink, even if no reading follows.
     ///
     /// # Errors
     /// Returns an error if a request cannot be written.

@@ -1,8 +1,8 @@
-//! Which GPUs those of this pod are: what its claims, its other containers and their processes tell.
+//! Finds the GPUs of this pod: by its claims, its other containers and their processes.
 //!
-//! A container that was given no GPU may still see all of the machine. The other containers of its pod may start later
-//! than it, so that what they tell is collected again and again, on a thread of its own: reading the files of a process
-//! can block if that hangs in a driver.
+//! A container that was given no GPU may still see all of the machine. The other containers of its pod may start later,
+//! so the evidence is collected repeatedly, on a thread of its own: reading the files of a process can block if that
+//! hangs in a driver.
 
 mod container;
 

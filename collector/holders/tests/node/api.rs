@@ -126,7 +126,7 @@ fn has(count: usize) -> impl Fn(&Assignments) -> bool {
 
 /// Scenario: a driver publishes a device after a container has it, replaces its slice, and withdraws it.
 /// Guarantee: nothing is requested without a claim; then slices are listed once and watched. The GPU of a device is
-/// known as soon as its slice is, and stays known as long as a container has it, also if its slice is withdrawn.
+/// known as soon as its slice is, and stays known as long as a container has it, even if its slice is withdrawn.
 #[test]
 fn slices_are_listed_once_and_watched() {
     let mut node = Node::start();

@@ -1,4 +1,4 @@
-//! A part of a run of one GPU, for reports of periods, and what the part in progress is the difference to.
+//! A part of a run of one GPU, for reports of periods, and the state at the start of the part in progress.
 
 use super::rolling::Snapshot;
 use crate::alert::AlertLog;

@@ -6,7 +6,7 @@
 //! - what it was granted and did not use, max(0, g·T − u), less what others took of it. What holders use beyond
 //!   their grants is taken from all that is not used, in proportion.
 //!
-//! Nobody is treated like a holder: what is not granted is its grant, and what no known holder used is its use. So
+//! *Nobody* counts as one more holder, whose grant is what is not granted, and whose use is what no known holder used. So
 //! all amounts sum to T: Σu is the utilization of the GPU, and what is not used of grants, less what is taken of
 //! it, is the rest.
 

@@ -1,4 +1,4 @@
-//! What holders used: ranges that wait for the time that they are of.
+//! What holders used: ranges that wait until their time is divided.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The Collector's `storage` of its `sending_queue`: requests on disk from before they are sent until they are
-//! accepted or rejected for good, as gzip of their protobuf.
+//! Like `storage` of the Collector's `sending_queue`: a request is on disk from before it is sent until it is
+//! accepted or rejected for good, as gzip of its protobuf.
 //!
 //! This run has an outbox of its own. Those that ended before, for the same destinations, are delivered first.
 

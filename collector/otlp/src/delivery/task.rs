@@ -124,7 +124,7 @@ impl DeliveryHandle {
     }
 }
 
-/// Stores what arrives, also while workers wait for a backend.
+/// Stores what arrives, even while workers wait for a backend.
 async fn store(queue: Arc<Queue>) {
     loop {
         // Elapsed time is a reason, too.

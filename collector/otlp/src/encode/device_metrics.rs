@@ -35,7 +35,7 @@ pub(super) struct DeviceMetrics {
     counters: BTreeMap<(Component, Quantity), Increase>,
     /// The last values since the last export.
     values: BTreeMap<(Component, Quantity), i64>,
-    /// In milliwatts, also if it was measured before the last export.
+    /// In milliwatts, even if it was measured before the last export.
     power_limit: Option<i64>,
     /// Occurrences per XID code. There are about two hundred codes.
     xids: BTreeMap<u64, u64>,

@@ -241,7 +241,7 @@ fn invalid_variable_of_export_is_a_warning_unless_strict() {
     assert_eq!((strict.status.code(), strict.stdout.as_slice()), (Some(78), &b""[..]));
     assert!(stderr(&strict).contains("--strict: OTEL_EXPORTER_OTLP_TIMEOUT=soon"), "{strict:?}");
     let unused = audit(&log, &["--strict"], &timeout);
-    assert_eq!(unused.status.code(), Some(78), "also if nothing is exported");
+    assert_eq!(unused.status.code(), Some(78), "even if nothing is exported");
 
     let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://collector")];
     let nowhere = audit(&log, &["--otlp"], &endpoint);

@@ -78,7 +78,7 @@ fn send(gateway: &Gateway, requests: Vec<EncodedRequest>) {
 
 /// Scenario: the metrics of random fleets whose hosts and GPUs come, go and return.
 /// Guarantee: a gateway reports the seconds and nano-dollars of an audit of the same metrics, and both those of
-/// the oracle, also if missing time is all billed or not at all.
+/// the oracle, even if missing time is all billed or not at all.
 #[test]
 fn report_is_that_of_an_audit_of_the_same_metrics() {
     for (seed, options) in [

@@ -62,7 +62,7 @@ pub struct HeldReading {
     pub rates: LinkRates,
     /// What was found out about holders since the previous reading. It takes effect before this one.
     pub holder_changes: Vec<HolderChange>,
-    /// Whether its sender reports XID errors, also if there was none.
+    /// Whether its sender reports XID errors, even if there was none.
     pub reports_errors: bool,
     /// The quantities received under the names under which Phasemeter sends them.
     pub own_names: BTreeSet<Quantity>,

@@ -151,7 +151,7 @@ fn refused_points_are_named_with_what_distinguishes_them() {
     }
 }
 
-/// Guarantee: equal points that several Collectors send are one, also if one of them is a moment later.
+/// Guarantee: equal points that several Collectors send are one, even if one of them is a moment later.
 #[test]
 fn equal_and_later_points_of_other_collectors_are_harmless() {
     let mut buffer = ReadingBuffer::new(HOLD, None, None);

@@ -1,4 +1,4 @@
-//! PriceLookup of plans: given, else quoted by policies, else of a report, else of the price book.
+//! Prices for plans: given, else quoted by policies, else from a report, else from the price book.
 
 use std::path::PathBuf;
 
