@@ -8,13 +8,6 @@ use phasemeter_meter::phase::Account;
 use crate::division::Part;
 use crate::report::{Gpu, Period, Usd};
 
-/// The accounts of idle time.
-pub(crate) const IDLE: [Account; 3] = [Account::IdleHeld, Account::IdleFree, Account::IdleUnknown];
-
-/// The accounts of time at work.
-pub(crate) const WORKING: [Account; 3] =
-    [Account::Underutilized, Account::Productive, Account::ComputeBound];
-
 /// Nanoseconds per hour.
 const HOUR: f64 = 3.6e12;
 
@@ -66,7 +59,7 @@ impl Totals {
             unpriced: if is_priced { 0 } else { time },
             cost: period.accounts.cost_of(&Account::ALL),
             utilized: period.utilized_usd.map_or(NanoUsd::ZERO, |Usd(utilized)| utilized),
-            idle: period.accounts.cost_of(&IDLE),
+            idle: period.accounts.cost_of(&Account::IDLE),
             unobserved: period.accounts.cost(Account::Unobserved),
             ..Self::default()
         }
@@ -127,7 +120,7 @@ impl Totals {
             let unpriced = if is_priced { 0 } else { time };
             Self { time, unpriced, cost: period.accounts.cost_of(accounts), ..Self::default() }
         };
-        let (mut working, mut idle) = (part(&WORKING), part(&IDLE));
+        let (mut working, mut idle) = (part(&Account::WORKING), part(&Account::IDLE));
         working.utilized = all.utilized.min(working.cost);
         idle.utilized = all.utilized - working.utilized;
         working.effective = all.effective.min(working.time);

@@ -148,6 +148,12 @@ impl Account {
         Self::ComputeBound,
     ];
 
+    /// The accounts of idle time.
+    pub const IDLE: [Self; 3] = [Self::IdleHeld, Self::IdleFree, Self::IdleUnknown];
+
+    /// The accounts of time at work.
+    pub const WORKING: [Self; 3] = [Self::Underutilized, Self::Productive, Self::ComputeBound];
+
     /// The account of a second in this phase.
     #[must_use]
     pub const fn of(phase: Phase, holding: Holding) -> Self {

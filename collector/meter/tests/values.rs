@@ -158,6 +158,18 @@ fn names_are_distinct() {
     assert_eq!(bases.map(Basis::name), ["nvml.gpu", "nvml.samples", "gpm.sm", "gpm.tensor"]);
 }
 
+/// Guarantee: sums over lists of accounts lack none. Tables of accounts are in the order of `ALL`.
+#[test]
+fn lists_of_accounts_are_complete() {
+    assert!(Account::ALL.into_iter().enumerate().all(|(index, it)| it as usize == index));
+    let with = |of: fn(Option<Phase>) -> bool| {
+        Account::ALL.into_iter().filter(|it| of(it.phase())).collect::<Vec<_>>()
+    };
+    assert_eq!(with(|phase| phase.is_some()), Account::OBSERVED);
+    assert_eq!(with(|phase| phase == Some(Phase::Idle)), Account::IDLE);
+    assert_eq!(with(|phase| phase.is_some_and(|it| it != Phase::Idle)), Account::WORKING);
+}
+
 #[test]
 fn phase_and_holding_determine_the_account() {
     let holdings = [Holding::Held, Holding::Free, Holding::Unknown];

@@ -11,9 +11,6 @@ use phasemeter_meter::price::{PaymentPlan, Price};
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_plan::profile::{self, Hour, MeasuredUse, Period};
 
-/// The accounts of time at work.
-const WORKING: [Account; 3] = [Account::Underutilized, Account::Productive, Account::ComputeBound];
-
 /// What a report measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
@@ -155,7 +152,7 @@ fn period(period: &report::Period) -> Option<Period> {
         start: period.start.since(Timestamp::EPOCH).as_secs_f64(),
         seconds,
         effective_seconds: period.effective_seconds.0.as_secs_f64(),
-        working_seconds: time_in(&WORKING),
+        working_seconds: time_in(&Account::WORKING),
         held_seconds: time_in(&[Account::IdleHeld]),
         unobserved_seconds: time_in(&[Account::Unobserved]),
     })

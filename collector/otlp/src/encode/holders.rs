@@ -257,7 +257,7 @@ impl<'a> Labels<'a> {
 /// Its workload, if OpenTelemetry has an attribute for it, and its queue. Each is the same for all series of a holder,
 /// so they add none. Labels can change, so they are not attributes.
 fn attributes_of(details: &HolderDetails) -> Vec<(&'static str, String)> {
-    let HolderDetails { workload, queue, .. } = details;
+    let HolderDetails { workload, queue, user: _, project: _, labels: _ } = details;
     let workload = workload
         .as_ref()
         .and_then(|Workload { kind, name }| Some((workload_attribute(kind)?, name.clone())));
