@@ -77,7 +77,7 @@ pub(crate) fn trial(bytes: &[u8]) {
     }
 }
 
-/// A file of `--state` is rejected, or survives a round trip; and each of its claims is sent once, until it is accepted or
+/// A file of claims is rejected, or survives a round trip; and each of its claims is sent once, until it is accepted or
 /// a gap.
 pub(crate) fn state(bytes: &[u8]) {
     let marks = InstantFormat { clock: None, boot_id: None };

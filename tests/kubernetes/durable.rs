@@ -20,7 +20,7 @@ use crate::points::{Key, Points, read, sums, sums_of};
 use crate::sent::{End, FILE, Sent, check, cost, gaps, whole};
 use crate::volume::{Volume, send, status};
 
-/// The sidecars of the pod, and their GPUs. The second one has `--state`.
+/// The sidecars of the pod, and their GPUs. The second one has a data directory of its own, and so claims.
 const PLAIN: &str = "plain";
 const CLAIMS: &str = "claims";
 /// Gaps have the length of the clock that counts since boot; starts and ends are of the wall clock, which is adjusted.
@@ -31,8 +31,7 @@ const SIDECARS: [(&str, usize); 2] = [(PLAIN, 0), (CLAIMS, 1)];
 /// sidecars of the third are killed and started again. Then a Collector is there.
 /// Guarantee: the last ones deliver what all have left. Each sum arrives unchanged, those of each run are all of its time
 /// and what that costs, and the data directory has the report of it, even if the run was killed while it waited for the
-/// backend. A run that was killed before goes on. With a state it does not, and all of the time from the first start on is
-/// in a sum or a gap.
+/// backend. A run that was killed before goes on. With claims, all of the time from the first start on is in a sum or a gap.
 #[test]
 fn next_pod_delivers_what_pods_left_that_were_deleted_or_killed() {
     let Some(node) = node() else { return };
@@ -71,23 +70,20 @@ fn next_pod_delivers_what_pods_left_that_were_deleted_or_killed() {
     backend.stop();
 
     let captured = read(&volume.file("arrived.jsonl"));
-    let (arrived, mut billed) = (sums(&captured), Vec::new());
+    let arrived = sums(&captured);
     for (((sidecar, gpu), file), aside) in SIDECARS.into_iter().zip(files).zip(&killed) {
         let own = |point: &Key| point.1.contains(&uuid(gpu));
         let arrived: Points =
             arrived.iter().filter(|(point, _)| own(point)).map(|(k, v)| (k.clone(), *v)).collect();
-        // A state has the last sums that were not accepted, not all.
-        let end = |end| if sidecar == CLAIMS { End::LeftSome } else { end };
         let runs = [
-            sent(&first, file, end(End::InOrder)),
-            sent(&second, file, end(End::Killed)),
-            Sent::of(aside, end(End::Killed)),
-            sent(&third, file, end(End::InOrder)),
+            sent(&first, file, End::InOrder),
+            sent(&second, file, End::Killed),
+            Sent::of(aside, End::Killed),
+            sent(&third, file, End::InOrder),
         ];
         check(&arrived, &runs);
         let runs: Vec<_> = whole(&arrived).into_values().collect();
-        // With a state, the run that was killed does not go on.
-        assert_eq!(runs.len(), if sidecar == CLAIMS { 4 } else { 3 }, "{runs:?}");
+        assert_eq!(runs.len(), 3, "the run that was killed goes on: {runs:?}");
         let cost = |pod| cost(&volume.sent(pod, &format!("{sidecar}.json")));
         assert_eq!(cost(&first), Some(runs[0].cost), "{runs:?}");
         assert_eq!(cost(&second), None, "it was killed before its end");
@@ -100,16 +96,16 @@ fn next_pod_delivers_what_pods_left_that_were_deleted_or_killed() {
             let found = time + gaps.iter().sum::<u64>();
             assert!(found.abs_diff(all) < ADJUSTED, "{found} of {all} ns: {runs:?} {gaps:?}");
         }
-        // What was killed at any moment and did not go on has a report of some time before.
-        let has_last = |index: &usize| sidecar == PLAIN || *index != 2;
-        let runs = runs.iter().enumerate().filter(|(index, _)| has_last(index));
-        billed.extend(runs.map(|(_, run)| run.cost));
+        let data = if sidecar == CLAIMS { volume.data().join(CLAIMS) } else { volume.data() };
+        let reports = fs::read_dir(data.join("reports")).unwrap().flatten();
+        let mut reports: Vec<_> =
+            reports.filter_map(|file| crate::sent::cost(&file.path())).collect();
+        let mut billed: Vec<_> = runs.iter().map(|run| run.cost).collect();
+        reports.sort_unstable();
+        billed.sort_unstable();
+        assert_eq!(reports, billed);
+        assert_eq!(fs::read_dir(data.join("outbox")).unwrap().count(), 0);
     }
-    let reports = fs::read_dir(volume.data().join("reports")).unwrap().flatten();
-    let reports: Vec<_> = reports.filter_map(|file| cost(&file.path())).collect();
-    assert_eq!(reports.len(), billed.len() + 1, "{reports:?} {billed:?}");
-    assert!(billed.iter().all(|cost| reports.contains(cost)), "{reports:?} {billed:?}");
-    assert_eq!(fs::read_dir(volume.data().join("outbox")).unwrap().count(), 0);
 }
 
 /// Scenario: nothing listens at the endpoint of an agent. Before it is replaced, its data directory gets that of an agent

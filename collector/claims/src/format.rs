@@ -1,11 +1,13 @@
-//! What the file of `--state` has: the ledger of claims between two runs, as JSON.
+//! What the file of claims has: the ledger between two runs, as JSON.
 //!
 //! Times are kept by the clock that counts since boot, by which the length of a gap is right even if the wall
 //! clock was set; and in wall time, for after a reboot.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
-use bytes::Bytes;
+use flate2::Compression;
+use flate2::bufread::{GzDecoder, GzEncoder};
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
@@ -17,7 +19,10 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::{Ledger, Open};
 
 /// The value of `schema`.
-const SCHEMA: &str = "phasemeter.claims/0.1";
+const SCHEMA: &str = "phasemeter.claims/0.2";
+
+/// The most bytes of all requests of a file.
+const MAX_REQUESTS: u64 = 256 << 20;
 
 /// What a file is written from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +63,24 @@ struct StoredInstant {
 struct OpenClaim {
     is_gap: bool,
     refusals: u32,
-    time: Vec<(String, StoredInstant, StoredInstant)>,
+    time: Vec<Time>,
     requests: Vec<StoredRequest>,
+}
+
+/// Time of a GPU, and the start of the sums that have it.
+#[derive(Debug, Deserialize, Serialize)]
+struct Time {
+    gpu: String,
+    from: StoredInstant,
+    to: StoredInstant,
+    start: StoredInstant,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
 struct StoredRequest {
     signal: String,
     items: u64,
-    /// The encoded request, in hexadecimal digits.
+    /// The encoded request as gzip, in hexadecimal digits.
     body: String,
 }
 
@@ -151,7 +165,8 @@ impl Content {
         let until = self.claimed_until.iter();
         let until = until.map(|(gpu, mark)| Some((gpu.clone(), instant(mark)?)));
         let until = until.collect::<Option<_>>()?;
-        let open = self.unaccepted.iter().map(|open| open.restore(&mut instant));
+        let mut space = MAX_REQUESTS;
+        let open = self.unaccepted.iter().map(|open| open.restore(&mut instant, &mut space));
         let ledger = Ledger::new(until, open.collect::<Option<_>>()?);
         Some(Restored { ledger, began, newest })
     }
@@ -170,11 +185,16 @@ pub struct Restored {
 
 impl OpenClaim {
     fn new(open: &Open, mark: impl Fn(Timestamp) -> StoredInstant) -> Self {
-        let time = open.claims.iter();
+        let time = open.parts().map(|(Claim { gpu, from, to }, start)| Time {
+            gpu: gpu.clone(),
+            from: mark(*from),
+            to: mark(*to),
+            start: mark(start),
+        });
         Self {
             is_gap: open.kind == ClaimKind::Gap,
             refusals: open.refusals,
-            time: time.map(|it| (it.gpu.clone(), mark(it.from), mark(it.to))).collect(),
+            time: time.collect(),
             requests: open.requests.iter().map(StoredRequest::new).collect(),
         }
     }
@@ -182,12 +202,15 @@ impl OpenClaim {
     fn restore(
         &self,
         instant: &mut impl FnMut(&StoredInstant) -> Option<Timestamp>,
+        space: &mut u64,
     ) -> Option<Open> {
         let mut claims = Vec::new();
-        for (gpu, from, to) in &self.time {
-            claims.push(Claim { gpu: gpu.clone(), from: instant(from)?, to: instant(to)? });
+        for Time { gpu, from, to, start } in &self.time {
+            let claim = Claim { gpu: gpu.clone(), from: instant(from)?, to: instant(to)? };
+            claims.push((claim, instant(start)?));
         }
-        let requests = self.requests.iter().map(StoredRequest::restore).collect::<Option<_>>()?;
+        let requests = self.requests.iter().map(|request| request.restore(space));
+        let requests = requests.collect::<Option<_>>()?;
         let kind = if self.is_gap { ClaimKind::Gap } else { ClaimKind::Sums };
         Some(Open::earlier(kind, claims, requests, self.refusals))
     }
@@ -196,17 +219,23 @@ impl OpenClaim {
 impl StoredRequest {
     fn new(request: &EncodedRequest) -> Self {
         let digits = |byte: &u8| [byte >> 4, byte & 0xf].map(digit);
-        let body = request.body().iter().flat_map(digits).collect();
+        let mut gzip = Vec::new();
+        // Reading from memory does not fail.
+        let _ = GzEncoder::new(&request.body()[..], Compression::fast()).read_to_end(&mut gzip);
+        let body = gzip.iter().flat_map(digits).collect();
         Self { signal: request.signal().name().to_owned(), items: request.items(), body }
     }
 
-    fn restore(&self) -> Option<EncodedRequest> {
+    fn restore(&self, space: &mut u64) -> Option<EncodedRequest> {
         let signal = Signal::ALL.into_iter().find(|signal| signal.name() == self.signal)?;
         let (pairs, rest) = self.body.as_bytes().as_chunks::<2>();
         let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-        let body: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        let body = body.filter(|_| rest.is_empty()).map(Bytes::from)?;
-        Some(EncodedRequest::new(signal, self.items, body))
+        let gzip: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        let gzip = gzip.filter(|_| rest.is_empty())?;
+        let mut body = Vec::new();
+        GzDecoder::new(&gzip[..]).take(*space).read_to_end(&mut body).ok()?;
+        *space = space.checked_sub(body.len() as u64).filter(|left| *left > 0)?;
+        Some(EncodedRequest::new(signal, self.items, body.into()))
     }
 }
 

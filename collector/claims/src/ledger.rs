@@ -30,6 +30,8 @@ pub struct Ledger {
     next: u64,
     /// Until when this run's sums of a GPU since a start are accepted.
     accepted: BTreeMap<(String, Timestamp), Timestamp>,
+    /// Until when those are of each GPU that the process before has sent, if the run was its own.
+    accepted_before: BTreeMap<String, Timestamp>,
 }
 
 /// A claim that is not accepted yet.
@@ -47,8 +49,10 @@ pub struct Open {
     pub refusals: u32,
     /// Whether no later sums will have its time: those of an earlier run, or increases.
     is_left: bool,
+    /// Whether its requests are stored elsewhere, and are sent from there whatever becomes of this process.
+    is_stored: bool,
     sending: Sending,
-    /// The starts of its sums. Those of which later sums of this run have the time are superseded.
+    /// The starts of its sums, one per claim. Those of which later sums of this run have the time are superseded.
     starts: Vec<(Timestamp, bool)>,
 }
 
@@ -63,16 +67,24 @@ enum Sending {
 }
 
 impl Open {
-    /// A claim of an earlier run.
+    /// A claim of an earlier run. Each part has the start of its sums, which may be before what it claims.
     pub fn earlier(
         kind: ClaimKind,
-        claims: Vec<Claim>,
+        claims: Vec<(Claim, Timestamp)>,
         requests: Vec<EncodedRequest>,
         refusals: u32,
     ) -> Self {
-        let starts = claims.iter().map(|claim| (claim.from, false)).collect();
-        let (id, is_left, sending) = (0, true, Sending::Due);
-        Self { id, kind, claims, requests, refusals, is_left, sending, starts }
+        let (claims, starts) =
+            claims.into_iter().map(|(claim, start)| (claim, (start, false))).unzip();
+        let (id, is_left, is_stored, sending) = (0, true, false, Sending::Due);
+        Self { id, kind, claims, requests, refusals, is_left, is_stored, sending, starts }
+    }
+
+    /// What it claims, each with the start of its sums, unless later sums of this run have that time.
+    pub fn parts(&self) -> impl Iterator<Item = (&Claim, Timestamp)> {
+        let all = self.claims.iter().zip(&self.starts);
+        all.filter(|(_, (_, is_superseded))| !is_superseded)
+            .map(|(claim, (start, _))| (claim, *start))
     }
 
     fn is_superseded(&self) -> bool {
@@ -101,6 +113,22 @@ impl Ledger {
         ledger
     }
 
+    /// The run that began at `since` goes on from `until`, when its process was killed. What is open of it is as it was; all
+    /// other time of it is accepted, or stored elsewhere.
+    pub fn go_on(&mut self, since: Timestamp, until: Timestamp) {
+        self.until.values_mut().for_each(|at| *at = until.min(*at));
+        self.accepted_before = self.until.clone();
+        let is_sums = |open: &&mut Open| open.kind == ClaimKind::Sums;
+        for open in self.open.iter_mut().filter(is_sums) {
+            open.is_left = open.starts.iter().any(|(start, _)| *start < since);
+            for Claim { gpu, from, .. } in open.claims.iter().filter(|_| !open.is_left) {
+                if let Some(accepted) = self.accepted_before.get_mut(gpu) {
+                    *accepted = (*from).min(*accepted);
+                }
+            }
+        }
+    }
+
     /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything.
     pub fn begin(&mut self, gpu: String, at: Timestamp) {
         self.until.insert(gpu, at);
@@ -109,12 +137,13 @@ impl Ledger {
     /// Adds what requests claim once they are accepted, of GPUs that have begun.
     pub fn add(&mut self, kind: ClaimKind, mut claims: Vec<Claim>, requests: Vec<EncodedRequest>) {
         claims.retain(|claim| self.until.contains_key(&claim.gpu));
-        let starts: Vec<_> = claims.iter().map(|claim| (claim.from, false)).collect();
+        let starts: Vec<_> = claims.iter().map(|claim| claim.from).collect();
         if kind == ClaimKind::Sums {
             self.supersede(&claims);
             for claim in &mut claims {
                 let accepted = self.accepted.get(&(claim.gpu.clone(), claim.from));
-                claim.from = accepted.copied().unwrap_or(claim.from);
+                let accepted = accepted.max(self.accepted_before.get(&claim.gpu)).copied();
+                claim.from = accepted.unwrap_or_default().max(claim.from);
             }
         }
         for Claim { gpu, to, .. } in &claims {
@@ -122,8 +151,8 @@ impl Ledger {
                 *until = (*to).max(*until);
             }
         }
-        let (id, is_left, sending) = (0, false, Sending::Due);
-        self.push(Open { id, kind, claims, requests, refusals: 0, is_left, sending, starts });
+        let claims = claims.into_iter().zip(starts).collect();
+        self.push(Open { is_left: false, ..Open::earlier(kind, claims, requests, 0) });
     }
 
     /// Cumulative sums have the time of those before them: what those claim is claimed by the new ones. What
@@ -163,6 +192,11 @@ impl Ledger {
         .collect()
     }
 
+    /// The requests of a claim are stored elsewhere, and are sent from there whatever becomes of this process.
+    pub fn store(&mut self, id: u64) {
+        self.open.iter_mut().filter(|open| open.id == id).for_each(|open| open.is_stored = true);
+    }
+
     /// Records what became of the requests of a claim.
     pub fn settle(&mut self, id: u64, outcome: RequestOutcome) {
         let Some(index) = self.open.iter().position(|open| open.id == id) else { return };
@@ -177,6 +211,7 @@ impl Ledger {
         let is_refused = outcome == RequestOutcome::Refused;
         open.refusals += u32::from(is_refused);
         open.sending = if is_refused { Sending::Refused } else { Sending::Dropped };
+        open.is_stored = false;
         if open.is_superseded() {
             self.open.remove(index);
         }
@@ -207,14 +242,12 @@ impl Ledger {
         refused.into_iter().flat_map(|open| open.claims).filter(|it| it.from < it.to).collect()
     }
 
-    /// The claims to keep, as those of an earlier run.
+    /// The claims to keep, as those of an earlier run: those whose requests nothing else keeps.
     pub fn open(&self) -> Vec<Open> {
-        let kept = self.open.iter().filter(|open| !open.is_superseded());
+        let kept = self.open.iter().filter(|open| !open.is_superseded() && !open.is_stored);
         let left = kept.map(|open| {
-            let claims = open.claims.iter().zip(&open.starts);
-            let claims = claims.filter(|(_, (_, superseded))| !superseded);
-            let claims = claims.map(|(claim, _)| claim.clone()).collect();
-            Open::earlier(open.kind, claims, open.requests.clone(), open.refusals)
+            let parts = open.parts().map(|(claim, start)| (claim.clone(), start)).collect();
+            Open::earlier(open.kind, parts, open.requests.clone(), open.refusals)
         });
         left.collect()
     }

@@ -1,5 +1,5 @@
 //! Which time of GPUs a backend has accepted, so that after a restart every second is claimed once, in a sum or as a gap:
-//! the ledger of `--state`, and what its file has.
+//! the ledger, and what its file has.
 
 #![forbid(unsafe_code)]
 

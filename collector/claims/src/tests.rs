@@ -19,8 +19,12 @@ enum Step {
     React(Reaction),
     /// The ledger is stored, and what is due is sent.
     Store,
+    /// The oldest requests that are not stored elsewhere are.
+    Keep,
     /// The process is killed, and another one starts after this time, with the second GPU or without.
     Kill(u64, bool),
+    /// The process is killed, and its run goes on after this time.
+    GoOn(u64),
     /// The process ends in order, with so many answers to its last requests.
     Stop(u64, usize),
 }
@@ -81,6 +85,12 @@ struct World {
     stored: (BTreeMap<String, Timestamp>, Vec<Open>),
     ledger: Ledger,
     network: VecDeque<(u64, Vec<EncodedRequest>)>,
+    /// Those of the network that are stored elsewhere, and those that an earlier process has stored: these are delivered.
+    kept: BTreeSet<u64>,
+    left: VecDeque<EncodedRequest>,
+    /// When the run began, and what it has made since the ledger was stored, which it makes again.
+    began: u64,
+    made: Vec<Vec<Claim>>,
     /// The start of the sums of each GPU of the process: of the process, or of the last export.
     gpus: BTreeMap<String, u64>,
 }
@@ -105,15 +115,37 @@ impl World {
     fn new(is_delta: bool) -> Self {
         let (stored, ledger) = Default::default();
         let (backend, network, gpus) = Default::default();
-        let mut world = Self { is_delta, now: 10, backend, stored, ledger, network, gpus };
+        let (kept, left, made) = Default::default();
+        let mut world = Self {
+            is_delta,
+            now: 10,
+            backend,
+            stored,
+            ledger,
+            network,
+            kept,
+            left,
+            began: 10,
+            made,
+            gpus,
+        };
         world.start(true);
         world
     }
 
-    fn start(&mut self, has_second: bool) {
-        self.network.clear();
-        self.gpus.clear();
+    /// The process ends, and another one has what the file has.
+    fn end(&mut self) {
+        let stored = self.network.drain(..).filter(|(id, _)| self.kept.contains(id));
+        self.left.extend(stored.flat_map(|(_, requests)| requests));
+        self.kept.clear();
         self.ledger = Ledger::new(self.stored.0.clone(), self.stored.1.clone());
+    }
+
+    fn start(&mut self, has_second: bool) {
+        self.end();
+        self.gpus.clear();
+        self.made.clear();
+        self.began = self.now;
         for gpu in ["a", "b"].into_iter().take(1 + usize::from(has_second)) {
             let before = self.ledger.until.get(gpu).copied();
             self.ledger.begin(gpu.to_owned(), at(self.now));
@@ -123,6 +155,15 @@ impl World {
             self.gpus.insert(gpu.to_owned(), self.now);
         }
         self.store();
+    }
+
+    fn go_on(&mut self) {
+        let until = self.now;
+        self.end();
+        self.ledger.go_on(at(self.began), at(until));
+        for claims in std::mem::take(&mut self.made) {
+            self.add_sums(claims);
+        }
     }
 
     fn add_gap(&mut self, gap: Claim) {
@@ -136,6 +177,7 @@ impl World {
             self.add_gap(gap);
         }
         self.stored = (self.ledger.until.clone(), self.ledger.open());
+        self.made.clear();
         self.network.extend(self.ledger.take_due(true));
     }
 
@@ -146,11 +188,27 @@ impl World {
         if self.is_delta {
             self.gpus.values_mut().for_each(|from| *from = self.now);
         }
+        self.add_sums(claims);
+    }
+
+    fn add_sums(&mut self, claims: Vec<Claim>) {
+        self.made.push(claims.clone());
         let requests = request(ClaimKind::Sums, &claims);
         self.ledger.add(ClaimKind::Sums, claims, requests);
     }
 
+    fn keep(&mut self) {
+        if let Some((id, _)) = self.network.iter().find(|(id, _)| !self.kept.contains(id)) {
+            self.kept.insert(*id);
+            self.ledger.store(*id);
+        }
+    }
+
     fn answer(&mut self, reaction: Reaction) {
+        if let Some(left) = self.left.pop_front() {
+            self.backend.accept(&left);
+            return;
+        }
         let Some((id, requests)) = self.network.pop_front() else { return };
         let has_all = requests.iter().all(|it| self.backend.requests.contains(&**it.body()));
         let outcome = match reaction {
@@ -169,6 +227,10 @@ impl World {
             self.network.push_front((id, requests));
         } else {
             self.ledger.settle(id, outcome);
+            // What is refused is stored nowhere else any more: the outbox counts it as lost if the process is killed now.
+            if self.kept.remove(&id) && outcome != RequestOutcome::Accepted {
+                self.store();
+            }
         }
     }
 
@@ -177,6 +239,11 @@ impl World {
             Step::Round(seconds) => self.round(seconds),
             Step::React(reaction) => self.answer(reaction),
             Step::Store => self.store(),
+            Step::Keep => self.keep(),
+            Step::GoOn(seconds) => {
+                self.go_on();
+                self.now += seconds;
+            }
             Step::Kill(seconds, has_second) => {
                 // What was exported, but not stored, was not sent; time passes without an export, too.
                 self.now += seconds;
@@ -199,7 +266,7 @@ impl World {
         for _ in 0..3 {
             self.round(1);
             self.store();
-            while !self.network.is_empty() {
+            while !self.network.is_empty() || !self.left.is_empty() {
                 self.answer(Reaction::Accept);
             }
         }
@@ -218,6 +285,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (1_u64..5).prop_map(Step::Round),
         8 => answer.prop_map(Step::React),
         6 => Just(Step::Store),
+        4 => Just(Step::Keep),
+        2 => (0_u64..9).prop_map(Step::GoOn),
         2 => (0_u64..9, any::<bool>()).prop_map(|(seconds, second)| Step::Kill(seconds, second)),
         1 => (0_u64..9, 0_usize..4).prop_map(|(seconds, answers)| Step::Stop(seconds, answers)),
     ]

@@ -10,8 +10,9 @@ use super::value::duration;
 /// Options of export beside the variables of OpenTelemetry.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ExportArgs {
-    /// Directory for requests until the backend has accepted them, and for the report of each run. What a run that ended
-    /// has left there for the same endpoints is sent first. For this process only [env: PHASEMETER_DATA]
+    /// Directory for requests until the backend has accepted them, for the report of each run, and for what a run that is
+    /// killed goes on from. What a run that ended has left there for the same endpoints is sent first. Without a command, the
+    /// time since then is reported as a gap. For this process only [env: PHASEMETER_DATA]
     /// [default: /var/lib/phasemeter, $XDG_STATE_HOME/phasemeter or ~/.local/state/phasemeter, shared with others, if
     /// the first, or the parent of the others, exists; else requests wait in memory].
     #[arg(long, value_name = "DIR")]

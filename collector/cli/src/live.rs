@@ -141,12 +141,6 @@ pub struct MachineArgs {
 /// Options of the commands that meter until they are ended.
 #[derive(Debug, Args)]
 pub struct LiveArgs {
-    /// File with the time until which each GPU is billed, and the last requests that the backend has not
-    /// accepted. If it exists, they are sent again, and the time since then is reported as a gap. For this
-    /// process only.
-    #[arg(long = "state", value_name = "FILE")]
-    pub state_file: Option<PathBuf>,
-
     #[command(flatten)]
     pub export: ExportArgs,
 

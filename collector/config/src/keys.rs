@@ -121,7 +121,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 14] = [
             ("fail_on_undelivered", "fail-on-undelivered"),
         ],
     ),
-    ("outbox", &[("directory", "data-dir"), ("state", "state")]),
+    ("outbox", &[("directory", "data-dir")]),
     (
         "receiver",
         &[

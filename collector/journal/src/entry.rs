@@ -2,7 +2,7 @@
 
 use std::io;
 
-use phasemeter_engine::pipeline::{Change, Pipeline};
+use phasemeter_engine::pipeline::{Change, EarlierRuns, Pipeline};
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallOffset;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,8 @@ pub struct Begin {
     pub named: Timestamp,
     /// The process in the name of the report that is kept.
     pub process: u32,
+    /// What runs before it had billed.
+    pub earlier: EarlierRuns,
 }
 
 /// What changed a run.

@@ -123,7 +123,7 @@ impl Fleet {
         command.args(["gateway", "--routed", "--price=3.6", "--no-default-policies"]);
         command.arg(format!("--listen={}", self.listen[gateway])).args(&self.options);
         let report = path("report.json");
-        command.arg("--state").arg(path("state")).arg("--report").arg(&report);
+        command.arg("--data-dir").arg(path("data")).arg("--report").arg(&report);
         let mut child = command.spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         assert!(log.any(|line| line.contains("receiving OTLP on ")), "it ended");

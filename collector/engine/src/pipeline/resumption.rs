@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use phasemeter_meter::gpu_name::NamedGpu;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
-use phasemeter_otlp::encode::{Claim, EventKind, GpuEvent};
+use phasemeter_otlp::encode::{EventKind, GpuEvent};
+use serde::{Deserialize, Serialize};
 
 use super::Pipeline;
 
@@ -13,7 +14,7 @@ use super::Pipeline;
 pub type BilledUntil = BTreeMap<String, Timestamp>;
 
 /// What is known of earlier runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EarlierRuns {
     /// There may have been none.
     None,
@@ -57,12 +58,15 @@ impl Pipeline<'_> {
     }
 
     /// Reports time that an earlier run has metered, and that no backend will accept.
-    pub fn report_gap(&mut self, claim: &Claim, identities: &[GpuIdentity]) {
-        let is_claimed = |gpu: &GpuIdentity| gpu.key() == claim.gpu;
-        if let Some(gpu) = identities.iter().position(is_claimed) {
-            let name = identities.get(gpu).map(name).unwrap_or_default();
-            self.announce(gpu, name, claim.from, claim.to);
-        }
+    pub fn report_gap(
+        &mut self,
+        gpu: usize,
+        (from, to): (Timestamp, Timestamp),
+        identities: &[GpuIdentity],
+    ) {
+        self.record(|_| super::Change::Gap(gpu, from, to));
+        let name = identities.get(gpu).map(name).unwrap_or_default();
+        self.announce(gpu, name, from, to);
     }
 
     /// Announces the time between what an earlier run has billed of the GPU that was added last and `at`,

@@ -13,7 +13,7 @@ use phasemeter_otlp::Request;
 use phasemeter_outbox::DataDirectory;
 use tempfile::TempDir;
 
-use crate::run::{Event, at, happen, identities, run};
+use crate::run::{Event, at, earlier, happen, identities, run};
 
 const LABEL: &str = "a run";
 
@@ -43,6 +43,7 @@ pub(crate) fn begin(version: &str) -> Begin {
         billed_from: at(0),
         named: at(0),
         process: 1,
+        earlier: earlier(),
     }
 }
 

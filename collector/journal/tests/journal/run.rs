@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use phasemeter_engine::alert_rules::AlertRules;
-use phasemeter_engine::pipeline::{Pipeline, RequestSink, Settings};
+use phasemeter_engine::pipeline::{EarlierRuns, Pipeline, RequestSink, Settings};
 use phasemeter_engine::policies::{PolicyResults, Quotes};
 use phasemeter_engine::pricing::{PriceOptions, Pricing};
 use phasemeter_journal::Gate;
@@ -65,7 +65,15 @@ pub(crate) fn run(gate: Option<&Gate>) -> (Pipeline<'static>, Requests) {
     };
     let kind = ExperimentKind::Sidecar { trace: TraceId::new([7; 16]).unwrap() };
     let experiment = ExperimentRequest::default().open(at(0), kind);
-    (Pipeline::live(settings, experiment, &BTreeMap::new()), requests)
+    let mut pipeline = Pipeline::live(settings, experiment, &BTreeMap::new());
+    pipeline.resume(earlier());
+    (pipeline, requests)
+}
+
+/// An earlier run had billed the first GPU until a minute before.
+pub(crate) fn earlier() -> EarlierRuns {
+    let billed = at(0).saturating_sub(Nanos::from_secs(60));
+    EarlierRuns::Billed { until: [("GPU-0".to_owned(), billed)].into(), others: None }
 }
 
 /// What happens at an instant.
@@ -77,6 +85,7 @@ pub(crate) enum Event {
     Interval(usize, u32),
     Metric(usize, u64),
     Xid(usize),
+    Gap(usize),
     Assign(usize, u8),
     HoldPart(usize),
     Work(u64),
@@ -91,6 +100,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         4 => (0..GPUS, 0_u32..=100).prop_map(|(gpu, used)| Event::Interval(gpu, used)),
         2 => (0..GPUS, any::<u64>()).prop_map(|(gpu, total)| Event::Metric(gpu, total)),
         1 => (0..GPUS).prop_map(Event::Xid),
+        1 => (0..GPUS).prop_map(Event::Gap),
         1 => (0..GPUS, 0_u8..3).prop_map(|(gpu, jobs)| Event::Assign(gpu, jobs)),
         1 => (0..GPUS).prop_map(Event::HoldPart),
         1 => (1_u64..500).prop_map(Event::Work),
@@ -154,6 +164,11 @@ pub(crate) fn happen(
             let kind = EventKind::Xid { code: 79, count: 2 };
             let event = GpuEvent { at: at(now), kind, body: "XID 79".to_owned() };
             pipeline.emit_event(gpu, &event).unwrap();
+            now
+        }
+        Event::Gap(gpu) => {
+            let from = at(0).saturating_sub(Nanos::from_secs(90));
+            pipeline.report_gap(gpu, (from, from + Nanos::SECOND), gpus);
             now
         }
         Event::Assign(gpu, jobs) => {

@@ -82,10 +82,9 @@ impl Client {
         self.delivery.sender.enqueue(request);
     }
 
-    /// Like [`Client::enqueue`], for a request that the caller keeps until it has an outcome: it is not stored.
-    /// `None` if the request is discarded.
+    /// Like [`Client::enqueue`]. The receipt has what becomes of the request; `None` if it is discarded.
     pub fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
-        self.delivery.sender.push(request, false)
+        self.delivery.sender.enqueue_with_receipt(request)
     }
 
     /// What queues requests from another thread.

@@ -34,20 +34,36 @@ impl RequestOutcome {
     }
 }
 
-/// Holds the outcome of one request, once there is one.
+/// What is known of one request that was queued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Receipt(Arc<OnceLock<RequestOutcome>>);
+pub struct Receipt(Arc<Known>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    is_stored: OnceLock<()>,
+    outcome: OnceLock<RequestOutcome>,
+}
 
 impl Receipt {
     /// The outcome; `None` while the request waits or has no response.
     #[must_use]
     pub fn outcome(&self) -> Option<RequestOutcome> {
-        self.0.get().copied()
+        self.0.outcome.get().copied()
+    }
+
+    /// Whether it was stored: if this process ends before there is an outcome, another one sends it.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        self.0.is_stored.get().is_some()
+    }
+
+    pub(super) fn set_stored(&self) {
+        let _ = self.0.is_stored.set(());
     }
 
     /// The first outcome is the last one.
     pub(super) fn set(&self, outcome: RequestOutcome) {
-        let _ = self.0.set(outcome);
+        let _ = self.0.outcome.set(outcome);
     }
 }
 

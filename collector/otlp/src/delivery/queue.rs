@@ -92,18 +92,13 @@ impl Queue {
     }
 
     /// Adds a request without waiting: if there is no space, the oldest are dropped. Returns its receipt,
-    /// and what was dropped. `is_kept`: it is stored, if there is a storage.
-    pub(super) fn push(
-        &self,
-        request: EncodedRequest,
-        is_kept: bool,
-    ) -> (Receipt, BySignal<Count>) {
+    /// and what was dropped.
+    pub(super) fn push(&self, request: EncodedRequest) -> (Receipt, BySignal<Count>) {
         let signal = request.signal();
         let orders = self.batching.consumers > 1;
         let resources = if orders { resources(request.body()) } else { Vec::new() };
-        let is_stored = is_kept && self.stores;
-        let pushed = self.lock().push(request, resources, self.capacity(), is_stored);
-        if is_stored {
+        let pushed = self.lock().push(request, resources, self.capacity(), self.stores);
+        if self.stores {
             self.to_store.notify_one();
         }
         self.arrived.of(signal).notify_one();

@@ -21,15 +21,15 @@ pub struct RequestSender {
 impl RequestSender {
     /// Queues a request like [`Client::enqueue`](super::Client::enqueue). Once the client is flushed, it is never sent.
     pub fn enqueue(&self, request: EncodedRequest) {
-        let _ = self.push(request, true);
+        let _ = self.enqueue_with_receipt(request);
     }
 
-    /// `None` if the request is discarded.
-    pub(super) fn push(&self, request: EncodedRequest, is_kept: bool) -> Option<Receipt> {
+    /// Like [`Self::enqueue`]. The receipt has what becomes of it; `None` if the request is discarded.
+    pub(super) fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
         if !*self.addressed.of(request.signal()) || request.items() == 0 {
             return None;
         }
-        let (receipt, dropped) = self.queue.push(request, is_kept);
+        let (receipt, dropped) = self.queue.push(request);
         self.losses.add(&dropped, std::time::Instant::now());
         Some(receipt)
     }

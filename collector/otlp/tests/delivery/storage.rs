@@ -119,8 +119,8 @@ fn what_the_disk_refused_is_stored_once_it_works_again() {
     }
 }
 
-/// Scenario: partial success, a rejection, and what a caller keeps itself.
-/// Guarantee: none of it is sent again, or stored longer.
+/// Scenario: partial success, a rejection, and a request with a receipt.
+/// Guarantee: none of it is sent again, or stored longer; the receipt tells that it was stored, and accepted.
 #[test]
 fn what_has_an_outcome_is_not_stored() {
     let home = TempDir::new().unwrap();
@@ -137,6 +137,7 @@ fn what_has_an_outcome_is_not_stored() {
     let receipt = client.enqueue_with_receipt(spans("c", 5)).unwrap();
     let outcome = client.flush(GRACE).traces;
     assert_eq!(receipt.outcome(), Some(RequestOutcome::Accepted));
+    assert!(receipt.is_stored());
     assert_eq!((outcome.partially_rejected, outcome.rejected.items), (2, 4), "{outcome:?}");
     assert_eq!((outcome.sent.items, outcome.failed_attempts), (6, 0));
     assert_eq!(backend.received().len(), 3);

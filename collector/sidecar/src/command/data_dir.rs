@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phasemeter_files::read_text;
 use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal};
@@ -27,6 +27,10 @@ const DATA: &str = "PHASEMETER_DATA";
 
 /// How long a command waits for a disk.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long another process that has the directory may take to end. Without grace, the kubelet kills it two seconds after it
+/// was asked to. A command does not wait.
+const END_OF_OTHER: Duration = Duration::from_secs(5);
 
 /// Where services keep their data.
 const SYSTEM: &str = "/var/lib/phasemeter";
@@ -155,7 +159,8 @@ impl ExportOptions {
         }
         let named = self.named.clone();
         let path = named.clone().unwrap_or_else(|| SYSTEM.into());
-        let opened = self.in_time(&path, move || open(named));
+        let patience = if self.optional.0 { Duration::ZERO } else { END_OF_OTHER };
+        let opened = self.in_time(&path, move || open(named, patience));
         let opened = match opened.unwrap_or(Ok(None)) {
             Err(error @ DataError::Busy(_)) if !self.optional.0 => {
                 return Err(LiveError::Data(error).into());
@@ -170,12 +175,18 @@ impl ExportOptions {
     }
 }
 
-/// Opens the directory that is named, for this process alone, else the first of the usual ones that can be used;
-/// `None` if there is none.
-fn open(named: Option<PathBuf>) -> Result<Option<DataDirectory>, DataError> {
-    match named {
-        Some(path) => DataDirectory::open(&path, true).map(Some),
-        None => Ok(shared()),
+/// Opens the directory that is named, for this process alone, once another one has ended within `patience`; else the first of
+/// the usual ones that can be used; `None` if there is none.
+fn open(named: Option<PathBuf>, patience: Duration) -> Result<Option<DataDirectory>, DataError> {
+    let Some(path) = named else { return Ok(shared()) };
+    let began = Instant::now();
+    loop {
+        match DataDirectory::open(&path, true) {
+            Err(DataError::Busy(_)) if began.elapsed() < patience => {
+                thread::sleep(Duration::from_millis(50));
+            }
+            opened => return opened.map(Some),
+        }
     }
 }
 

@@ -205,8 +205,7 @@ impl CommandError {
     pub(super) fn is_of_system(&self) -> bool {
         let is_file = matches!(self, Self::Pipe { .. });
         #[cfg(feature = "full")]
-        if let Self::Live(super::LiveError::Config(_) | super::LiveError::StateInUse { .. }) = self
-        {
+        if let Self::Live(super::LiveError::Config(_)) = self {
             return true;
         }
         let refused = matches!(self.status(), EX_UNAVAILABLE | EX_OSERR | EX_IOERR);

@@ -55,7 +55,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     // The environment.
     let mut environment = metering::environment(options);
 
-    // Mappings, alerts, trials, outputs, addresses and the state: what the command line names is opened or rejected.
+    // Mappings, alerts, trials, outputs, addresses and claims: what the command line names is opened or rejected.
     let mappings = mappings::read(&args.mapping, &args.label)?;
     let work_mappings = relay::work_mappings(&args.work)?;
     let alerts = alerts::select(&options.alerts)?;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let config = relay::config(&args.receive)?;
     let (relay, received) =
         Relay::start(config, &args.spans, replicas.clone(), &outputs.options, Optional(false))?;
-    outputs.open_claims(&args.live)?;
+    outputs.open_claims()?;
     outputs.claims.iter_mut().for_each(Claims::begin_reported);
     signals.ready();
 
@@ -120,7 +120,7 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let mut buffer = ReadingBuffer::new(args.hold, args.basis, options.meter.stale_after)
         .with_max_gpus(args.max_gpus);
     if let Some(claims) = &outputs.claims {
-        claims.resume(&mut pipeline);
+        pipeline.resume(claims.earlier());
         // What an earlier gateway has billed may arrive again.
         let billed = claims.billed().iter();
         billed.for_each(|(uuid, until)| buffer.resume(uuid, Timestamp::EPOCH, *until));

@@ -17,8 +17,8 @@ pub(super) fn process(experiment: &Experiment) -> Attributes {
     process
 }
 
-/// Identifies what the gateway sends: by its name among replicas, else as the environment does, else by the file of
-/// `--state`, which moves with it, else by its host and addresses. So its series continue after a restart.
+/// Identifies what the gateway sends: by its name among replicas, else as the environment does, else by its
+/// data directory, which moves with it, else by its host and addresses. So its series continue after a restart.
 pub(super) fn identify(
     experiment: &mut Experiment,
     replica: Option<&str>,

@@ -42,7 +42,7 @@ pub(super) fn sentences(
             _ => format!("{started} GPUs are billed from their first readings on"),
         };
         sentences.push(format!(
-            "{are_billed}; whether an earlier gateway left a gap before is unknown without its --state"
+            "{are_billed}; whether an earlier gateway left a gap before is unknown without its --data-dir"
         ));
     }
     for (Pauses { count, time }, account) in [(unobserved, "unobserved"), (absent, "not billed")] {

@@ -50,12 +50,6 @@ pub enum LiveError {
     /// The data directory cannot be used.
     #[error("--data-dir {0}")]
     Data(DataError),
-    /// Another process claims time in the same file.
-    #[error("--state {}: another process uses it; give each a file of its own", .path.display())]
-    StateInUse {
-        /// The file.
-        path: PathBuf,
-    },
     /// There is no data directory.
     #[error("--data-dir: no data directory exists; name the one of the runs")]
     NoData,
@@ -135,7 +129,6 @@ impl LiveError {
             Self::Client(_) | Self::Receiver(ReceiverError::Thread(_)) => EX_OSERR,
             Self::Config(_)
             | Self::Data(_)
-            | Self::StateInUse { .. }
             | Self::NoData
             | Self::NoBackend
             | Self::NoUpstream

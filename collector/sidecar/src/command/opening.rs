@@ -6,7 +6,7 @@ use std::sync::Arc;
 use phasemeter_config::ConfigurationFile;
 use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::gateway::{SpanCosts, Unplaced};
-use phasemeter_engine::pipeline::{Pipeline, Settings};
+use phasemeter_engine::pipeline::{EarlierRuns, Pipeline, Settings};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_environment::resource::Role;
 use phasemeter_environment::variables::Environment;
@@ -21,6 +21,7 @@ use phasemeter_otlp::experiment::{
 use phasemeter_sources::clock::Clock;
 use tracing::{info, warn};
 
+use super::claims::Claims;
 use super::error::CommandError;
 use super::gpus::{self, ArrivedGpu};
 use super::interim::Lateness;
@@ -78,6 +79,8 @@ pub(super) struct Opened {
     pub(super) billed_from: Timestamp,
     /// The GPUs of the run that goes on, and until when it was made again.
     pub(super) resumed: Option<(Vec<GpuIdentity>, Timestamp)>,
+    /// What became of the clock since an earlier run, for the report.
+    pub(super) clock_note: Option<String>,
 }
 
 /// The label of a run, by which it is continued by another one with the same arguments; `None` if it cannot be: a command
@@ -86,9 +89,8 @@ pub(super) fn label(args: &Run<'_>, environment: &Environment) -> Option<String>
     let Run { machine, workload, node } = args;
     let ExperimentRequest { id, parent, attributes, .. } = &environment.experiment;
     let is_named = id.is_some() || parent.is_some() || attributes.contains_key(EXPERIMENT_ID);
-    let live = &machine.live;
-    let is_other = live.state_file.is_some() || live.report_period.is_some();
-    if is_other || workload.receive.is_some() || !(is_named || workload.command.is_empty()) {
+    let is_other = machine.live.report_period.is_some() || workload.receive.is_some();
+    if is_other || !(is_named || workload.command.is_empty()) {
         return None;
     }
     let role = if node.is_some() { "agent" } else { "run" };
@@ -117,8 +119,12 @@ impl Opening<'_> {
             let (begin, until, gate) = (left.begin.clone(), left.until, Gate::new(left.left));
             outputs.gate = Some(gate.clone());
             let mut opened = self.open_as(outputs, clock, &begin)?;
+            opened.clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
             match left.make_again(&mut opened.pipeline, gate) {
                 Ok((journal, gpus)) => {
+                    let pipeline = &mut opened.pipeline;
+                    let claims = outputs.claims.iter_mut();
+                    claims.for_each(|claims| claims.go_on(pipeline, begin.first, until));
                     let seconds = clock.now().since(until).as_secs_f64();
                     info!("a run that was killed goes on after {seconds:.1} s");
                     opened.pipeline.keep_changes();
@@ -139,6 +145,8 @@ impl Opening<'_> {
     fn open_new(&self, outputs: &mut Outputs) -> Result<Opened, CommandError> {
         let clock = self.clock;
         let (_, wall) = clock.origin();
+        let clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
+        let earlier = outputs.claims.as_ref().map_or(EarlierRuns::None, Claims::earlier);
         let mut begin = Begin {
             version: VERSION.to_owned(),
             clock: BootClock::of(clock),
@@ -147,10 +155,12 @@ impl Opening<'_> {
             billed_from: wall,
             named: self.named.began,
             process: self.named.process,
+            earlier,
         };
         let gate = self.label.map(|_| Gate::new(0));
         outputs.gate = gate.clone();
         let mut opened = self.open_as(outputs, clock, &begin)?;
+        opened.clock_note = clock_note;
         // Prices may have taken seconds, in which nothing was read.
         begin.billed_from = clock.now();
         opened.billed_from = begin.billed_from;
@@ -202,10 +212,10 @@ impl Opening<'_> {
         };
         let mut pipeline = Pipeline::live(settings, experiment.clone(), &own.hardware);
         pipeline.set_host(&own.hardware);
-        outputs.claims.iter().for_each(|claims| claims.resume(&mut pipeline));
+        pipeline.resume(begin.earlier.clone());
         outputs.interim.iter_mut().for_each(|interim| interim.begin(&mut pipeline, clock.now()));
         let billed_from = begin.billed_from;
-        let resumed = None;
-        Ok(Opened { clock, experiment, own, pipeline, costs, billed_from, resumed })
+        let (resumed, clock_note) = (None, None);
+        Ok(Opened { clock, experiment, own, pipeline, costs, billed_from, resumed, clock_note })
     }
 }

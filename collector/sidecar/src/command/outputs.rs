@@ -40,10 +40,6 @@ const GRACE_PER_GPU: Duration = Duration::from_millis(1);
 /// Most time for the final flush, within the 30 s between SIGTERM and SIGKILL of Kubernetes.
 const MAX_GRACE: Duration = Duration::from_secs(20);
 
-/// How long a process that has the file of `--state` may take to end. Without grace, the kubelet kills it two seconds after
-/// it was asked to.
-const STATE_PATIENCE: Duration = Duration::from_secs(5);
-
 /// The outputs of a live run.
 pub(super) struct Outputs {
     report: ReportOutputs,
@@ -59,7 +55,7 @@ pub(super) struct Outputs {
     pub(super) options: ExportOptions,
     /// What is received and forwarded.
     pub(super) relay: Option<Relay>,
-    /// The file of `--state`.
+    /// Which time is claimed, if that is kept.
     pub(super) claims: Option<Claims>,
     /// What is exported waits there until the journal has what it is made from.
     pub(super) gate: Option<Gate>,
@@ -148,13 +144,18 @@ impl Outputs {
         Ok(())
     }
 
-    /// Reads what earlier runs have claimed, if there is a file for it.
-    pub(super) fn open_claims(&mut self, args: &LiveArgs) -> Result<(), CommandError> {
-        // A command does not wait.
-        let patience = if self.optional.0 { Duration::ZERO } else { STATE_PATIENCE };
-        let claims = args.state_file.as_deref().map(|path| Claims::open(path, patience));
-        let claims = claims.transpose();
-        self.claims = self.optional.result(claims)?.flatten();
+    /// Reads what earlier runs have claimed, if that is kept: in a data directory that is named, since no other process
+    /// uses it, and without a command, after whose end GPUs may be another's.
+    pub(super) fn open_claims(&mut self) -> Result<(), CommandError> {
+        if self.optional.0 || self.options.named().is_none() {
+            return Ok(());
+        }
+        let data = self.options.directory()?;
+        let claims = data.and_then(|data| {
+            let opened = Claims::open(data.path());
+            opened.inspect_err(|error| warn!("{}; no claims are kept", error.in_one_line())).ok()
+        });
+        self.claims = claims;
         Ok(())
     }
 

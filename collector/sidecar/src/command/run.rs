@@ -190,7 +190,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     environment.export.by_holder = node.is_some();
     job::add_job(&mut environment.experiment.attributes, variable);
 
-    // Alerts, outputs, the receiver and the state: what the command line names is opened or rejected.
+    // Alerts, outputs, the receiver and claims: what the command line names is opened or rejected.
     let alerts = alerts::select(&options.alerts)?;
     let mut outputs = Outputs::open(&machine.live, &environment, Export::Optional, optional)?;
     let label = opening::label(args, &environment);
@@ -207,7 +207,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
     (outputs.relay, received) = relay::of_command(workload, &outputs.options, optional)?.unzip();
-    outputs.open_claims(&machine.live)?;
+    outputs.open_claims()?;
 
     // GPUs: the driver is searched while the rest is prepared.
     let container = if command.is_some() { Container::Workload } else { Container::Own };
@@ -237,7 +237,6 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let request = ExperimentRequest { traces: machine.trace_mode, executable, ..request };
     let role = if node.is_some() { Role::Agent } else { Role::Sidecar };
     let clock = Clock::start();
-    let clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
 
     // Policies and prices. Prices are queried first, so that metering does not wait for policies.
     let zone = LocalZone::of(machine.live.utc_offset, variable);
@@ -262,7 +261,7 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
         clock,
         label: label.as_deref(),
     };
-    let Opened { clock, experiment, own, pipeline, costs, billed_from, resumed } =
+    let Opened { clock, experiment, own, pipeline, costs, billed_from, resumed, clock_note } =
         opening.open(&mut outputs, left)?;
     let mut command_env = experiment.propagation_env();
     let long_trace = LongTrace::watch(&experiment, outputs.has_traces());

@@ -29,11 +29,10 @@ fn file_without_an_end_is_rejected_by_every_option() {
             &["--policy-key", &path],
             &["--policy-settings", &settings],
             &["--alerts", &path],
-            &["--state", &path],
         ] {
             let (status, log) = rejection("http://127.0.0.1:1", options);
             assert!(status.is_some_and(|status| status > 0), "{options:?}: {status:?} {log}");
-            assert!(log.contains(&path) || options == ["--state", &path], "{options:?}: {log}");
+            assert!(log.contains(&path), "{options:?}: {log}");
         }
     }
 }
@@ -49,7 +48,7 @@ fn record_that_is_none_of_a_trial_is_rejected_before_anything_is_received() {
 }
 
 /// Scenario: control characters and a reversal of direction in each text of a mapping, a mapping of work, alert
-/// profiles, a state, a price file and a report, valid or not.
+/// profiles, a price file and a report, valid or not.
 /// Guarantee: none of them is printed.
 #[test]
 fn text_of_files_is_printed_without_control_characters() {
@@ -63,13 +62,7 @@ fn text_of_files_is_printed_without_control_characters() {
         write("mapping.toml", "[identity]\nuuid=[\"#\"]\n[[metric]]\nname=\"#\"\nis=\"#\"");
     let work = write("work.toml", "reported_by=\"#\"\n[[counter]]\nname=\"#\"\nunit=\"#\"");
     let alerts = write("alerts.toml", "\"#\" = \"#\"\n[\"#\"]\n\"#\" = 1");
-    let state = write("state.json", r##"{"schema":"#","#":"#"}"##);
-    for options in [
-        ["--mapping", &mapping],
-        ["--work-mapping", &work],
-        ["--alerts", &alerts],
-        ["--state", &state],
-    ] {
+    for options in [["--mapping", &mapping], ["--work-mapping", &work], ["--alerts", &alerts]] {
         let (_, log) = rejection("", &[&["--listen", "127.0.0.1:0"], &options[..]].concat());
         assert_clean(&options.join(" "), &log);
     }

@@ -42,8 +42,8 @@ fn instance(backend: &MockBackend, options: &[&str]) -> String {
     report["experiment"]["attributes"]["service.instance.id"].as_str().unwrap().to_owned()
 }
 
-/// Scenario: gateways start and start again, with the same addresses, with others, and with a file of `--state`.
-/// Guarantee: one that starts again is the same instance: by its file, wherever it listens, else by its addresses.
+/// Scenario: gateways start and start again, with the same addresses, with others, and with a data directory.
+/// Guarantee: one that starts again is the same instance: by its directory, wherever it listens, else by its addresses.
 #[test]
 fn gateway_is_the_same_instance_after_a_restart() {
     let backend = MockBackend::start([]);
@@ -54,11 +54,11 @@ fn gateway_is_the_same_instance_after_a_restart() {
     let first = instance(&backend, &[&a]);
     assert_eq!(instance(&backend, &[&a]), first);
     assert_ne!(instance(&backend, &[&b]), first);
-    let state = format!("--state={}", at("state"));
-    let kept = instance(&backend, &[&a, &state]);
+    let data = format!("--data-dir={}", at("data"));
+    let kept = instance(&backend, &[&a, &data]);
     assert_ne!(kept, first);
-    assert_eq!(instance(&backend, &[&b, &state]), kept, "it has moved");
-    assert_ne!(instance(&backend, &[&a, &format!("--state={}", at("other"))]), kept);
+    assert_eq!(instance(&backend, &[&b, &data]), kept, "it has moved");
+    assert_ne!(instance(&backend, &[&a, &format!("--data-dir={}", at("other"))]), kept);
 }
 
 /// Scenario: GPUs of two hosts, and one of no known host.

@@ -154,7 +154,6 @@ fn command_runs_whatever_the_system_refuses() {
     for (arguments, why) in [
         ("--report /nowhere/report.json".to_owned(), "/nowhere/report.json: cannot be written"),
         ("--otlp-file /nowhere/otlp.json".to_owned(), "/nowhere/otlp.json: cannot be written"),
-        ("--state /nowhere/state.json".to_owned(), "/nowhere/state.json: cannot be written"),
         (format!("--work-socket {}", socket.display()), "cannot listen at the work socket"),
         (format!("--receive={address}"), "listen"),
     ] {

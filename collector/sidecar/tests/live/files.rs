@@ -53,7 +53,7 @@ fn pipes_are_rejected_as_files_before_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for option in ["--otlp-file", "--report", "--html", "--state"] {
+    for option in ["--otlp-file", "--report", "--html"] {
         let arguments = format!("{option} {}", pipe.display());
         let output = with_command(&rig, &arguments, "echo ran").output().unwrap();
         assert_eq!(output.status.code(), Some(74), "{}", stderr(&output));
@@ -268,22 +268,22 @@ fn report_on_full_disk_leaves_the_old_one() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Scenario: what is to be the state is a device, by a link.
-/// Guarantee: it is neither read nor renamed, and the command runs.
+/// Scenario: what is to be the file of claims is a device or a directory, by a link.
+/// Guarantee: it is neither read nor renamed, and metering goes on without it.
 #[test]
-fn state_that_is_no_file_is_left_alone() {
+fn claims_that_are_no_file_are_left_alone() {
     let rig = Rig::new("[[device]]");
     let dir = tempfile::tempdir().unwrap();
     for device in ["/dev/null", "/dev/zero", "/"] {
-        let link = dir.path().join("state");
+        let link = dir.path().join("claims.json");
         symlink(device, &link).unwrap();
-        let arguments = format!("--state {}", link.display());
-        let output = with_command(&rig, &arguments, "echo ran; exit 7").output().unwrap();
+        let arguments = format!("--duration 1 --data-dir {}", dir.path().display());
+        let output = phasemeter(&rig, &arguments).output().unwrap();
         let log = stderr(&output);
-        assert_eq!((output.status.code(), &*output.stdout), (Some(7), &b"ran\n"[..]), "{log}");
-        assert!(log.contains("; the command runs anyway"), "{log}");
+        assert_eq!(output.status.code(), Some(0), "{log}");
+        assert!(log.contains("; no claims are kept"), "{log}");
         assert_eq!(fs::read_link(&link).unwrap().to_str(), Some(device));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{log}");
+        assert!(!dir.path().join("claims.json.unreadable").exists(), "{log}");
         fs::remove_file(link).unwrap();
     }
 }

@@ -1,25 +1,32 @@
 //! A run without a command that is killed and started again, in its file and its report.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::Rig;
 use crate::mock_backend::MockBackend;
 use crate::otlp;
 use crate::run::{assumptions, phasemeter, run_with_report, started, stderr};
+use crate::{Rig, TIMEOUT};
 
-/// Scenario: a sidecar is killed, and started again with its state, with a file of its requests.
+/// Scenario: a sidecar is killed, and started again with its data directory and other arguments.
 /// Guarantee: the time until its sums begin is an event of the file and a line of the report. What the
 /// backend has of all runs is tested in `claims.rs`.
 #[test]
 fn gap_after_a_kill_is_an_event_and_a_line_of_the_report() {
     let rig = Rig::new("[[device]]\n[[device.phase]]\nutilization = 50");
     let dir = tempfile::tempdir().unwrap();
-    let [state, file] = ["state.json", "otlp.json"].map(|name| dir.path().join(name));
+    let [data, file] = ["data", "otlp.json"].map(|name| dir.path().join(name));
     let backend = MockBackend::start([]);
-    let arguments = format!("--state {}", state.display());
+    let arguments = format!("--data-dir {}", data.display());
     let mut command = phasemeter(&rig, &arguments);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{}", backend.address));
     let (run, _log) = started(&mut command);
+    let began = Instant::now();
+    while !data.join("claims.json").exists() {
+        assert!(began.elapsed() < TIMEOUT, "no claims");
+        thread::sleep(Duration::from_millis(20));
+    }
     // Killed.
     drop(run);
 

@@ -223,6 +223,7 @@ impl State {
         match location {
             Some(location) => {
                 queued.body = Body::Stored(location);
+                queued.receipt.set_stored();
                 self.memory -= memory;
                 self.outcome.get_mut(signal).kept += count;
             }

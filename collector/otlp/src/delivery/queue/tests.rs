@@ -30,10 +30,10 @@ fn retry() -> ExportResponse {
 #[test]
 fn oldest_request_is_dropped_across_signals() {
     let queue = Queue::new(CAPACITY, ALONE, None);
-    queue.push(request(Signal::Traces, 1, 40), true);
-    queue.push(request(Signal::Metrics, 2, 40), true);
-    queue.push(request(Signal::Metrics, 3, 40), true);
-    queue.push(request(Signal::Logs, 4, 40), true);
+    queue.push(request(Signal::Traces, 1, 40));
+    queue.push(request(Signal::Metrics, 2, 40));
+    queue.push(request(Signal::Metrics, 3, 40));
+    queue.push(request(Signal::Logs, 4, 40));
     let outcome = queue.outcome();
     assert_eq!(outcome.traces.dropped, Count { requests: 1, items: 1, bytes: 40 });
     assert_eq!(outcome.metrics.dropped, Count { requests: 1, items: 2, bytes: 40 });
@@ -45,9 +45,9 @@ fn oldest_request_is_dropped_across_signals() {
 #[test]
 fn receipt_has_the_outcome_of_its_request() {
     let queue = Queue::new(CAPACITY, ALONE, None);
-    let (refused, _) = queue.push(request(Signal::Logs, 1, 10), true);
-    let (retried, _) = queue.push(request(Signal::Metrics, 1, 10), true);
-    let (partial, _) = queue.push(request(Signal::Traces, 2, 10), true);
+    let (refused, _) = queue.push(request(Signal::Logs, 1, 10));
+    let (retried, _) = queue.push(request(Signal::Metrics, 1, 10));
+    let (partial, _) = queue.push(request(Signal::Traces, 2, 10));
     assert_eq!([&refused, &retried, &partial].map(Receipt::outcome), [None; 3]);
     let complete = |signal, response: &ExportResponse| {
         queue.complete(queue.take(signal, 0).unwrap(), 0, response);
@@ -62,11 +62,11 @@ fn receipt_has_the_outcome_of_its_request() {
     complete(Signal::Metrics, &accepted());
     assert_eq!(retried.outcome(), Some(RequestOutcome::Accepted));
 
-    let (old, dropped) = queue.push(request(Signal::Traces, 3, 60), true);
+    let (old, dropped) = queue.push(request(Signal::Traces, 3, 60));
     assert_eq!((old.outcome(), dropped.traces), (None, Count::default()));
-    let (_, dropped) = queue.push(request(Signal::Logs, 4, 60), true);
+    let (_, dropped) = queue.push(request(Signal::Logs, 4, 60));
     assert_eq!(dropped.traces, Count { requests: 1, items: 3, bytes: 60 });
-    let (large, dropped) = queue.push(request(Signal::Logs, 5, 101), true);
+    let (large, dropped) = queue.push(request(Signal::Logs, 5, 101));
     assert_eq!((old.outcome(), large.outcome()), (Some(RequestOutcome::Dropped), old.outcome()));
     assert_eq!(dropped.logs.items, 5);
 }
@@ -76,18 +76,18 @@ async fn time_until_full_follows_from_the_rate_so_far() {
     let queue = Queue::new(CAPACITY, ALONE, None);
     assert_eq!(queue.time_until_full(), Duration::from_nanos(u64::MAX));
     tokio::time::advance(Duration::from_secs(60)).await;
-    queue.push(request(Signal::Traces, 1, 25), true);
+    queue.push(request(Signal::Traces, 1, 25));
     assert_eq!(queue.time_until_full(), Duration::from_secs(180));
-    queue.push(request(Signal::Traces, 1, 75), true);
+    queue.push(request(Signal::Traces, 1, 75));
     assert_eq!(queue.time_until_full(), Duration::ZERO);
 }
 
 #[test]
 fn request_in_flight_is_counted_and_not_dropped() {
     let queue = Queue::new(CAPACITY, ALONE, None);
-    queue.push(request(Signal::Traces, 1, 60), true);
+    queue.push(request(Signal::Traces, 1, 60));
     let sent = queue.take(Signal::Traces, 0).unwrap();
-    queue.push(request(Signal::Traces, 2, 60), true);
+    queue.push(request(Signal::Traces, 2, 60));
     assert_eq!(queue.take(Signal::Traces, 0), None, "the newer one had to go");
     queue.complete(sent, 0, &accepted());
     let counts = queue.outcome().traces;
@@ -98,7 +98,7 @@ fn request_in_flight_is_counted_and_not_dropped() {
 #[test]
 fn wait_for_space_ends_with_space_or_patience() {
     let queue = Queue::new(CAPACITY, ALONE, None);
-    queue.push(request(Signal::Traces, 1, 60), true);
+    queue.push(request(Signal::Traces, 1, 60));
     let next = request(Signal::Traces, 2, 60);
     queue.wait_for_space(&next, AT_ONCE);
     assert!(queue.lock().stalled, "nothing left in time");
@@ -107,7 +107,7 @@ fn wait_for_space_ends_with_space_or_patience() {
     queue.complete(sent, 0, &accepted());
     assert!(!queue.lock().stalled, "something left");
 
-    queue.push(next.clone(), true);
+    queue.push(next.clone());
     let sent = queue.take(Signal::Traces, 0).unwrap();
     let (done, waits) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ proptest! {
             match step {
                 Step::Push(signal, items, bytes) => {
                     pushed += items;
-                    queue.push(request(signal, items, bytes), true);
+                    queue.push(request(signal, items, bytes));
                 }
                 Step::Take(signal) => {
                     let flying = flying.get_mut(signal);
@@ -223,11 +223,11 @@ fn bodies(queue: &Queue, taken: Option<Batch>) -> Vec<u8> {
 #[test]
 fn small_requests_leave_as_one() {
     let queue = Queue::new(CAPACITY, BATCHES, None);
-    (0..5).for_each(|number| drop(queue.push(of(number), true)));
+    (0..5).for_each(|number| drop(queue.push(of(number))));
     let first = queue.take(Signal::Traces, 0).unwrap();
     assert_eq!(first.count(), Count { requests: 3, items: 3, bytes: 15 });
     queue.complete(first, 0, &accepted());
-    queue.push(request(Signal::Traces, 1, 16), true);
+    queue.push(request(Signal::Traces, 1, 16));
     assert_eq!(bodies(&queue, queue.take(Signal::Traces, 0)), [3, 4]);
     assert_eq!(queue.take(Signal::Traces, 0).unwrap().count().bytes, 16, "larger ones leave alone");
     assert_eq!(queue.outcome().traces.sent, Count { requests: 3, items: 3, bytes: 15 });
@@ -237,7 +237,7 @@ fn small_requests_leave_as_one() {
 #[test]
 fn metrics_of_a_resource_leave_one_request_after_another() {
     let queue = Queue::new(CAPACITY, BATCHES, None);
-    let push = |resource| drop(queue.push(of_signal(Signal::Metrics, resource), true));
+    let push = |resource| drop(queue.push(of_signal(Signal::Metrics, resource)));
     [b'a', b'a', b'b', b'a'].into_iter().for_each(push);
     for expected in [&b"ab"[..], b"a", b"a"] {
         let first = queue.take(Signal::Metrics, 0).unwrap();
@@ -251,18 +251,18 @@ fn metrics_of_a_resource_leave_one_request_after_another() {
 #[test]
 fn capacity_grows_and_never_shrinks() {
     let queue = Queue::new(CAPACITY, ALONE, None);
-    queue.push(request(Signal::Metrics, 1, 60), true);
+    queue.push(request(Signal::Metrics, 1, 60));
     queue.grow(2 * CAPACITY);
     queue.grow(CAPACITY);
     assert_eq!(queue.capacity(), 2 * CAPACITY);
-    let (_, dropped) = queue.push(request(Signal::Metrics, 1, 60), true);
+    let (_, dropped) = queue.push(request(Signal::Metrics, 1, 60));
     assert_eq!(dropped.metrics, Count::default());
 }
 
 #[test]
 fn data_of_a_resource_stays_in_order_while_others_are_in_flight() {
     let queue = Queue::new(CAPACITY, Batching { consumers: 2, ..ALONE }, None);
-    [b'a', b'a', b'b', b'a'].into_iter().for_each(|resource| drop(queue.push(of(resource), true)));
+    [b'a', b'a', b'b', b'a'].into_iter().for_each(|resource| drop(queue.push(of(resource))));
     let first = queue.take(Signal::Traces, 0).unwrap();
     let other = queue.take(Signal::Traces, 1).unwrap();
     assert_eq!(other.number(), 2, "the next one of a resource that is not in flight");
@@ -279,7 +279,7 @@ fn data_of_a_resource_stays_in_order_while_others_are_in_flight() {
 #[test]
 fn requests_that_are_rejected_as_one_are_sent_one_by_one() {
     let queue = Queue::new(CAPACITY, BATCHES, None);
-    (0..3).for_each(|number| drop(queue.push(of(number), true)));
+    (0..3).for_each(|number| drop(queue.push(of(number))));
     queue.divide(queue.take(Signal::Traces, 0).unwrap());
     let rejected = ExportResponse::Rejected { reason: "no".to_owned() };
     for (number, response) in [accepted(), rejected, accepted()].iter().enumerate() {

@@ -1,9 +1,11 @@
-//! The file of `--state`: read, kept from other processes, and replaced.
+//! The file of claims in the data directory: read, and replaced on a thread of its own, since a disk may hang.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant as Time};
 
@@ -16,21 +18,28 @@ use tracing::warn;
 
 use crate::command::error::CommandError;
 use crate::command::files::ReplacedFile;
-use crate::command::live_error::LiveError;
 
-/// The maximum size of the file: a thousand claims of a large fleet.
+/// The maximum size of the file.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// How long requests wait for a disk that does not respond.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the end waits for it.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The file.
 #[derive(Debug)]
-pub(super) struct StateFile {
+pub(super) struct ClaimsFile {
     path: PathBuf,
-    file: ReplacedFile,
-    /// Keeps other processes from it. `None` if its file system has no locks.
-    _lock: Option<File>,
-    /// What it was written from.
-    written: Option<State>,
-    has_failed: bool,
+    texts: Sender<(u64, Vec<u8>)>,
+    /// The number of the text that was written last.
+    written: Arc<AtomicU64>,
+    /// The number of the last text, what it was made from, and since when it is written.
+    last: u64,
+    state: Option<State>,
+    since: Time,
+    is_hung: bool,
     /// The instance ID of all runs with this file, if they have one.
     instance: Option<String>,
 }
@@ -46,23 +55,22 @@ pub(super) enum Left {
     Unreadable,
 }
 
-impl StateFile {
-    /// Opens the file, which is created later if it does not exist, and reads what is left. One that cannot
-    /// be read is kept under another name.
+impl ClaimsFile {
+    /// Opens the file, which is created later if it does not exist, and reads what is left. One that is damaged is kept under
+    /// another name.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read or written, or another process keeps it for longer than `patience`.
-    pub(super) fn open(path: &Path, patience: Duration) -> Result<(Self, Left), CommandError> {
+    /// Returns an error if it cannot be read or written.
+    pub(super) fn open(path: &Path) -> Result<(Self, Left), CommandError> {
         let file = ReplacedFile::at(path)?;
-        let lock = lock(path, patience)?;
         let left = match read_file(path, MAX_BYTES) {
             Ok(text) => match Content::parse(&text) {
                 Some(content) => Left::Content(Box::new(content)),
-                None => set_aside(path, "not a file of --state, or damaged"),
+                None => set_aside(path, "damaged, or of another version"),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Left::Nothing,
             Err(source) => {
-                let what = "cannot read the file of --state";
+                let what = "cannot read the claims of earlier runs";
                 return Err(CommandError::System { what, source });
             }
         };
@@ -70,9 +78,14 @@ impl StateFile {
             Left::Content(content) => content.instance().map(str::to_owned),
             Left::Nothing | Left::Unreadable => None,
         };
-        let path = path.to_owned();
-        let state = Self { path, file, _lock: lock, written: None, has_failed: false, instance };
-        Ok((state, left))
+        let (texts, received) = mpsc::channel();
+        let written = Arc::<AtomicU64>::default();
+        let (path, number) = (path.to_owned(), Arc::clone(&written));
+        let thread = thread::Builder::new().name("claims".to_owned());
+        let started = thread.spawn(move || write(&file, &received, &number));
+        started.map_err(CommandError::system("cannot keep claims"))?;
+        let (state, since, is_hung) = (None, Time::now(), false);
+        Ok((Self { path, texts, written, last: 0, state, since, is_hung, instance }, left))
     }
 
     /// The instance ID, which is kept from now on.
@@ -87,64 +100,66 @@ impl StateFile {
         set_aside(&self.path, &format!("has times up to {newest}, ahead of this machine's clock"))
     }
 
-    /// Replaces the contents, if they are others.
-    pub(super) fn write(&mut self, state: State, marks: &InstantFormat) {
-        if self.written.as_ref() == Some(&state) {
-            return;
+    /// Replaces the contents, if they are others. Returns the number of the text that has this state: it has it once
+    /// [`Self::has_written`] that. `None` if an earlier one is being written.
+    pub(super) fn write(&mut self, state: State, format: &InstantFormat) -> Option<u64> {
+        if self.state.as_ref() == Some(&state) {
+            return Some(self.last);
         }
-        let text = Content::new(self.instance.clone(), &state, marks).to_json();
-        let failed = self.file.write(&text).is_err();
-        if failed && !self.has_failed {
+        if !self.has_written(self.last) {
+            return None;
+        }
+        let text = Content::new(self.instance.clone(), &state, format).to_json();
+        self.last += 1;
+        self.since = Time::now();
+        self.state = Some(state);
+        // Without its thread, nothing is kept, which was logged.
+        let _ = self.texts.send((self.last, text));
+        Some(self.last)
+    }
+
+    /// Whether this text was written, or the disk does not respond: then nothing waits for it.
+    pub(super) fn has_written(&mut self, number: u64) -> bool {
+        if self.written.load(Ordering::Acquire) >= number {
+            return true;
+        }
+        let is_hung = self.since.elapsed() > PATIENCE;
+        if is_hung && !std::mem::replace(&mut self.is_hung, true) {
+            warn!("{}: does not respond; claims are not kept", self.path.display());
+        }
+        is_hung
+    }
+
+    /// Waits until the last text is written, at the end of a run.
+    pub(super) fn wait(&mut self) {
+        let began = Time::now();
+        while !self.has_written(self.last) && began.elapsed() < END_PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Writes one text after the other.
+fn write(file: &ReplacedFile, texts: &Receiver<(u64, Vec<u8>)>, written: &AtomicU64) {
+    let mut has_failed = false;
+    for (number, text) in texts {
+        let failed = file.write(&text).err();
+        if let Some(error) = failed.as_ref().filter(|_| !has_failed) {
             warn!(
-                "{}: cannot be written; after a kill, time can be in no sum and no gap, or in both",
-                self.path.display()
+                "{}; after a kill, time can be in no sum and no gap, or in both",
+                error.in_one_line()
             );
         }
-        self.has_failed = failed;
-        self.written = (!failed).then_some(state);
+        has_failed = failed.is_some();
+        written.store(number, Ordering::Release);
     }
-}
-
-/// Takes the lock of the file, which is another file: this one is replaced.
-fn lock(path: &Path, patience: Duration) -> Result<Option<File>, CommandError> {
-    // It is rejected when it is read, and nothing is left beside it.
-    if fs::metadata(path).is_ok_and(|it| !it.is_file()) {
-        return Ok(None);
-    }
-    let beside = beside(path, ".lock");
-    let opened = File::options().create(true).append(true).mode(0o600).open(&beside);
-    let file = opened.map_err(CommandError::write(&beside))?;
-    let began = Time::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
-                thread::sleep(Duration::from_millis(50));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(LiveError::StateInUse { path: path.to_owned() }.into());
-            }
-            Err(TryLockError::Error(error)) => {
-                warn!(
-                    "{}: cannot be locked: {error}; use it in one process only",
-                    beside.display()
-                );
-                return Ok(None);
-            }
-        }
-    }
-}
-
-/// The path with something added to its name.
-fn beside(path: &Path, added: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(added);
-    name.into()
 }
 
 /// Keeps a file that cannot be used under another name.
 fn set_aside(path: &Path, problem: &str) -> Left {
-    let aside = beside(path, ".unreadable");
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".unreadable");
+    let aside = PathBuf::from(aside);
     let kept = match fs::rename(path, &aside) {
         Ok(()) => format!("it is kept as {}", aside.display()),
         Err(error) => format!("it is replaced, since it cannot be renamed: {error}"),
