@@ -6,7 +6,6 @@ use phasemeter_meter::gpu_name::NamedGpu;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_otlp::encode::{EventKind, GpuEvent};
-use serde::{Deserialize, Serialize};
 
 use super::Pipeline;
 
@@ -14,7 +13,8 @@ use super::Pipeline;
 pub type BilledUntil = BTreeMap<String, Timestamp>;
 
 /// What is known of earlier runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "full", derive(serde::Serialize, serde::Deserialize))]
 pub enum EarlierRuns {
     /// There may have been none.
     None,
@@ -64,6 +64,7 @@ impl Pipeline<'_> {
         (from, to): (Timestamp, Timestamp),
         identities: &[GpuIdentity],
     ) {
+        #[cfg(feature = "full")]
         self.record(|_| super::Change::Gap(gpu, from, to));
         let name = identities.get(gpu).map(name).unwrap_or_default();
         self.announce(gpu, name, from, to);
