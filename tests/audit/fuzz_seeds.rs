@@ -108,7 +108,7 @@ proptest! {
 
 #[test]
 fn interruptions_target_holds() {
-    on_each("fuzz/seeds/interruptions", 3, properties::interruptions);
+    on_each("fuzz/seeds/interruptions", 4, properties::interruptions);
 }
 
 #[test]

@@ -19,6 +19,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The tag of no value: the first request is answered at once.
 const NO_TAG: &str = "NONE";
 
+/// The longest tag that is sent back. Those of the service have 16 digits.
+const MAX_TAG: usize = 128;
+
 /// The conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
@@ -53,7 +56,9 @@ impl Service {
             return vec![Err(ResponseError::Status { path: PREEMPTED, status, hint })];
         }
         self.after = PAUSE;
-        let is_tag = |tag: &String| tag.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_tag = |tag: &String| {
+            tag.len() <= MAX_TAG && tag.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
         let tag = etag.and_then(|tag| word(tag.as_bytes())).filter(is_tag);
         self.tag = tag.unwrap_or_else(|| NO_TAG.to_owned());
         match body.trim_ascii() {
