@@ -90,9 +90,10 @@ impl<D: Disk> Journal<D> {
     pub fn open(disk: D) -> Result<(Self, Payloads), JournalError> {
         let bytes = disk.read(JOURNAL)?;
         let (mut places, mut end, mut next, mut opening) = (Vec::new(), 0, 1, 0);
-        let mut has_gap = false;
+        let (mut newest, mut has_gap) = (0, false);
         for (offset, record) in Records::new(&bytes, SALT) {
             let Record { sequence, items: durable, stored_at: in_opening, payload } = record;
+            newest = newest.max(in_opening);
             // Left by an opening whose last records were not durable.
             if in_opening < opening {
                 continue;
@@ -108,8 +109,8 @@ impl<D: Disk> Journal<D> {
         }
         let payloads = Payloads { bytes, places };
         let end = u64::try_from(end).unwrap_or(u64::MAX);
-        // What was read may not be durable yet.
-        let mut journal = Self { disk, end, next, durable: 0, opening: opening + 1, has_gap };
+        // What was read may not be durable yet. What is behind a gap must not follow what is appended now.
+        let mut journal = Self { disk, end, next, durable: 0, opening: newest + 1, has_gap };
         journal.sync()?;
         Ok((journal, payloads))
     }
@@ -151,5 +152,33 @@ impl<D: Disk> Journal<D> {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileDisk;
+
+    /// Scenario: of two records that were not durable, a loss of power leaves the second. The next opening appends one that is as
+    /// long as the first, and is killed.
+    /// Guarantee: what was lost does not follow it.
+    #[test]
+    fn what_was_lost_does_not_come_back() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = || FileDisk::new(home.path().to_owned());
+        let read = |payloads: Payloads| payloads.iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+        Journal::create(disk()).unwrap().append(b"first").unwrap();
+        let (mut journal, _) = Journal::open(disk()).unwrap();
+        let lost = journal.bytes();
+        journal.append(b"lost").unwrap();
+        journal.append(b"left").unwrap();
+        disk().write_at(JOURNAL, lost, &[0; 20]).unwrap();
+        let (mut journal, payloads) = Journal::open(disk()).unwrap();
+        assert!(journal.has_gap());
+        assert_eq!(read(payloads), [b"first"]);
+        journal.append(b"then").unwrap();
+        let (_, payloads) = Journal::open(disk()).unwrap();
+        assert_eq!(read(payloads), [&b"first"[..], b"then"]);
     }
 }
