@@ -12,10 +12,10 @@ mod gate;
 mod stream;
 mod writer;
 
+use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
-use std::{fs, thread};
+use std::time::{Duration, SystemTime};
 
 use phasemeter_engine::pipeline::{Change, Pipeline, PipelineError};
 use phasemeter_meter::reading::GpuIdentity;
@@ -24,7 +24,7 @@ use phasemeter_outbox::{
     ATTEMPTS, DataDirectory, Disk, JOURNAL, Journal, JournalError, Payloads, RunDirectory,
 };
 use phasemeter_sources::clock::Clock;
-use tracing::{info, warn};
+use tracing::warn;
 
 pub use self::boot_clock::BootClock;
 use self::boot_clock::MAX_GAP;
@@ -32,7 +32,7 @@ pub use self::entry::{Begin, changes};
 use self::entry::{Entry, Step};
 pub use self::gate::Gate;
 use self::stream::{Decoder, Stream, begins};
-pub use self::writer::Writer;
+pub use self::writer::{Writer, Writing};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -41,8 +41,13 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// that is started again would be killed by it each time.
 const MAX_ATTEMPTS: usize = 3;
 
+/// Steps for which what is exported waits until a journal that was given up is removed: of a minute.
+const MAX_REMOVAL: u32 = 128;
+
 /// How long the end waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// And how often it asks.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a run that was killed has left.
 #[derive(Debug)]
@@ -102,7 +107,7 @@ impl Left {
     /// Returns an error if the directory cannot be read, or something cannot be removed from it.
     pub fn find(data: &DataDirectory, label: &str, now: BootClock) -> io::Result<Option<Self>> {
         let mut newest: Option<RunDirectory> = None;
-        for directory in data.journals()?.ended()? {
+        for directory in data.journals().ended()? {
             let other = match directory.label() == label {
                 true => newest.replace(directory),
                 false => Some(directory).filter(|other| is_over(other.path())),
@@ -156,7 +161,7 @@ impl Left {
         self.clock.clock()
     }
 
-    /// Makes the run again, and goes on with its journal. Returns its GPUs, too.
+    /// Makes the run again, and goes on with its journal, which `start` writes. Returns its GPUs, too.
     ///
     /// # Errors
     /// Returns an error if the run cannot be made again as it was. The pipeline is of no use then.
@@ -164,6 +169,7 @@ impl Left {
         self,
         pipeline: &mut Pipeline<'_>,
         gate: Gate,
+        start: impl FnOnce(Writing) -> io::Result<()>,
     ) -> Result<(RunJournal, Vec<GpuIdentity>), NotContinued> {
         let mut gpus = Vec::new();
         let mut decoder = Decoder::default();
@@ -190,7 +196,7 @@ impl Left {
         let _ = self.directory.disk().remove(ATTEMPTS);
         // Those that were read, and the one that was appended since.
         let next = u64::try_from(self.payloads.len()).unwrap_or(u64::MAX).saturating_add(2);
-        let writer = Writer::start(self.directory, self.stream, next)?;
+        let writer = Writer::start(self.directory, self.stream, next, start)?;
         Ok((RunJournal::new(writer, gate, self.clock), gpus))
     }
 }
@@ -238,30 +244,37 @@ pub struct RunJournal {
     clock: BootClock,
     /// The number of the next entry.
     next: u64,
+    /// Steps since the journal was given up.
+    since_given_up: u32,
 }
 
 impl RunJournal {
-    /// Creates a journal. Those that ended runs with this label have left are removed: this run has the time from now on.
+    /// Creates a journal, which `start` writes. Those that ended runs with this label have left are removed: this run has the time from now on.
     ///
     /// # Errors
     /// Returns an error if the disk refuses.
-    pub fn create(data: &DataDirectory, label: &str, begin: Begin) -> io::Result<Writer> {
+    pub fn create(
+        data: &DataDirectory,
+        label: &str,
+        begin: Begin,
+        start: impl FnOnce(Writing) -> io::Result<()>,
+    ) -> io::Result<Writer> {
         let same = |ended: &RunDirectory| ended.label() == label;
-        data.journals()?.ended()?.filter(same).try_for_each(|ended| ended.remove())?;
-        let directory = data.journals()?.begin(label, data.now())?;
+        data.journals().ended()?.filter(same).try_for_each(|ended| ended.remove())?;
+        let directory = data.journals().begin(label, data.now())?;
         let mut stream = Stream::begin(Journal::create(directory.disk())?);
         stream.append(&Entry::Begin(begin).encode()?)?;
-        Writer::start(directory, stream, 2)
+        Writer::start(directory, stream, 2, start)
     }
 
     /// Continues the journal of a run with this clock.
     pub fn new(writer: Writer, gate: Gate, clock: BootClock) -> Self {
         let next = writer.written() + 1;
         gate.set_entry(next);
-        Self { writer, gate, clock, next }
+        Self { writer, gate, clock, next, since_given_up: 0 }
     }
 
-    /// Keeps what has changed the pipeline since the last call. `None` if the run can no longer be continued, which is
+    /// Keeps what has changed the pipeline since the last call. `None` once the run can no longer be continued, which is
     /// logged: then everything leaves.
     ///
     /// # Errors
@@ -270,27 +283,27 @@ impl RunJournal {
         // Those that leave now may not be in the outbox yet: if this process is killed, they leave again, unchanged.
         let left = self.gate.left();
         self.gate.release(self.writer.durable())?;
-        let is_kept = match pipeline.take_changes() {
-            Ok(changes) if changes.is_empty() => !self.writer.is_over(),
+        match pipeline.take_changes() {
+            Ok(changes) if changes.is_empty() => {}
             Ok(changes) => {
                 // What leaves is made from what is durable.
                 let is_synced = self.gate.waits_beyond(self.next - 1);
                 let requests = (left, self.gate.made());
                 let step = Step::new(changes, at, self.clock.clone(), pipeline, requests);
                 self.next += 1;
-                self.writer.write(Entry::Step(step).encode()?, is_synced)
+                self.writer.write(Entry::Step(step).encode()?, is_synced);
             }
-            Err(other) => {
-                info!("if this run is killed from now on, it is not continued: {other}");
-                false
-            }
-        };
-        if is_kept {
-            self.gate.set_entry(self.next);
-            return Ok(Some(self));
+            Err(other) => self.writer.give_up(other),
         }
-        self.gate.open()?;
-        Ok(None)
+        self.since_given_up += u32::from(self.writer.is_given_up());
+        // Before it is removed, the run could be continued without what leaves. A disk that hangs is not waited for.
+        if self.writer.is_over() || self.since_given_up > MAX_REMOVAL {
+            pipeline.discard_changes();
+            self.gate.open()?;
+            return Ok(None);
+        }
+        self.gate.set_entry(self.next);
+        Ok(Some(self))
     }
 
     /// Whether nothing waits for the disk: all that was kept is there when this process has been killed, and what is to leave is
@@ -301,16 +314,17 @@ impl RunJournal {
         is_written && !self.gate.waits_beyond(self.writer.durable())
     }
 
-    /// The run ends in order: from now on it is not continued, also not after a loss of power, and everything leaves.
+    /// The run ends in order: from now on it is not continued, also not after a loss of power, and everything leaves. `wait`
+    /// waits for the disk for so long.
     ///
     /// # Errors
     /// Returns an error if requests cannot leave.
-    pub fn end(self) -> io::Result<()> {
-        if self.writer.write(Entry::End.encode()?, true) {
-            let (last, began) = (self.next, Instant::now());
-            while self.writer.durable() < last && began.elapsed() < PATIENCE {
-                thread::sleep(Duration::from_millis(10));
-            }
+    pub fn end(mut self, mut wait: impl FnMut(Duration)) -> io::Result<()> {
+        self.writer.write(Entry::End.encode()?, true);
+        let mut waited = Duration::ZERO;
+        while self.writer.durable() < self.next && !self.writer.is_over() && waited < PATIENCE {
+            wait(PAUSE);
+            waited += PAUSE;
         }
         self.gate.open()
     }

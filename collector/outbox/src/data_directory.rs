@@ -36,6 +36,7 @@ pub enum DataError {
 pub struct DataDirectory {
     path: PathBuf,
     outbox: Runs,
+    journals: Runs,
     limits: Limits,
     clock: fn() -> u64,
     /// Held while it is used by this process alone.
@@ -49,7 +50,7 @@ impl DataDirectory {
     /// Returns an error if it cannot be written, or if another process uses it alone.
     pub fn open(path: &Path, alone: bool) -> Result<Self, DataError> {
         let failed = |error| DataError::Disk(path.to_owned(), error);
-        make(&path.join(OUTBOX)).map_err(failed)?;
+        [OUTBOX, JOURNALS].iter().try_for_each(|runs| make(&path.join(runs))).map_err(failed)?;
         sync_directory(path).map_err(failed)?;
         // A path of one relative name has an empty parent.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -78,22 +79,24 @@ impl DataDirectory {
         Self {
             path: path.to_owned(),
             outbox: Runs::of_files(path.join(OUTBOX)),
+            journals: Runs::of_files(path.join(JOURNALS)),
             limits: Limits::default(),
             clock: wall_nanos,
             _lock: lock,
         }
     }
 
-    /// One whose runs are elsewhere than in a file system. `clock`: the time in nanoseconds since 1970.
+    /// One whose outboxes and journals are elsewhere than in a file system. `clock`: the time in nanoseconds since 1970.
     #[must_use]
     pub fn new(
         path: &Path,
-        runs: Arc<dyn Directories>,
+        [outboxes, journals]: [Arc<dyn Directories>; 2],
         limits: Limits,
         clock: fn() -> u64,
     ) -> Self {
-        let outbox = Runs::new(runs, path.join(OUTBOX));
-        Self { path: path.to_owned(), outbox, limits, clock, _lock: None }
+        let outbox = Runs::new(outboxes, path.join(OUTBOX));
+        let journals = Runs::new(journals, path.join(JOURNALS));
+        Self { path: path.to_owned(), outbox, journals, limits, clock, _lock: None }
     }
 
     /// Its path.
@@ -131,15 +134,10 @@ impl DataDirectory {
         Ok(path)
     }
 
-    /// The journals in it, whose directory it makes if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the disk refuses.
-    pub fn journals(&self) -> io::Result<Runs> {
-        let path = self.path.join(JOURNALS);
-        make(&path)?;
-        sync_directory(&self.path)?;
-        Ok(Runs::of_files(path))
+    /// The journals in it.
+    #[must_use]
+    pub const fn journals(&self) -> &Runs {
+        &self.journals
     }
 
     /// Makes the directory of a run that begins now. The label says what it is for.
@@ -178,7 +176,7 @@ impl DataDirectory {
     /// # Errors
     /// Returns an error if the directory cannot be read. What cannot be locked is left out.
     pub fn ended(&self) -> io::Result<impl Iterator<Item = RunDirectory> + use<>> {
-        self.outbox.clone().ended()
+        self.outbox.ended()
     }
 }
 

@@ -75,10 +75,11 @@ impl Runs {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read. What cannot be locked is left out.
-    pub fn ended(self) -> io::Result<impl Iterator<Item = RunDirectory>> {
+    pub fn ended(&self) -> io::Result<impl Iterator<Item = RunDirectory> + use<>> {
         let mut names = self.directories.names()?;
         names.sort();
-        Ok(names.into_iter().filter_map(move |name| self.ended_run(&name)))
+        let runs = self.clone();
+        Ok(names.into_iter().filter_map(move |name| runs.ended_run(&name)))
     }
 
     fn ended_run(&self, name: &str) -> Option<RunDirectory> {
@@ -132,12 +133,13 @@ impl RunDirectory {
     pub fn remove(&self) -> io::Result<()> {
         let mut disk = self.disk();
         let names = disk.names()?;
-        for name in names.iter().filter(|name| segment::parse(name).is_some()) {
+        let is_kept = |name: &str| name == journal::JOURNAL || segment::parse(name).is_some();
+        for name in names.iter().filter(|name| is_kept(name)) {
             disk.remove(name)?;
         }
-        // No segment may come back without the head that says that it is settled.
+        // No segment may come back without the head that says that it is settled, and no journal once what is not in it has left.
         disk.sync_directory()?;
-        for name in [journal::JOURNAL, journal::ATTEMPTS, crate::head::NAME, LABEL, LOCK] {
+        for name in [journal::ATTEMPTS, crate::head::NAME, LABEL, LOCK] {
             match disk.remove(name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}

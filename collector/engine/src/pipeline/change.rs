@@ -105,6 +105,11 @@ impl Pipeline<'_> {
         changes.other.map_or_else(|| Ok(std::mem::take(&mut changes.new)), Err)
     }
 
+    /// Keeps no changes any more: nobody takes them.
+    pub fn discard_changes(&mut self) {
+        self.changes = None;
+    }
+
     /// Changes the run as another one was changed. `identities` are the GPUs that were added.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use phasemeter_engine::pipeline::Pipeline;
-use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal, VERSION, changes};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal, VERSION, Writing, changes};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::Request;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::run::{Event, at, earlier, happen, identities, run};
 
-const LABEL: &str = "a run";
+pub(crate) const LABEL: &str = "a run";
 
 /// The steps of a run, each of so many ticks of 0.1 s. In the last one a round of metrics is complete: 30 s are exported
 /// once 2 s more have passed.
@@ -29,7 +29,7 @@ pub(crate) fn clock(boot: &str, seconds: u64, millis: u64) -> BootClock {
 }
 
 /// The clock of a process that is started 3 s after the run was killed.
-fn now() -> BootClock {
+pub(crate) fn now() -> BootClock {
     clock("a boot", 1_000 + 36, 36_000)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn begin(version: &str) -> Begin {
 }
 
 /// What happens in a step. Returns the time after it.
-fn step(pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity], step: u64) -> u64 {
+pub(crate) fn step(pipeline: &mut Pipeline<'_>, gpus: &[GpuIdentity], step: u64) -> u64 {
     let mut now = step * TICKS * 100;
     for tick in 0..TICKS {
         let used = u32::try_from((step * 7 + tick * 13) % 101).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn killed(begin: Begin) -> Killed {
     let gate = Gate::new(0);
     let (mut pipeline, left) = run(Some(&gate));
     let clock = begin.clock.clone();
-    let writer = RunJournal::create(&directory, LABEL, begin).unwrap();
+    let writer = RunJournal::create(&directory, LABEL, begin, Writing::on_thread).unwrap();
     let mut journal = RunJournal::new(writer, gate, clock);
     pipeline.keep_changes();
     let gpus = identities();
@@ -149,7 +149,7 @@ pub(crate) fn go_on_at(
     let steps = left.until.since(at(0)).0 / (TICKS * 100_000_000);
     let gate = Gate::new(left.left);
     let (mut pipeline, requests) = run(Some(&gate));
-    let (journal, gpus) = left.make_again(&mut pipeline, gate).ok()?;
+    let (journal, gpus) = left.make_again(&mut pipeline, gate, Writing::on_thread).ok()?;
     assert!(!path.with_file_name("attempts").exists(), "it has succeeded");
     pipeline.keep_changes();
     let made = usize::try_from(steps).unwrap();
@@ -157,7 +157,7 @@ pub(crate) fn go_on_at(
     for number in steps..STEPS {
         step(&mut pipeline, &gpus, number);
     }
-    journal.end().unwrap();
+    journal.end(thread::sleep).unwrap();
     let requests = requests.borrow().clone();
     Some((made, requests))
 }
@@ -230,7 +230,7 @@ fn run_goes_on_from_the_newest_journal_of_its_own_alone() {
     let directory = DataDirectory::open(killed.data.path(), false).unwrap();
     assert!(Left::find(&directory, "another", now()).unwrap().is_none());
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_some());
-    let newer = RunJournal::create(&directory, LABEL, begin(VERSION)).unwrap();
+    let newer = RunJournal::create(&directory, LABEL, begin(VERSION), Writing::on_thread).unwrap();
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has begun");
     drop(newer);
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_none(), "a newer one has ended");
@@ -246,7 +246,7 @@ fn attempts_that_end_early_are_not_repeated_for_ever() {
         assert!(Left::find(&directory, LABEL, now()).unwrap().is_some(), "attempt {attempt}");
     }
     assert!(Left::find(&directory, LABEL, now()).unwrap().is_none());
-    RunJournal::create(&directory, LABEL, begin(VERSION)).unwrap();
+    RunJournal::create(&directory, LABEL, begin(VERSION), Writing::on_thread).unwrap();
     let runs = fs::read_dir(killed.data.path().join("journals")).unwrap();
     let attempts = runs.filter(|run| run.as_ref().unwrap().path().join("attempts").exists());
     assert_eq!(attempts.count(), 0, "nothing of it is left");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
 
 mod damage;
+mod given_up;
 mod made_again;
 mod power;
 mod run;

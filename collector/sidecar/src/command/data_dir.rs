@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_files::read_text;
-use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, RunJournal, Writing};
 use phasemeter_otlp::delivery::{
     Config, DataDirectory, DataError, HEADERS_FILE, MAX_HEADERS, Storage, StorageKind,
 };
@@ -113,7 +113,8 @@ impl ExportOptions {
         gate: Gate,
     ) -> Result<Option<RunJournal>, CommandError> {
         let (label, clock) = (label.to_owned(), begin.clock.clone());
-        let writer = self.journal(move |data| RunJournal::create(data, &label, begin))?;
+        let create = move |data: &_| RunJournal::create(data, &label, begin, Writing::on_thread);
+        let writer = self.journal(create)?;
         Ok(writer.map(|writer| RunJournal::new(writer, gate, clock)))
     }
 

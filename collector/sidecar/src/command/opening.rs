@@ -10,7 +10,7 @@ use phasemeter_engine::pipeline::{EarlierRuns, Pipeline, Settings};
 use phasemeter_engine::policies::PolicyManager;
 use phasemeter_environment::resource::Role;
 use phasemeter_environment::variables::Environment;
-use phasemeter_journal::{Begin, BootClock, Gate, Left, VERSION};
+use phasemeter_journal::{Begin, BootClock, Gate, Left, VERSION, Writing};
 use phasemeter_meter::gpu::MeterConfig;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::Timestamp;
@@ -120,7 +120,7 @@ impl Opening<'_> {
             outputs.gate = Some(gate.clone());
             let mut opened = self.open_as(outputs, clock, &begin)?;
             opened.clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
-            match left.make_again(&mut opened.pipeline, gate) {
+            match left.make_again(&mut opened.pipeline, gate, Writing::on_thread) {
                 Ok((journal, gpus)) => {
                     let pipeline = &mut opened.pipeline;
                     let claims = outputs.claims.iter_mut();

@@ -1,5 +1,6 @@
 //! The outputs of a live run: opened before it begins, and ended in order within one grace period.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phasemeter_engine::gateway::SpanCosts;
@@ -254,7 +255,7 @@ impl Outputs {
         let FinishedRun { mut run, gpus, mut provenance, accounts } = metered;
         let grace = grace(gpus.len());
         let until = Instant::now() + grace;
-        if let Some(Err(error)) = journal.map(RunJournal::end) {
+        if let Some(Err(error)) = journal.map(|journal| journal.end(thread::sleep)) {
             error!("the last requests are lost: {error}");
         }
         // The file has what the pipeline wrote, and the backend what was received.

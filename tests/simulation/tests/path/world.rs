@@ -192,7 +192,7 @@ impl World {
 
     fn data(&self) -> Arc<DataDirectory> {
         let runs = Arc::new(SimulatedDirectories(self.machine.clone()));
-        Arc::new(DataDirectory::new(Path::new("data"), runs, self.limits, now))
+        Arc::new(DataDirectory::new(Path::new("data"), [runs.clone(), runs], self.limits, now))
     }
 
     fn delivery(&self, storage: Option<Storage>) -> (Delivery<Link>, DeliveryHandle) {
