@@ -4,13 +4,10 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
 
-use phasemeter_outbox::{Directories, Disk};
+use phasemeter_outbox::{ATTEMPTS, Directories, Disk, JOURNAL};
 
-use crate::machine::{Change, Directory, DiskBug, File, HEAD, Machine, off, write};
+use crate::machine::{Change, Directory, DiskBug, File, HEAD, Machine, PARENTS, off, write};
 use crate::rng::Rng;
-
-/// The directory that has the others.
-const ALL: usize = 0;
 
 /// The files of one directory of a machine.
 #[derive(Clone, Debug)]
@@ -25,8 +22,9 @@ impl SimulatedDisk {
     #[must_use]
     pub fn new(rng: Rng, bug: Option<DiskBug>) -> Self {
         let machine = Machine::new(rng, bug);
+        let directory = machine.state().directories.len();
         machine.state().directories.push(Directory::default());
-        Self { machine, directory: 1 }
+        Self { machine, directory }
     }
 
     /// The contents of all files.
@@ -52,7 +50,9 @@ impl SimulatedDisk {
 
 impl Disk for SimulatedDisk {
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.machine.state().directories[self.directory].now.keys().cloned().collect())
+        let state = self.machine.state();
+        let directory = state.directories.get(self.directory).ok_or(io::ErrorKind::NotFound)?;
+        Ok(directory.now.keys().cloned().collect())
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
@@ -120,7 +120,8 @@ impl Disk for SimulatedDisk {
             return Err(io::Error::other("input/output error"));
         }
         let keeps = match state.bug {
-            Some(DiskBug::AcknowledgeBeforeSync) if name != HEAD => usize::MAX,
+            Some(DiskBug::AcknowledgeBeforeSync) if name != HEAD && name != JOURNAL => usize::MAX,
+            Some(DiskBug::StepBeforeSync) if name == JOURNAL => usize::MAX,
             // The newest state is durable one sync later.
             Some(DiskBug::UnlinkBeforeHead) if name == HEAD => 1,
             _ => 0,
@@ -136,8 +137,14 @@ impl Disk for SimulatedDisk {
     fn sync_directory(&mut self) -> io::Result<()> {
         let mut state = self.machine.state();
         // The head is made with the directory itself.
-        let has_head = state.directories[self.directory].durable.contains_key(HEAD);
-        if state.bug == Some(DiskBug::NoDirectorySync) && has_head {
+        let directory = &state.directories[self.directory];
+        let is_removal = |change: &_| matches!(change, Change::Remove(name) if name == JOURNAL);
+        let is_left_out = match state.bug {
+            Some(DiskBug::NoDirectorySync) => directory.durable.contains_key(HEAD),
+            Some(DiskBug::RemovalBeforeSync) => directory.changes.iter().any(is_removal),
+            _ => false,
+        };
+        if is_left_out {
             return if state.fails()? { Err(off()) } else { Ok(()) };
         }
         state.sync_names(self.directory)
@@ -152,13 +159,28 @@ impl Disk for SimulatedDisk {
     fn remove(&mut self, name: &str) -> io::Result<()> {
         let mut state = self.machine.state();
         state.entry(self.directory, name)?;
+        let has_journal = state.entry(self.directory, JOURNAL).is_ok();
+        if state.bug == Some(DiskBug::JournalStays) && has_journal && name != ATTEMPTS {
+            return Ok(());
+        }
         state.change(self.directory, Change::Remove(name.to_owned()))
     }
 }
 
-/// The directories of runs on a machine.
+/// The directories of runs on a machine, in one that has them.
 #[derive(Clone, Debug)]
-pub struct SimulatedDirectories(pub Machine);
+pub struct SimulatedDirectories {
+    machine: Machine,
+    parent: usize,
+}
+
+impl SimulatedDirectories {
+    /// Both that a machine has.
+    #[must_use]
+    pub fn of(machine: &Machine) -> [Self; PARENTS] {
+        std::array::from_fn(|parent| Self { machine: machine.clone(), parent })
+    }
+}
 
 /// A directory is locked until this is dropped, or its process ends.
 struct Held(Machine, usize);
@@ -171,12 +193,12 @@ impl Drop for Held {
 
 impl Directories for SimulatedDirectories {
     fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.0.state().directories[ALL].now.keys().cloned().collect())
+        Ok(self.machine.state().directories[self.parent].now.keys().cloned().collect())
     }
 
     fn make(&self, name: &str) -> io::Result<()> {
-        let mut state = self.0.state();
-        if state.entry(ALL, name).is_ok() {
+        let mut state = self.machine.state();
+        if state.entry(self.parent, name).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if state.is_full {
@@ -184,35 +206,36 @@ impl Directories for SimulatedDirectories {
         }
         let directory = state.directories.len();
         state.directories.push(Directory::default());
-        state.change(ALL, Change::Add(name.to_owned(), directory))
+        state.change(self.parent, Change::Add(name.to_owned(), directory))
     }
 
     fn lock(&self, name: &str, file: &str) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
-        let directory = self.0.state().entry(ALL, name)?;
+        let directory = self.machine.state().entry(self.parent, name)?;
         match self.disk(name).create(file) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let is_free = self.0.state().locked.insert(directory);
-        Ok(is_free.then(|| Box::new(Held(self.0.clone(), directory)) as Box<dyn Any + Send + Sync>))
+        let is_free = self.machine.state().locked.insert(directory);
+        Ok(is_free
+            .then(|| Box::new(Held(self.machine.clone(), directory)) as Box<dyn Any + Send + Sync>))
     }
 
     fn disk(&self, name: &str) -> Box<dyn Disk + Send> {
         // One that does not exist has no files.
-        let directory = self.0.state().entry(ALL, name).unwrap_or(usize::MAX);
-        Box::new(SimulatedDisk { machine: self.0.clone(), directory })
+        let directory = self.machine.state().entry(self.parent, name).unwrap_or(usize::MAX);
+        Box::new(SimulatedDisk { machine: self.machine.clone(), directory })
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.state().sync_names(ALL)
+        self.machine.state().sync_names(self.parent)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.0.state();
-        let directory = state.entry(ALL, name)?;
+        let mut state = self.machine.state();
+        let directory = state.entry(self.parent, name)?;
         if !state.directories[directory].now.is_empty() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        state.change(ALL, Change::Remove(name.to_owned()))
+        state.change(self.parent, Change::Remove(name.to_owned()))
     }
 }

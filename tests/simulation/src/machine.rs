@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::rng::Rng;
 
 const SECTOR: usize = 512;
+/// The directories that have the others: those of outboxes, and of journals.
+pub(crate) const PARENTS: usize = 2;
 /// The file of an outbox that says up to where requests are settled.
 pub(crate) const HEAD: &str = "head";
 
@@ -22,6 +24,12 @@ pub enum DiskBug {
     UnlinkBeforeHead,
     /// Numbers continue from the segments alone: the head is not read.
     SequenceReuse,
+    /// A step of a journal counts as stored before it is durable.
+    StepBeforeSync,
+    /// A journal that is of no use any more is not removed.
+    JournalStays,
+    /// Its removal is not made durable.
+    RemovalBeforeSync,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,7 +49,7 @@ pub(crate) enum Change {
     Rename(String, String),
 }
 
-/// The names in a directory: numbers of files, or, in the first one, of directories.
+/// The names in a directory: numbers of files, or, in the first ones, of directories.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) durable: BTreeMap<String, usize>,
@@ -52,7 +60,7 @@ pub(crate) struct Directory {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) files: Vec<File>,
-    /// The first one has the others.
+    /// The first ones have the others.
     pub(crate) directories: Vec<Directory>,
     pub(crate) locked: BTreeSet<usize>,
     pub(crate) rng: Rng,
@@ -78,7 +86,7 @@ impl Machine {
     pub fn new(rng: Rng, bug: Option<DiskBug>) -> Self {
         Self(Arc::new(Mutex::new(State {
             files: Vec::new(),
-            directories: vec![Directory::default()],
+            directories: (0..PARENTS).map(|_| Directory::default()).collect(),
             locked: BTreeSet::new(),
             rng,
             bug,

@@ -17,7 +17,8 @@ use prost::Message;
 
 use crate::network::Backend;
 use crate::oracle::Sums;
-use crate::world::{Life, World};
+use crate::run::{Life, Run};
+use crate::world::World;
 
 /// What was accounted for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub(crate) struct Totals {
     /// Of all GPUs.
     pub(crate) nanos: i128,
     pub(crate) nano_usd: i128,
-    /// Times between what a process had delivered and the start of the next one, and their lengths together.
+    /// Times between what a run had delivered and the start of the next one, and their lengths together.
     pub(crate) gaps: u64,
     pub(crate) gap_nanos: i128,
     pub(crate) spans: u64,
@@ -77,16 +78,18 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
     let points = points(&backend)?;
     // With what was refused, or not stored when its process ended, there is no hole.
     let mut explained = spans(backend.arrived.keys())?;
-    let unstored = world.lives.iter().flat_map(|life| unstored(life, &backend));
-    for (key, more) in spans(backend.refused.iter().chain(unstored))? {
+    let lives = world.runs.iter().flat_map(Run::lives_that_may_lose);
+    let unstored = lives.flat_map(|life| unstored(life, &backend));
+    let unstored: BTreeSet<_> = backend.refused.iter().chain(unstored).collect();
+    for (key, more) in spans(unstored.into_iter())? {
         explained.entry(key).or_default().extend(more);
     }
     for (index, gpu) in world.gpus.iter().enumerate() {
         let id = gpu.uuid.clone().unwrap();
         let mut reached = None;
-        for life in &world.lives {
-            let expected = life.histories[index].meter();
-            let start = life.start.as_nanos();
+        for run in &world.runs {
+            let expected = run.histories[index].meter();
+            let start = run.start.as_nanos();
             if let Some(reached) = reached {
                 if start < reached {
                     return Err(format!("{id}: {start} is metered again, after {reached}"));
@@ -108,10 +111,10 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
                 totals.points += 1;
                 last = (until, *sums);
             }
-            // All of an orderly life is there once its last request is.
+            // All of a run that ended in order is there once its last request is.
             let is_last = |(signal, _): &&(Signal, Bytes)| *signal == Signal::Metrics;
-            let newest = life.made.iter().rfind(is_last);
-            if let Some(end) = life.histories[index].end
+            let newest = run.lives.iter().flat_map(|life| &life.made).rfind(is_last);
+            if let Some(end) = run.histories[index].end
                 && newest.is_some_and(|newest| backend.arrived.contains_key(newest))
                 && last.0 != end.as_nanos()
             {
@@ -121,20 +124,21 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
             totals.nano_usd += last.1.iter().map(|it| it.1).sum::<i128>();
             reached = Some(last.0);
 
-            let key = (life.experiment.clone(), id.clone());
+            let key = (run.experiment.clone(), id.clone());
             let mut until = start;
             for (from, span) in explained.get(&key).into_iter().flatten() {
-                let to = span.end_time_unix_nano;
-                let Some((end, label, sums)) = expected.spans.get(from) else {
+                let Some(expected) = expected.spans.get(from) else {
                     return Err(format!("{id}: a span at {from} that nothing explains"));
                 };
-                if (to, span.name.as_str(), span_sums(span)) != (*end, *label, *sums) {
-                    return Err(format!("{id}: span {span:?}, not {label} to {end} with {sums:?}"));
+                let (end, name) = (span.end_time_unix_nano, span.name.as_str());
+                if (end, name, span_sums(span)) != (expected.end, expected.label, expected.sums) {
+                    return Err(format!("{id}: span {span:?}, not {expected:?}"));
                 }
-                if *from < until || *from > until && !world.is_limited {
+                let from = expected.from;
+                if from < until || from > until && !world.is_limited {
                     return Err(format!("{id}: the next span after {until} is at {from}"));
                 }
-                until = to;
+                until = expected.to;
                 totals.spans += 1;
             }
         }
@@ -151,16 +155,17 @@ fn span_sums(span: &Span) -> Sums {
 
 /// Requests whose storing was confirmed arrive, in order, are refused, or are counted.
 fn check_arrivals(world: &World, backend: &Backend) -> Result<(), String> {
-    let mut made = BTreeSet::new();
-    for life in &world.lives {
-        for request in &life.made {
-            if !made.insert(request) {
-                return Err(format!("a request of {:?} was made twice", request.0));
+    // A process that goes on with a run sends its last requests again.
+    let mut made = BTreeMap::new();
+    for (number, run) in world.runs.iter().enumerate() {
+        for request in run.lives.iter().flat_map(|life| &life.made) {
+            if *made.entry(request).or_insert(number) != number {
+                return Err(format!("a request of {:?} was made by two runs", request.0));
             }
         }
     }
     if let Some((signal, _)) =
-        backend.arrived.keys().chain(&backend.refused).find(|request| !made.contains(request))
+        backend.arrived.keys().chain(&backend.refused).find(|request| !made.contains_key(request))
     {
         return Err(format!("a request of {signal:?} was changed"));
     }
@@ -169,7 +174,7 @@ fn check_arrivals(world: &World, backend: &Backend) -> Result<(), String> {
             !backend.arrived.contains_key(request) && !backend.refused.contains(request)
         };
         let mut missing = 0;
-        for life in &world.lives {
+        for life in world.runs.iter().flat_map(|run| &run.lives) {
             missing += self::missing(life, signal, is_missing)?;
         }
         let counted_lost = world.counted_lost.get(&signal).copied().unwrap_or_default();

@@ -9,6 +9,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::span::PhaseSpan;
 use phasemeter_meter::units::Timestamp;
+use phasemeter_meter::wall_time::{WallOffset, WallTime};
 
 use crate::readings::memory_total;
 
@@ -21,8 +22,20 @@ pub(crate) struct Expected {
     sums: Sums,
     /// By the instant up to which they are.
     pub(crate) states: BTreeMap<u64, Sums>,
-    /// Phase spans by their starts: end, label and sums.
-    pub(crate) spans: BTreeMap<u64, (u64, &'static str, Sums)>,
+    /// Phase spans by the wall time of their starts.
+    pub(crate) spans: BTreeMap<u64, ExpectedSpan>,
+    wall: WallTime,
+}
+
+/// A phase span.
+#[derive(Debug)]
+pub(crate) struct ExpectedSpan {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// The wall time of its end.
+    pub(crate) end: u64,
+    pub(crate) label: &'static str,
+    pub(crate) sums: Sums,
 }
 
 /// The sums of accounts.
@@ -43,8 +56,14 @@ impl Observer for Expected {
     }
 
     fn span(&mut self, span: &PhaseSpan) {
-        let (end, label) = (span.to.as_nanos(), span.label.name());
-        self.spans.insert(span.from.as_nanos(), (end, label, sums(&span.accounts)));
+        let expected = ExpectedSpan {
+            from: span.from.as_nanos(),
+            to: span.to.as_nanos(),
+            end: self.wall.end_label(span.to).as_nanos(),
+            label: span.label.name(),
+            sums: sums(&span.accounts),
+        };
+        self.spans.insert(self.wall.start_label(span.from).as_nanos(), expected);
     }
 }
 
@@ -57,7 +76,9 @@ pub(crate) struct History {
     pub(crate) prices: Vec<(Timestamp, Rate)>,
     /// Those that were accepted.
     pub(crate) readings: Vec<Reading>,
-    /// `None` if the process was killed.
+    /// When the wall clock was set, and how far it was ahead from then on.
+    pub(crate) clock_steps: Vec<(Timestamp, WallOffset)>,
+    /// `None` if the last process was killed.
     pub(crate) end: Option<Timestamp>,
 }
 
@@ -70,6 +91,11 @@ impl History {
         let first = prices.next().map(|(_, rate)| *rate);
         let mut prices = prices.peekable();
         let mut expected = Expected::default();
+        // From a whole second on.
+        let clock_steps: Vec<_> =
+            self.clock_steps.iter().map(|(at, offset)| (at.ceil_second(), *offset)).collect();
+        clock_steps.iter().for_each(|(at, offset)| expected.wall.step(*at, *offset));
+        let mut clock_steps = clock_steps.into_iter().peekable();
         expected.states.insert(self.start.as_nanos(), Sums::default());
         let mut meter = GpuMeter::new(self.config, first, memory_total());
         meter.begin_at(self.start, &mut expected);
@@ -77,8 +103,12 @@ impl History {
             while let Some((at, rate)) = prices.next_if(|(at, _)| *at <= reading.at) {
                 meter.change_rate(*at, *rate).unwrap();
             }
+            while let Some((at, offset)) = clock_steps.next_if(|(at, _)| *at <= reading.at) {
+                meter.step_wall_clock(at, offset);
+            }
             meter.push(reading, &mut expected).unwrap();
         }
+        clock_steps.for_each(|(at, offset)| meter.step_wall_clock(at, offset));
         for (at, rate) in prices {
             meter.change_rate(*at, *rate).unwrap();
         }

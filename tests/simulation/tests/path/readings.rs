@@ -6,7 +6,7 @@ use phasemeter_meter::units::{Bytes, Nanos, Timestamp, Utilization};
 use phasemeter_simulation::Rng;
 
 /// Something that arrives at the pipeline.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Input {
     Reading(usize, Reading),
     Price(Rate),
