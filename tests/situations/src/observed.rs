@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::level::Value;
+use crate::level::{Range, Value};
 use crate::situation::{Gpu, Situation, UNLOGGED};
 use crate::track::Millis;
 
@@ -32,7 +32,11 @@ impl Situation {
     /// What is observed of each GPU, in order.
     #[must_use]
     pub fn observed(&self) -> Vec<Observed> {
-        self.gpus().iter().map(|gpu| observed(self, gpu)).collect()
+        let gpus = self.gpus();
+        let readings: Vec<_> = gpus.iter().map(|gpu| readings(self, gpu)).collect();
+        let end = readings.iter().filter_map(|readings| readings.last()).map(|last| last.0).max();
+        let of_each = gpus.iter().zip(readings);
+        of_each.map(|(gpu, readings)| observed(self, gpu, readings, end)).collect()
     }
 }
 
@@ -44,9 +48,11 @@ struct Second {
     high: u64,
 }
 
-fn observed(situation: &Situation, gpu: &Gpu<'_>) -> Observed {
+/// Of each reading of a GPU its instant and its range, if it has one.
+type Readings = Vec<(Millis, Option<Range>)>;
+
+fn readings(situation: &Situation, gpu: &Gpu<'_>) -> Readings {
     let load = gpu.timeline(&gpu.group.load);
-    // Of each reading its instant and its range, if it has one.
     let mut readings = Vec::new();
     for tick in situation.ticks() {
         match load.at(tick) {
@@ -55,6 +61,17 @@ fn observed(situation: &Situation, gpu: &Gpu<'_>) -> Observed {
             Value::Word(_) => readings.push((tick, None)),
         }
     }
+    readings
+}
+
+/// `end` is the last reading of all GPUs: if the log goes on, the last reading of a GPU is valid for a while.
+fn observed(
+    situation: &Situation,
+    gpu: &Gpu<'_>,
+    mut readings: Readings,
+    end: Option<Millis>,
+) -> Observed {
+    readings.extend(end.map(|end| (end, None)));
     let stale_after = (STALE_AFTER * situation.every.0).max(1_000);
     let mut total = Second::default();
     let mut phases = [(0, 0); 4];
@@ -134,6 +151,29 @@ mod tests {
         assert_eq!(bursts.phases[1], (100.0, 100.0));
         let near = observe("1s", "8..12%");
         assert_eq!((near.phases[0], near.phases[1]), ((0.0, 100.0), (0.0, 100.0)));
+    }
+
+    #[test]
+    fn last_reading_is_valid_for_a_while_if_the_log_goes_on() {
+        let text = r#"
+            title = "Test"
+            workload = "training"
+            length = "100s"
+            every = "1s"
+            [[gpus]]
+            name = "stays"
+            model = "NVIDIA L4"
+            load = "80%"
+            memory = "2 GiB"
+            [[gpus]]
+            name = "goes"
+            model = "NVIDIA L4"
+            load = "50s 80%, rest unlogged"
+            memory = "2 GiB"
+            "#;
+        let situation: Situation = toml::from_str(text).unwrap();
+        let seconds: Vec<_> = situation.observed().iter().map(|it| it.seconds).collect();
+        assert_eq!(seconds, [100.0, 52.0]);
     }
 
     #[test]
