@@ -88,7 +88,6 @@ impl Action {
             "data-loading.workers" => Self::Faster(Faster::Workers),
             "data-loading.decode" => Self::Faster(Faster::Decode),
             "data-loading.storage" => Self::Faster(Faster::Storage),
-            "data-loading.prefetch" => Self::Faster(Faster::Prefetch),
             "sizing.batch" => Self::LargerBatch,
             "memory.checkpoint" => Self::Checkpointing,
             "sizing.headroom" => Self::Overlap,

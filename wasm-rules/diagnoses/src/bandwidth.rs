@@ -1,6 +1,6 @@
 //! Memory bandwidth as the limit of a GPU, by measured activity.
 
-use crate::bounds::FULL;
+use crate::share;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::multiplies_matrices;
@@ -30,7 +30,7 @@ pub fn reads_weights(gpu: &Gpu, window: &Window) -> bool {
     };
     let full = gpu.full_share();
     infers
-        && full >= FULL
+        && full >= share::MOST
         && has_full_bandwidth(gpu)
         && has_idle_tensor_cores(gpu)
         && multiplies_matrices(gpu, window)

@@ -3,14 +3,8 @@
 /// Difference of shares or levels up to which GPUs get one recommendation. An assumption.
 pub const SIMILAR: f64 = 0.1;
 
-/// Compute-bound share of the time from which a GPU is full.
-pub const FULL: f64 = 0.5;
-
-/// The same from which it never waits for long. An assumption.
+/// Compute-bound share of the time from which a GPU never waits for long. An assumption.
 pub const MOSTLY_FULL: f64 = 0.8;
-
-/// The same from which it, or a service, has no reserve. An assumption.
-pub const ALWAYS_FULL: f64 = 0.9;
 
 /// Activity of the SMs of a busy GPU up to which most of them wait: kernels are small. NVIDIA's guide to DCGM: below 0.5 a
 /// GPU is hardly used effectively.
@@ -18,9 +12,6 @@ pub const FEW_SMS: f64 = 0.4;
 
 /// Share of the time without work from which work comes in bursts, and pauses are no waits. An assumption.
 pub const NEARLY_IDLE: f64 = 0.8;
-
-/// Share of the time without work in which a process holds a GPU, from which one does. An assumption.
-pub const HELD: f64 = 0.5;
 
 /// Interval between readings up to which bursts and waits are seen, in seconds. An assumption.
 pub const SEES_BURSTS: f64 = 10.0;
@@ -45,6 +36,16 @@ pub const LITTLE_POWER: f64 = 0.25;
 /// The margin is an assumption.
 pub const WORKING_POWER: f64 = 0.5;
 
+/// Power limit, relative to that of the model or of other GPUs, from which a GPU is capped; and power while busy, relative
+/// to its limit, from which the limit slows it.
+pub const CAPPED: f64 = 0.9;
+
+/// Clock while busy, relative to its maximum or to that of the others, below which it is low. An assumption.
+pub const FULL_CLOCK: f64 = 0.8;
+
+/// Memory use up to which a task is small enough to share a GPU without MIG.
+pub const SMALL_MEMORY: f64 = 0.5;
+
 /// Use of a video engine from which it is the limit. An assumption.
 pub const FULL_ENGINE: f64 = 0.8;
 
@@ -68,10 +69,6 @@ pub const SHORTENED: [f64; 3] = [0.0, 0.5, 0.9];
 
 /// Share of a price difference that a move saves: low, expected, high. Less if the work takes longer there. An assumption.
 pub const DIFFERENCE_SAVED: [f64; 3] = [0.0, 0.8, 1.0];
-
-/// The same if less is certain: of a session, which may need all of it at times, and of a host, of which a size between
-/// the two may be the one that suffices. An assumption.
-pub const SESSION_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Attributes that name the job of a GPU.
 pub const JOBS: [&str; 3] = ["k8s.pod.uid", "k8s.pod.name", "slurm.job.id"];

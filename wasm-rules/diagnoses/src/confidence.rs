@@ -24,6 +24,3 @@ pub const DOUBTFUL: f64 = 0.4;
 
 /// Worth a trial after others. An assumption.
 pub const UNLIKELY: f64 = 0.3;
-
-/// The last to try. An assumption.
-pub const HARDLY: f64 = 0.2;

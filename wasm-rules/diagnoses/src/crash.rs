@@ -1,6 +1,6 @@
 //! Processes that ended when memory ran out: memory rises until it is full, and falls at once, with the load.
 
-use crate::bounds::HELD;
+use crate::share;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::NEARLY_FULL;
@@ -69,7 +69,7 @@ pub fn out_of_memory(gpu: &Gpu, window: &Window) -> Option<OutOfMemory> {
     }
     // Pauses are exact, and points that are longer have a part of either.
     let pauses = gpu.activity.pauses.quiet;
-    let is_held = pauses.held_seconds > HELD * pauses.seconds;
+    let is_held = pauses.held_seconds > share::MOST * pauses.seconds;
     let found = found.filter(|found| found.count > 1)?;
     Some(if is_held || pauses.seconds <= 0.0 { found } else { OutOfMemory { kept: 0.0, ..found } })
 }

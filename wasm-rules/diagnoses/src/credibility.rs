@@ -4,6 +4,7 @@
 //! GPU does not show that it is free.
 
 use crate::bounds::WORKING_POWER;
+use crate::share;
 use phasemeter_policy::Gpu;
 
 use crate::Model;
@@ -11,9 +12,6 @@ use crate::contradiction::has_false_idle;
 
 /// Power of a GPU that works, in watts, at least: above the 30–60 W of small boards that are held.
 const WORKING_WATTS: f64 = 100.0;
-
-/// Share of the points without work at that power, from which it is not an accident. An assumption.
-const MOST: f64 = 0.5;
 
 /// Idle time that is judged, in seconds, at least. An assumption.
 const MIN_SECONDS: f64 = 600.0;
@@ -60,7 +58,7 @@ fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
         }
     }
     let watts = total / points;
-    (high > MOST * points && watts >= working).then_some(watts)
+    (high > share::MOST * points && watts >= working).then_some(watts)
 }
 
 /// Whether idle time of a GPU may be free time, as far as its power and other sources of utilization show.

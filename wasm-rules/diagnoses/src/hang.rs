@@ -3,6 +3,7 @@
 //! did not end by itself before.
 
 use crate::bounds::LITTLE_POWER;
+use crate::share;
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{are_separate, power_limit, unpowered_work};
@@ -34,9 +35,6 @@ const SAME_LENGTH: f64 = 0.25;
 
 /// Memory after a plateau, relative to that in it, below which its process has ended. An assumption.
 const ENDED: f64 = 0.5;
-
-/// Share of the time of a plateau in which another GPU of the job works, from which it does. An assumption.
-const AT_WORK: f64 = 0.1;
 
 /// Shortest plateau that is a wait of a job and not a step of it, in seconds. An assumption.
 const MIN_WAIT_SECONDS: f64 = 60.0;
@@ -229,7 +227,7 @@ fn works_meanwhile(other: &Gpu, gpu: &Gpu, last: Plateau, window: &Window) -> bo
         other.utilization.get(*point).is_some_and(|level| *level >= idle) && !is_stalled(*point)
     };
     let working = (last.from..last.to).filter(works).count();
-    working as f64 >= AT_WORK * last.len() as f64
+    working as f64 >= share::HARDLY_ANY * last.len() as f64
 }
 
 #[cfg(test)]

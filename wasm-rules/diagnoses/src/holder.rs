@@ -1,14 +1,8 @@
 //! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
 //! free, and neither is an allocation: its scheduler places nothing else there.
 
+use crate::share;
 use phasemeter_policy::{Gpu, Holder, Window};
-
-/// Share of the idle time of which it may be unknown whether something holds the GPU. An assumption.
-const UNKNOWN: f64 = 0.1;
-
-/// Share of the observed time in which an allocation was not touched, from which no other recommendation for the idle
-/// time of the GPU applies. An assumption.
-const UNTOUCHED: f64 = 0.9;
 
 /// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
 const CONTEXT: f64 = 0.01;
@@ -117,13 +111,13 @@ pub fn untouched(gpu: &Gpu, window: &Window) -> Option<Untouched> {
 
 /// Whether a GPU was never touched for all of the observed time.
 pub fn is_untouched(gpu: &Gpu, window: &Window) -> bool {
-    let least = UNTOUCHED * gpu.accounts.observed().seconds;
+    let least = share::NEARLY_ALL * gpu.accounts.observed().seconds;
     untouched(gpu, window).is_some_and(|untouched| untouched.gpu_seconds >= least)
 }
 
 /// Whether a process list, memory in use or an allocation shows whether something holds the GPU while it is idle.
 pub fn shows_holder(gpu: &Gpu) -> bool {
-    gpu.accounts.idle_unknown.seconds <= UNKNOWN * gpu.accounts.idle().seconds
+    gpu.accounts.idle_unknown.seconds <= share::HARDLY_ANY * gpu.accounts.idle().seconds
 }
 
 #[cfg(test)]

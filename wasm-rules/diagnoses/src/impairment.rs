@@ -1,7 +1,7 @@
 //! Impaired GPUs: what they show until they are repaired is not their usual work, so they get no more of it, and
 //! no other size.
 
-use crate::bounds::MOSTLY_FULL;
+use crate::bounds::{CAPPED, MOSTLY_FULL};
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{
@@ -9,9 +9,6 @@ use crate::{
     has_failed_counters, is_behind, is_credible, is_slowed, is_unlinked, lag, memory_errors,
     power_share, slow_link, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
 };
-
-/// Power relative to the limit from which a low clock is the limit's, as usual at full load. An assumption.
-const AT_LIMIT: f64 = 0.9;
 
 /// Whether the driver lost it, or its source lists it no more.
 pub fn is_lost(gpu: &Gpu) -> bool {
@@ -60,7 +57,7 @@ pub fn is_held_back(gpu: &Gpu, window: &Window) -> bool {
 /// Whether it is lost, hangs, is capped below its model, or slowed by heat, the power supply or something unknown, also
 /// if only the others of its job show that.
 pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
-    let is_at_limit = power_share(gpu).is_some_and(|share| share >= AT_LIMIT);
+    let is_at_limit = power_share(gpu).is_some_and(|share| share >= CAPPED);
     needs_repair(gpu)
         || slowed_by_power_supply(gpu) >= THROTTLED
         || (is_slowed(gpu) && !is_at_limit)

@@ -21,6 +21,8 @@ mod link;
 mod power;
 mod quiet;
 mod replay;
+pub mod saved;
+pub mod share;
 mod straggler;
 mod throttle;
 mod unit;

@@ -7,11 +7,7 @@ use crate::{Architecture, Model};
 /// Share of the link capacity from which links are busy, as a default of policies.
 pub const BUSY_LINK: f64 = 0.5;
 
-/// Bytes per second of all NVLink links of a Pascal module in both directions (NVIDIA's
-/// datasheets).
-const PASCAL_NVLINK: f64 = 160e9;
-
-/// The same of Volta (NVIDIA's datasheets).
+/// Bytes per second of all NVLink links of a Volta module in both directions (NVIDIA's datasheets).
 const VOLTA_NVLINK: f64 = 300e9;
 
 /// The same of Ampere (NVIDIA's datasheets).
@@ -89,7 +85,6 @@ fn nvlink_capacity(model: &str) -> Option<f64> {
         return Some(EXPORT_NVLINK);
     }
     match model.architecture {
-        Architecture::Pascal => Some(PASCAL_NVLINK),
         Architecture::Volta => Some(VOLTA_NVLINK),
         Architecture::Ampere => Some(AMPERE_NVLINK),
         Architecture::Hopper => Some(HOPPER_NVLINK),

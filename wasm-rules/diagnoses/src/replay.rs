@@ -3,6 +3,7 @@
 //! A replay is a promise under stated targets: a utilization, and the share of the time in which the load may be above it.
 //! Loads are rounded up, so that what it says is on the safe side.
 
+use crate::share;
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Load, LoadBucket, Window};
 
@@ -14,9 +15,6 @@ const NOTHING: f64 = 0.01;
 
 /// Percent of a whole GPU.
 const PERCENT: f64 = 100.0;
-
-/// Share of the time of the GPUs that must be covered. An assumption.
-const COVERED: f64 = 0.5;
 
 /// Longest interval between readings that shows the busiest minutes of a load, in seconds. An assumption: requests that
 /// wait for two minutes are lost.
@@ -46,7 +44,7 @@ impl<'a> Replay<'a> {
         let interval = |gpu: &&Gpu| gpu.activity.interval_seconds.unwrap_or(f64::INFINITY);
         let longest = gpus.iter().map(|gpu| gpu.accounts.observed().seconds).fold(0.0, f64::max);
         let is_shown = gpus.iter().all(|gpu| interval(gpu) <= SHOWN);
-        (is_shown && seconds > 0.0 && seconds >= COVERED * longest).then_some(Self {
+        (is_shown && seconds > 0.0 && seconds >= share::MOST * longest).then_some(Self {
             load,
             means: &means.buckets,
             seconds,

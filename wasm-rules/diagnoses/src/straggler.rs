@@ -1,12 +1,9 @@
 //! GPUs of a job that are slower than the others of it, by their clocks or by their power.
 
-use crate::bounds::{MOSTLY_FULL, SAME_MEMORY};
+use crate::bounds::{FULL_CLOCK, MOSTLY_FULL, SAME_MEMORY};
 use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::hangs;
-
-/// Clock relative to the median of the others, from which a GPU is slow. An assumption.
-const SLOW_CLOCK: f64 = 0.8;
 
 /// Power relative to the median of the others, from which a full GPU without a recorded clock is slow. An
 /// assumption: power rises faster than the clock.
@@ -35,9 +32,9 @@ pub enum Lag {
 /// so that names are compared only if there is a difference.
 pub fn lag(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Lag> {
     match gpu.sensors.sm_clock_mhz {
-        Some(clock) if clock < SLOW_CLOCK * fastest => {
+        Some(clock) if clock < FULL_CLOCK * fastest => {
             let others = sibling_clock(gpu, window)?;
-            (clock < SLOW_CLOCK * others).then_some(Lag::Clock(clock, others))
+            (clock < FULL_CLOCK * others).then_some(Lag::Clock(clock, others))
         }
         Some(_) => None,
         None => behind_in_power(gpu, window),

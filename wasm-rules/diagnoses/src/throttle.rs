@@ -1,17 +1,12 @@
 //! What reduces the clocks of a GPU: heat, the power supply, and a power limit below the model's.
 
+use crate::bounds::{CAPPED, FULL_CLOCK};
 use phasemeter_policy::{Gpu, ThrottleReason};
 
 use crate::Model;
 
 /// Share of the time with work from which reduced clocks matter, as a default of policies.
 pub const THROTTLED: f64 = 0.1;
-
-/// Clock while busy, relative to its maximum, below which it is low. An assumption.
-const FULL_CLOCK: f64 = 0.8;
-
-/// Power limit relative to the model's from which a GPU is capped.
-const CAPPED: f64 = 0.9;
 
 /// Share of the time with work in which heat reduced the clocks, by the driver or the hardware. 0 if unknown.
 pub fn slowed_by_heat(gpu: &Gpu) -> f64 {

@@ -5,9 +5,9 @@
 //! needs.
 
 use phasemeter_diagnoses::{
-    FULL, LOW_POWER, confidence, hangs, has_defect, has_failed_counters, has_full_bandwidth,
-    has_nvlink, is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie,
-    power_share,
+    LOW_POWER, confidence, hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink,
+    is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
+    saved, share,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -31,10 +31,6 @@ const ACTIVE_SMS: f64 = 0.85;
 
 /// Tensor activity of training that does not wait: efficient training in 16 bits reaches this.
 const ACTIVE_TENSOR: f64 = 0.4;
-
-/// Share of the waiting time that less or earlier communication saves: low, expected, high. An
-/// assumption; it needs a trial.
-const SAVED: [f64; 3] = [0.0, 0.3, 0.6];
 
 struct Communication;
 
@@ -120,7 +116,7 @@ impl Waiting<'_> {
 }
 
 fn is_full(gpu: &Gpu) -> bool {
-    gpu.full_share() >= FULL && !gpu.is_bouncing()
+    gpu.full_share() >= share::MOST && !gpu.is_bouncing()
 }
 
 fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
@@ -150,7 +146,7 @@ fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
         action: action.to_owned(),
         rationale,
         saving: Saving::combined(group.iter().map(|waiting| {
-            (waiting.gpu, Saving::part(waiting.waits * waiting.gpu.full_share(), SAVED))
+            (waiting.gpu, Saving::part(waiting.waits * waiting.gpu.full_share(), saved::QUARTER))
         })),
         confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: values,
@@ -303,8 +299,8 @@ mod tests {
             one.confidence < confidence::LIKELY && one.rationale.contains("probably"),
             "{one:?}"
         );
-        // At most the use of the links, of which 30% is expected.
-        assert!((one.saving.expected - 0.3 * 0.8).abs() < 0.01, "{:?}", one.saving);
+        // At most the use of the links, of which a quarter is expected.
+        assert!((one.saving.expected - 0.25 * 0.8).abs() < 0.01, "{:?}", one.saving);
         assert!(evaluate(ranks(0.3, Workload::Training)).0.is_empty(), "they compute");
         assert!(evaluate(ranks(0.07, Workload::Serving)).0.is_empty(), "decoding uses few");
     }

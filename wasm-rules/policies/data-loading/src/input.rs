@@ -26,7 +26,7 @@ pub(crate) struct Input {
     pub(crate) has_loader: bool,
 }
 
-/// Recommends two actions for GPUs with similar waits, or one if nothing shows a loader.
+/// Recommends at most two actions for GPUs with similar waits, and one if nothing shows a loader.
 pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendation> {
     let Input { may_exchange, others, has_loader } = input;
     let [first, ..] = group else { return Vec::new() };
@@ -148,16 +148,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
             confidence::UNLIKELY,
         )
     } else {
-        make(
-            "data-loading.prefetch",
-            "prefetch",
-            "Prefetch more batches",
-            "Raise prefetch_factor, pin memory, and copy with non_blocking so that copies overlap \
-             with compute."
-                .to_owned(),
-            " A deeper queue may bridge waits this short.".to_owned(),
-            confidence::HARDLY,
-        )
+        return vec![workers];
     };
     vec![workers, second]
 }

@@ -1,6 +1,6 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
 
-use phasemeter_diagnoses::{NEARLY_IDLE, shows_holder};
+use phasemeter_diagnoses::{NEARLY_IDLE, share, shows_holder};
 use phasemeter_policy::{Gpu, Workload};
 
 use crate::holes::Holes;
@@ -34,9 +34,6 @@ const STARTING: f64 = 0.7;
 /// its model. An assumption.
 const LITTLE: f64 = 0.5;
 
-/// Share of the pauses that directly follow time without readings, from which these interrupt the work. An assumption.
-const MOST: f64 = 0.5;
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
     /// Regular or short, with the memory held: it saves or evaluates.
@@ -49,10 +46,8 @@ pub(crate) enum Cause {
     Restarts,
     /// The process ends soon after each start.
     CrashLoop,
-    /// Between jobs.
+    /// Between jobs, whatever they do: nothing holds the memory.
     Queue,
-    /// The memory is free, whatever runs in between.
-    Free,
     /// A process holds the memory.
     Unknown,
 }
@@ -74,7 +69,7 @@ pub(crate) fn cause(
     }
     let holds_little = memory.is_some_and(|(pause, work)| pause < LITTLE * work);
     let keeps_memory = memory.is_some() && !holds_little;
-    if job && holes.after_gap >= MOST && !keeps_memory {
+    if job && holes.after_gap >= share::MOST && !keeps_memory {
         return Some(Cause::Starts);
     }
     if !is_known {
@@ -88,7 +83,7 @@ pub(crate) fn cause(
         Workload::Batch if is_held && holes.is_regular && is_short => Some(Cause::Checkpoints),
         Workload::Batch if is_held => Some(Cause::Tasks),
         Workload::Batch => Some(Cause::Queue),
-        Workload::Unknown if holes.held <= FREE => Some(Cause::Free),
+        Workload::Unknown if holes.held <= FREE => Some(Cause::Queue),
         Workload::Training | Workload::Unknown => Some(Cause::Unknown),
         Workload::Serving | Workload::Interactive => None,
     }

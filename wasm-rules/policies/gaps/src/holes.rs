@@ -3,19 +3,14 @@
 //! `activity` has them exactly if a GPU does nothing at all in a pause. If a driver reports a percent or two then, they
 //! are counted in the column, and last as long as the idle time.
 
+use phasemeter_diagnoses::share;
+
 use phasemeter_policy::Gpu;
 
 use crate::dips::{Dips, REGULAR};
 
 /// Readings in a pause of mean length, so that it is seen. An assumption.
 const READINGS_PER_PAUSE: f64 = 3.0;
-
-/// Share of the idle time between work in exact pauses, from which these are all. An assumption.
-const EXACT: f64 = 0.9;
-
-/// The same share, from which they are most, if the column does not show them either. An
-/// assumption.
-const MOST: f64 = 0.5;
 
 /// Idle time that dips of the column show, relative to the idle time, at least and at most: other dips are no
 /// pauses. An assumption.
@@ -63,11 +58,11 @@ impl Holes {
             }
         };
         let has_exact = |least: f64| exact.count > 0 && share >= least;
-        let found = if has_exact(EXACT) {
+        let found = if has_exact(share::NEARLY_ALL) {
             counted()
         } else if is_shown(gpu, dips, step_seconds) {
             Self::shown(gpu, dips)
-        } else if has_exact(MOST) {
+        } else if has_exact(share::MOST) {
             counted()
         } else {
             return None;

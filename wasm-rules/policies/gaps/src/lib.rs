@@ -268,7 +268,7 @@ mod tests {
             ..180 => 0.9,
             _ => 0.0,
         });
-        assert_eq!(of(jobs)[0].code, "gaps.free");
+        assert_eq!(of(jobs)[0].code, "gaps.queue");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Two roles of one job, on GPUs of their own, of which one works while the other waits.
 
-use phasemeter_diagnoses::{SHORTENED, confidence};
+use phasemeter_diagnoses::{SHORTENED, confidence, share};
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
@@ -12,10 +12,6 @@ use crate::{Seen, Settings};
 
 /// Correlation of the utilization of GPUs that work in turn.
 const ALTERNATING: f64 = -0.7;
-
-/// Idle time of both, as a share of the time, at least: if one works while the other waits, they are idle as long as
-/// a GPU is that never works. An assumption.
-const BOTH_IDLE: f64 = 0.5;
 
 /// Memory of both, as a share of that of a GPU, up to which they fit the same one. An assumption.
 const FITS: f64 = 0.9;
@@ -35,7 +31,7 @@ pub(crate) fn roles<'a>(seen: &'a [Seen<'a>], settings: &Settings) -> Vec<Roles<
     let in_turn = waiting.iter().copied().filter(|one| {
         waiting.iter().any(|other| {
             let both = idle(one.gpu) + idle(other.gpu);
-            both >= BOTH_IDLE && correlation(one, other).is_some_and(|it| it <= ALTERNATING)
+            both >= share::MOST && correlation(one, other).is_some_and(|it| it <= ALTERNATING)
         })
     });
     let are_of_one_job =

@@ -1,6 +1,6 @@
 //! What is written about pauses, and what shorter ones save.
 
-use phasemeter_diagnoses::{SHORTENED, confidence};
+use phasemeter_diagnoses::{SHORTENED, confidence, saved};
 use std::borrow::Cow;
 
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
@@ -11,10 +11,6 @@ use phasemeter_policy::{
 
 use crate::cause::Cause;
 use crate::{Finding, Returned};
-
-/// Share of the pauses that other jobs use, and of the instances that are then not needed which is given back: low,
-/// expected, high. An assumption.
-const QUEUED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
 const NEXT_SECONDS: f64 = 20.0;
@@ -57,7 +53,7 @@ pub(crate) fn recommendation(
         _ => String::new(),
     };
     let Words { code, lever, title, action, why } = words(first, bounds);
-    let follows = matches!(first.cause, Cause::Queue | Cause::Tasks | Cause::Free);
+    let follows = matches!(first.cause, Cause::Queue | Cause::Tasks);
     let packed = match returned.filter(|_| follows) {
         Some(Returned { instances, needed, work }) => format!(
             " The work of {} GPUs fits {needed} of {instances} instances, if jobs wait for one another.",
@@ -87,11 +83,11 @@ pub(crate) fn recommendation(
     let saving = |gpu: &Gpu| match (first.cause, returned) {
         (Cause::Unknown | Cause::CrashLoop, _) => Saving::NONE,
         (_, Some(returned)) if follows => {
-            Saving::part(returned.share().min(gpu.lost_idle()), QUEUED)
+            Saving::part(returned.share().min(gpu.lost_idle()), saved::HALF)
         }
         (_, None) if follows => {
             let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);
-            Saving::part(gpu.lost_idle() * filled, QUEUED)
+            Saving::part(gpu.lost_idle() * filled, saved::HALF)
         }
         _ => Saving::part(gpu.lost_idle(), SHORTENED),
     };
@@ -187,13 +183,6 @@ fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
             action: "Queue jobs, so that the next one starts when one ends. Prepare its data on a CPU node in \
                      the meantime.".into(),
             why: "The memory was free in most of them.".into(),
-        },
-        (Cause::Free, _) => Words {
-            code: "gaps.free",
-            lever: "bin_pack",
-            title: "Place other jobs in the pauses",
-            action: "Queue jobs, so that the next one starts when one ends, or prepare data on a CPU node.".into(),
-            why: "No process held the GPU in between.".into(),
         },
         (Cause::Unknown, _) => Words {
             code: "gaps.profile",

@@ -1,7 +1,9 @@
 //! Jobs that hang. What waits as it did before, or while others of its job work, is a need: a restart would end work.
 //! Waits that ended are named as such. Automation restarts only what lasts, and what no history explains.
 
-use phasemeter_diagnoses::{MATTERS, Stall, Waits, confidence, is_lost, power_limit, stall, waits};
+use phasemeter_diagnoses::{
+    MATTERS, Stall, Waits, confidence, is_lost, power_limit, share, stall, waits,
+};
 use phasemeter_policy::format::{count, decimal, duration, percent};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Remediation, Response, Target, Window, Workload, evidence,
@@ -10,9 +12,6 @@ use phasemeter_policy::{
 
 use crate::cost::{so_far, so_far_and_further};
 use crate::{Settings, risk};
-
-/// Time without work until the end, relative to that of the hang, from which a GPU of the job stopped then.
-const STOPPED: f64 = 0.9;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
     let stalled = window.gpus.iter().filter_map(|gpu| {
@@ -89,7 +88,7 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
     let texts = Texts::of(first.workload);
     let stopped = window.gpus.iter().find(|gpu| {
         let after = gpu.activity.after_work.seconds;
-        let has_stopped = after >= STOPPED * since || is_lost(gpu);
+        let has_stopped = after >= share::NEARLY_ALL * since || is_lost(gpu);
         gpu.is_alike(first) && gpu.node() == first.node() && has_stopped
     });
     let rank = match stopped.filter(|_| texts.has_ranks) {
@@ -98,7 +97,7 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
         }
         Some(gpu) => {
             let after = gpu.activity.after_work;
-            let rank = if after.held_seconds >= STOPPED * after.seconds {
+            let rank = if after.held_seconds >= share::NEARLY_ALL * after.seconds {
                 " has had no work since then, and its process holds memory: look at that rank first."
             } else {
                 " has had no work since then: its rank is gone."

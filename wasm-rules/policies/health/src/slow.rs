@@ -1,20 +1,13 @@
 //! GPUs that run below their clock: capped, hot, short of power, or slower than others of their job.
 
 use phasemeter_diagnoses::{
-    Lag, THROTTLED, capped_below, fastest_clock, lag, sibling_temperature, slowed_by_heat,
-    slowed_by_power_supply,
+    CAPPED, FULL_CLOCK, Lag, THROTTLED, capped_below, fastest_clock, lag, sibling_temperature,
+    slowed_by_heat, slowed_by_power_supply,
 };
 use phasemeter_policy::{Gpu, Need, Response, Vendor, Window, groups, same_model};
 
 use crate::cause::{Cause, HOTTER};
 use crate::warn::warn;
-
-/// Power limit relative to the others from which a GPU is capped, and the power while busy relative to its limit
-/// from which that slows it.
-const CAPPED: f64 = 0.9;
-
-/// Clock relative to its own maximum from which a GPU is slow.
-const SLOW: f64 = 0.8;
 
 /// Temperature from which a slow GPU is hot, in degrees Celsius. Data center GPUs slow down between 83
 /// and 95.
@@ -63,7 +56,7 @@ fn heat<'a>(gpu: &Gpu, window: &Window, lag: Option<Lag>) -> Option<Cause<'a>> {
     }
     let celsius = gpu.sensors.temperature_celsius?;
     let clocks = gpu.sensors.sm_clock_mhz.zip(gpu.sensors.max_sm_clock_mhz);
-    let is_slow = lag.is_some() || clocks.is_some_and(|(clock, most)| clock <= SLOW * most);
+    let is_slow = lag.is_some() || clocks.is_some_and(|(clock, most)| clock <= FULL_CLOCK * most);
     let is_hotter = || {
         let others = sibling_temperature(gpu, window);
         lag.is_some() && others.is_some_and(|others| celsius >= others + HOTTER)

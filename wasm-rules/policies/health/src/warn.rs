@@ -1,6 +1,6 @@
 //! Texts of risks of slow GPUs.
 
-use phasemeter_diagnoses::{FULL, Lag, confidence, slowed_by_heat, slowed_by_power_supply};
+use phasemeter_diagnoses::{Lag, confidence, share, slowed_by_heat, slowed_by_power_supply};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
@@ -208,7 +208,7 @@ fn waiting(group: &Group<'_>, window: &Window) -> String {
     if !is_training {
         return String::new();
     }
-    let is_full = |gpu: &&Gpu| gpu.full_share() >= FULL;
+    let is_full = |gpu: &&Gpu| gpu.full_share() >= share::MOST;
     let others: Vec<_> = others(group, window).filter(is_full).collect();
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
     let theirs = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);

@@ -3,15 +3,11 @@
 //!
 //! That is a service, or a batch job that preallocates its memory as a server does.
 
-use phasemeter_diagnoses::{confidence, kind_of_speedup, reads_weights};
+use phasemeter_diagnoses::{confidence, kind_of_speedup, reads_weights, saved};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
-
-/// Share of the time that twice the requests at a time save: low, expected, high. An assumption; at most
-/// one doubling, which needs a trial.
-const SAVED: [f64; 3] = [0.0, 0.25, 0.5];
 
 /// Recommends more requests at a time.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
@@ -51,7 +47,9 @@ fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
             percent(dram),
             percent(tensor),
         ),
-        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), SAVED)))),
+        saving: Saving::combined(
+            gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), saved::QUARTER))),
+        ),
         confidence: confidence::PROBABLE * mean(gpus(), Gpu::confidence),
         evidence: evidence([("dram.activity", dram, "1"), ("tensor.activity", tensor, "1")]),
         ..Recommendation::new("inference.bandwidth", Target::Throughput, "concurrency", gpus())

@@ -1,6 +1,6 @@
 //! Services without a reserve: GPUs that are full all the time.
 
-use phasemeter_diagnoses::{ALWAYS_FULL, FULL_POWER, confidence, power_share};
+use phasemeter_diagnoses::{FULL_POWER, confidence, power_share, share};
 use phasemeter_policy::format::{duration, percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Target, Thresholds, evidence,
@@ -23,7 +23,7 @@ pub(crate) fn recommend(
 ) -> Option<Recommendation> {
     let gpus = observed.iter().copied().filter(|gpu| {
         serves(gpu)
-            && gpu.full_share() >= ALWAYS_FULL
+            && gpu.full_share() >= share::NEARLY_ALL
             && is_saturated(gpu)
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
             && !can_do_more(gpu)

@@ -1,12 +1,12 @@
-//! The replicas of a service, and whose waste it is that fewer of them save.
+//! The replicas of a service, and what each of them saves if some are returned.
 
 use phasemeter_diagnoses::{Replay, SAME_MEMORY, SIMILAR};
 use phasemeter_policy::{Gpu, Saving, Target};
 
-/// The same for the low end of the saving. An assumption.
+/// Share of the time in which replicas may be above their target, for the low end of the saving. An assumption.
 pub(crate) const ABOVE_LOW: f64 = 0.001;
 
-/// The target of the low end, relative to the target. An assumption.
+/// Target utilization for the low end of the saving, relative to the target. An assumption.
 pub(crate) const TARGET_LOW: f64 = 0.75;
 
 /// Minimum number of replicas of a service.
@@ -54,8 +54,11 @@ impl<'a> Replicas<'a> {
         self.gpus.iter().any(|gpu| quiet_hours(gpu) >= SIMILAR)
     }
 
-    /// Books shares of the bill of all on as many as are given back: those that lose most, and those that lose
-    /// about as much, each no more than its waste. The target is the category with more waste.
+    /// The GPUs that a recommendation to return replicas names, the waste category it is about, and what each saves.
+    ///
+    /// It names as many GPUs as are returned: those with the most waste, and any with about as much. They share
+    /// the saving, which is `shares` (low, expected, high) of the bill of all replicas. No GPU saves more than its
+    /// own waste. The category is the one in which the replicas waste more.
     pub(crate) fn booked(
         &self,
         returned: usize,

@@ -5,8 +5,8 @@
 //! fewer replicas suffice as it is has no use for it.
 
 use phasemeter_diagnoses::{
-    ABOVE, ALWAYS_FULL, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence,
-    power_share, seldom,
+    ABOVE, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence, power_share,
+    seldom, share,
 };
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
@@ -16,16 +16,6 @@ use phasemeter_policy::{
 
 use crate::replicas::are_replicas;
 use crate::{Settings, serves};
-
-/// Share of the time without work from which a replica is a standby, which is given back as it is. An
-/// assumption.
-const STANDBY: f64 = 0.5;
-
-/// Largest share of a service's replicas that is given back. An assumption.
-const MAX_RETURNED: f64 = 0.5;
-
-/// Share of the time without work up to which a service always works. An assumption.
-const ALWAYS_WORKS: f64 = 0.1;
 
 /// Utilization above which a service is at its busiest.
 const SERVING_FULL: f64 = 0.65;
@@ -70,7 +60,7 @@ pub(crate) fn recommend(
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
-        let always_works = gpu.is_steady() || gpu.quiet_share() < ALWAYS_WORKS;
+        let always_works = gpu.is_steady() || gpu.quiet_share() < share::HARDLY_ANY;
         let applies = (always_works || gpu.is_bouncing())
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
@@ -85,7 +75,7 @@ pub(crate) fn recommend(
     // Idle time between requests is as much in question, unless nothing runs at all for most of it.
     let asks = |gpu: &&Gpu| {
         let (underload, idle) = (gpu.lost_underload(), gpu.lost_idle());
-        let waits = gpu.quiet_share() < STANDBY && underload + idle >= settings.min_lost;
+        let waits = gpu.quiet_share() < share::MOST && underload + idle >= settings.min_lost;
         serves(gpu) && (underload >= settings.min_lost || waits)
     };
     let asked: Vec<_> = gpus.iter().copied().filter(asks).collect();
@@ -131,14 +121,14 @@ fn find<'a>(
     }
     let single = units.iter().filter(|unit| unit.is_returnable() && unit.gpus.len() == 1);
     let replicas = single.flat_map(|unit| &unit.gpus).filter(|other| are_replicas(other, gpu));
-    let replicas = replicas.filter(|other| other.quiet_share() < STANDBY).copied();
+    let replicas = replicas.filter(|other| other.quiet_share() < share::MOST).copied();
     let replicas: Vec<_> = replicas.collect();
     let now = replicas.len();
     let productive = window.thresholds().productive;
     let kept = REQUESTS_BATCHED.map(|time| {
         let kept = Replay::of(&replicas, window)
             .map_or(now, |replay| replay.needed(productive / time, ABOVE));
-        kept.max(((1.0 - MAX_RETURNED) * now as f64).ceil() as usize).clamp(1, now.max(1))
+        kept.max(now.div_ceil(2)).clamp(1, now.max(1))
     });
     let returned = now > kept[1];
     let [expected, high] = kept.map(|kept| 1.0 - kept as f64 / now.max(1) as f64);
@@ -217,7 +207,7 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
         let sensors = &gpu.sensors;
         let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
         serves(gpu)
-            && gpu.full_share() >= ALWAYS_FULL
+            && gpu.full_share() >= share::NEARLY_ALL
             && activity.iter().all(Option::is_none)
             && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
     };

@@ -4,7 +4,9 @@
 //! replica does nothing are left to the policy `lifecycle`, which stops its instance: no hour is given back twice. How
 //! many suffice is replayed from the load of all of them, second by second; without that, nothing is recommended.
 
-use phasemeter_diagnoses::{ABOVE, REUSED, Replay, Unit, are_independent, confidence, seldom};
+use phasemeter_diagnoses::{
+    ABOVE, REUSED, Replay, Unit, are_independent, confidence, seldom, share,
+};
 use phasemeter_policy::format::{count, duration, percent};
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, groups,
@@ -13,9 +15,6 @@ use phasemeter_policy::{
 use crate::hours::Hours;
 use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW, are_replicas};
 use crate::{Settings, serves};
-
-/// Share of the time without work from which a replica is a standby. An assumption.
-const STANDBY: f64 = 0.9;
 
 /// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest. Returned with them
 /// are the GPUs of services whose load together is not known.
@@ -29,7 +28,7 @@ pub(crate) fn fewer<'a>(
     let applies = |gpu: &Gpu| {
         gpu.accounts.observed().seconds >= settings.min_size_seconds
             && gpu.lost_underload() + gpu.lost_idle() >= settings.min_lost
-            && gpu.quiet_share() < STANDBY
+            && gpu.quiet_share() < share::NEARLY_ALL
     };
     let serving = units.iter().flat_map(|unit| {
         let is_returned = unit.is_returnable() && unit.gpus.len() == 1;

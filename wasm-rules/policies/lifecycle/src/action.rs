@@ -1,22 +1,15 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
-use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit};
+use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit, share};
 use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
 use crate::schedule::Schedule;
 use crate::{Finding, Settings};
 
-/// Share of the time without work up to which another replica works. An assumption.
-const BUSY_REPLICA: f64 = 0.5;
-
 /// How many times as late, and as early, instances are given back for the low and the high saving: the next start
 /// takes up to as long as the wait. An assumption.
 const LATE: f64 = 2.0;
-
-/// Share of the idle time that lies in hours which are idle on every day, from which these hours
-/// are a schedule. An assumption.
-const SCHEDULED_SHARE: f64 = 0.5;
 
 /// Seconds by which each stop is shorter: at worst, expected, at best. An assumption.
 const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
@@ -66,7 +59,7 @@ pub(crate) fn choose<'a>(
     let released = released_after(settings.release_after_seconds);
     // A session that draws a desktop is never quiet.
     let stops = |it: &Schedule| it.is_quiet(&idle) || workload == Workload::Interactive;
-    let schedule = schedule.filter(|it| stops(it) && it.share >= SCHEDULED_SHARE * idle.share());
+    let schedule = schedule.filter(|it| stops(it) && it.share >= share::MOST * idle.share());
     let scheduled = schedule.as_ref().map(|it| STARTS.map(|start| it.saved(start)));
     // The hours of a week do not save more than is lost in this window.
     let lost = mean(&unit.gpus, |gpu| gpu.lost_idle());
@@ -137,7 +130,7 @@ pub(crate) fn choose<'a>(
 /// Whether another replica of the same service works.
 fn is_alike(unit: &Unit<'_>, units: &[Unit<'_>]) -> bool {
     let others = units.iter().flat_map(|other| &other.gpus);
-    let is_busy = |other: &&&Gpu| other.quiet_share() < BUSY_REPLICA;
+    let is_busy = |other: &&&Gpu| other.quiet_share() < share::MOST;
     let alike = |other: &&Gpu| unit.gpus.iter().all(|gpu| gpu.is_alike(other));
     others.filter(is_busy).any(alike)
 }

@@ -1,6 +1,6 @@
 //! Periods in which no GPU of an instance works.
 
-use phasemeter_diagnoses::{HELD, QuietTime, Unit, shows_holder};
+use phasemeter_diagnoses::{QuietTime, Unit, share, shows_holder};
 use phasemeter_policy::{Window, Workload};
 
 use crate::Settings;
@@ -79,7 +79,7 @@ impl Idle {
             below: share(below.fold(time.length, f64::min)),
             is_known,
             held_seconds: most,
-            is_held: held().sum::<f64>() > HELD * quiet().sum::<f64>(),
+            is_held: held().sum::<f64>() > share::MOST * quiet().sum::<f64>(),
             longest: longest.fold(time.length, f64::min),
             length: time.length,
         }

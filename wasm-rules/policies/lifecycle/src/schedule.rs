@@ -1,6 +1,6 @@
 //! The hours in which a unit did nothing on any day, as a schedule to stop it by.
 
-use phasemeter_diagnoses::{MIN_HOURS, Unit};
+use phasemeter_diagnoses::{MIN_HOURS, Unit, share};
 use phasemeter_policy::{Gpu, Remediation, Window};
 
 use crate::idle::Idle;
@@ -17,9 +17,6 @@ const MIN_DAYS: f64 = 1.9;
 
 /// Share of an hour of the week that is idle if the hour is: ten seconds of work are none. An assumption.
 const IDLE_HOUR: f64 = 0.997;
-
-/// Time without work, relative to these hours, from which nothing runs in them. An assumption.
-const NOTHING: f64 = 0.9;
 
 /// Hours of a day, from midnight.
 type Hours = [bool; 24];
@@ -87,7 +84,7 @@ impl Schedule {
     /// Whether nothing runs in these hours: utilization below 10% may be a few requests. A window of one day may be a
     /// day with less idle time than others.
     pub(crate) fn is_quiet(&self, idle: &Idle) -> bool {
-        idle.quiet >= NOTHING * f64::min(self.share, idle.below)
+        idle.quiet >= share::NEARLY_ALL * f64::min(self.share, idle.below)
     }
 
     /// Whether it is of a longer time than the window, as that of a sidecar.

@@ -1,15 +1,8 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
 
-use phasemeter_diagnoses::{FULL, MATTERS, SEES_BURSTS};
+use phasemeter_diagnoses::{MATTERS, SEES_BURSTS, SMALL_MEMORY, share};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
-
-/// Share of the time without work from which a batch job is idle. An assumption.
-const QUIET: f64 = 0.5;
-
-/// Share of the time without work in long stretches, from which the load is in stages. An
-/// assumption.
-const LONG_STRETCHES: f64 = 0.5;
 
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
 const DIFFERENT: f64 = 0.15;
@@ -23,9 +16,6 @@ const AVERAGED: f64 = 0.5;
 /// phase has n. An assumption.
 const UNRELATED: f64 = 0.7;
 
-/// Part of the memory up to which a session can share its GPU, as in `sharing`.
-const SHARED_MEMORY: f64 = 0.5;
-
 /// Times without work from which a session works again and again. An assumption.
 const OFTEN: u32 = 10;
 
@@ -33,7 +23,7 @@ const OFTEN: u32 = 10;
 const OWN_POINTS: f64 = 0.6;
 
 pub(crate) fn is_full(gpu: &Gpu) -> bool {
-    gpu.full_share() >= FULL && !gpu.is_bouncing()
+    gpu.full_share() >= share::MOST && !gpu.is_bouncing()
 }
 
 /// Whether it is fully busy all the time.
@@ -61,7 +51,7 @@ pub(crate) fn is_part_load(gpu: &Gpu, window: &Window) -> bool {
 
 /// A session that works again and again, and holds more memory than GPUs are shared with.
 pub(crate) fn is_large_session(gpu: &Gpu) -> bool {
-    let holds_most = || gpu.memory_share().is_some_and(|share| share > SHARED_MEMORY);
+    let holds_most = || gpu.memory_share().is_some_and(|share| share > SMALL_MEMORY);
     gpu.workload == Workload::Interactive && gpu.activity.stretches >= OFTEN && holds_most()
 }
 
@@ -69,7 +59,7 @@ pub(crate) fn is_large_session(gpu: &Gpu) -> bool {
 pub(crate) fn is_idle_batch(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Batch
         && has_pattern(gpu, &[PatternKind::Idle])
-        && gpu.quiet_share() < QUIET
+        && gpu.quiet_share() < share::MOST
 }
 
 /// Whether the memory is a block of constant size, which may be preallocated.
@@ -81,7 +71,7 @@ pub(crate) fn has_pool(gpu: &Gpu, window: &Window) -> bool {
 /// Whether readings jump between idle and busy from one to the next, so that what happens between them is
 /// unknown. Phases of many readings are seen, however slow these are.
 pub(crate) fn is_undersampled(gpu: &Gpu, window: &Window) -> bool {
-    let long = gpu.activity.ten_minutes_seconds > LONG_STRETCHES * gpu.activity.quiet.seconds;
+    let long = gpu.activity.ten_minutes_seconds > share::MOST * gpu.activity.quiet.seconds;
     let interval = gpu.activity.interval_seconds.filter(|interval| *interval > SEES_BURSTS);
     let Some(interval) = interval else { return false };
     has_pattern(gpu, &[PatternKind::Mixed, PatternKind::Bouncing])

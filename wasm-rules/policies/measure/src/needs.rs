@@ -3,8 +3,8 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    ALWAYS_FULL, Format, LITTLE_POWER, Model, computes_in_fp64, does_usual_work, hangs,
-    is_impaired, multiplies_matrices, power_share, units,
+    Format, LITTLE_POWER, Model, computes_in_fp64, does_usual_work, hangs, is_impaired,
+    multiplies_matrices, power_share, share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
@@ -12,10 +12,6 @@ use crate::Settings;
 use crate::load::{
     has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load, is_undersampled,
 };
-
-/// Share of the time in stretches of ten minutes without work, from which giving back an instance is worth a
-/// question. An assumption.
-const FREE: f64 = 0.1;
 
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
@@ -111,7 +107,7 @@ const RULES: [Rule; 16] = [
         "requests",
         "requests per second, latency and the length of the queue show whether users wait, or traffic is missing",
         |gpu, _| {
-            let is_open = gpu.full_share() >= ALWAYS_FULL || gpu.is_bouncing();
+            let is_open = gpu.full_share() >= share::NEARLY_ALL || gpu.is_bouncing();
             gpu.workload == Workload::Serving && is_open
         },
     ),
@@ -226,7 +222,7 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let is_of_part = |gpu: &Gpu| {
         let free = gpu.activity.ten_minutes_seconds;
         free > 0.0
-            && free >= FREE * observed(gpu)
+            && free >= share::HARDLY_ANY * observed(gpu)
             && units.iter().any(|unit| !unit.is_whole && unit.holds(gpu))
     };
     let others = of(

@@ -1,6 +1,6 @@
 //! Phases of low load that repeat in a training job that is otherwise full: evaluation, or checkpoints.
 
-use phasemeter_diagnoses::{FULL, MATTERS, SIMILAR, confidence, has_defect};
+use phasemeter_diagnoses::{MATTERS, SIMILAR, confidence, has_defect, share};
 use phasemeter_policy::format::{duration, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
@@ -39,7 +39,7 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     let is_mixed = gpu.pattern.is_some_and(|pattern| pattern.kind == PatternKind::Mixed);
     let is_candidate = gpu.workload == Workload::Training
         && is_mixed
-        && gpu.full_share() >= FULL
+        && gpu.full_share() >= share::MOST
         && gpu.lost_underload() >= MATTERS;
     if !is_candidate || has_defect(gpu, window) {
         return None;

@@ -8,7 +8,7 @@
 mod commitment;
 mod place;
 
-use phasemeter_diagnoses::confidence;
+use phasemeter_diagnoses::{confidence, share};
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
     Effort, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender, Remediation,
@@ -37,9 +37,6 @@ const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
 /// What is added if GPUs can be paid for in several ways.
 const ALTERNATIVES: &str =
     " Spot capacity, commitments, regions and providers are alternatives: one of them counts.";
-
-/// Maximum idle share of the time for a commitment.
-const MAX_IDLE: f64 = 0.5;
 
 struct Rate;
 
@@ -206,7 +203,7 @@ fn commitments(
 ) -> Vec<Recommendation> {
     let eligible = group.iter().filter(|priced| {
         let Observed { seconds, idle } = Observed::of(priced.gpu);
-        seconds >= settings.min_commit_seconds && idle <= MAX_IDLE
+        seconds >= settings.min_commit_seconds && idle <= share::MOST
     });
     let eligible: Vec<_> = eligible.map(|Priced { gpu, price }| Priced { gpu, price }).collect();
     let Some(Priced { price, .. }) = eligible.first() else { return Vec::new() };

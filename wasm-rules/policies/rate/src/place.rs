@@ -1,14 +1,10 @@
 //! The same GPUs in another region or at another provider, by their list prices.
 
-use phasemeter_diagnoses::confidence;
+use phasemeter_diagnoses::{confidence, saved};
 use phasemeter_policy::format::{percent, usd};
 use phasemeter_policy::{Evidence, Gpu, Offer, Price, Recommendation, Remediation, evidence, log};
 
 use crate::{Priced, Settings, discount, dollars, draft, hourly, is_on_demand, origin};
-
-/// Share of a lower list price that remains after the costs of moving: low, expected, high. An
-/// assumption.
-const REMAINING: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Recommends the same instance type in another region.
 pub(crate) fn region(
@@ -54,7 +50,7 @@ pub(crate) fn region(
             group,
             "rate.region",
             "region",
-            REMAINING.map(|it| it * discount),
+            saved::HALF.map(|it| it * discount),
             confidence::DOUBTFUL,
         )
     })
@@ -117,7 +113,7 @@ pub(crate) fn provider(
             group,
             "rate.provider",
             "provider",
-            REMAINING.map(|it| it * of_bill),
+            saved::HALF.map(|it| it * of_bill),
             confidence::DOUBTFUL,
         )
     })

@@ -1,12 +1,9 @@
 //! The smallest part of a GPU that fits its task: an instance of MIG that carries its load by replay, else a share on
 //! trial, since nothing shows whether tasks slow one another.
 
-use phasemeter_diagnoses::{Model, Replay, seldom};
+use phasemeter_diagnoses::{Model, Replay, SMALL_MEMORY, seldom};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Evidence, Gpu, Vendor};
-
-/// Memory use up to which a task is small enough to share a GPU without MIG, or if it is steady.
-pub(crate) const SMALL_MEMORY: f64 = 0.5;
 
 /// Utilization of a shared GPU, at most. An assumption.
 pub(crate) const MAX_UTILIZATION: f64 = 0.8;

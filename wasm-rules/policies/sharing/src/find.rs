@@ -1,26 +1,19 @@
 //! What others could use of one GPU: all of it, or a part.
 
 use phasemeter_diagnoses::{
-    Allocation, HELD, NEARLY_IDLE, REUSED, Replay, SEES_BURSTS, Unit, are_separate, hangs,
-    needs_repair, shows_holder, work_together,
+    Allocation, NEARLY_IDLE, REUSED, Replay, SEES_BURSTS, SMALL_MEMORY, Unit, are_separate, hangs,
+    needs_repair, share, shows_holder, work_together,
 };
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
 };
 
 use crate::Settings;
-use crate::divide::{Fit, Part, SMALL_MEMORY, divide};
-
-/// The longest stretch without work, as a share of the time, from which a GPU is free. An
-/// assumption.
-const LONGEST: f64 = 0.5;
+use crate::divide::{Fit, Part, divide};
 
 /// Share of the time before the first work and after the last from which a GPU is free then, while
 /// others of its instance work. An assumption.
 const MIN_ENDS: f64 = 0.2;
-
-/// Share of that time at one end, from which the other end is not mentioned. An assumption.
-const ONE_END: f64 = 0.9;
 
 /// Interval between readings up to which a load that is the same all day is seen, in seconds. An
 /// assumption.
@@ -28,9 +21,6 @@ const SEES_LOAD: f64 = 60.0;
 
 /// Share of the time without work from which a GPU is unused.
 const UNUSED: f64 = 0.95;
-
-/// Idle share of the time from which a GPU is idle with bursts. An assumption.
-const MOSTLY_IDLE: f64 = 0.5;
 
 /// Utilization up to which a steady task is small enough to share.
 const SMALL_UTILIZATION: f64 = 0.4;
@@ -96,8 +86,9 @@ pub(crate) fn unused(gpu: &Gpu) -> Option<bool> {
         return None;
     }
     let quiet = gpu.activity.quiet;
-    let long = gpu.activity.longest_seconds >= LONGEST * gpu.accounts.observed().seconds;
-    let is_held = quiet.held_seconds > HELD * quiet.seconds || !gpu.holder_names().is_empty();
+    let long = gpu.activity.longest_seconds >= share::MOST * gpu.accounts.observed().seconds;
+    let is_held =
+        quiet.held_seconds > share::MOST * quiet.seconds || !gpu.holder_names().is_empty();
     (gpu.quiet_share() >= UNUSED && long).then_some(is_held)
 }
 
@@ -162,14 +153,14 @@ fn part<'a>(
     let peak = gpu.memory_share()?;
     match gpu.memory_use(window.step_seconds) {
         Memory::InUse(_) => {}
-        Memory::Pool(_) if idle >= MOSTLY_IDLE => {}
+        Memory::Pool(_) if idle >= share::MOST => {}
         _ => return None,
     }
     let idle_share = gpu.share(Accounts::idle);
     let patient = gpu.workload.is_job();
-    let is_burst = idle_share >= if patient { NEARLY_IDLE } else { MOSTLY_IDLE };
+    let is_burst = idle_share >= if patient { NEARLY_IDLE } else { share::MOST };
     // A batch job that is never quiet may use engines that utilization does not cover.
-    let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < MOSTLY_IDLE;
+    let is_engine = gpu.workload == Workload::Batch && gpu.quiet_share() < share::MOST;
     let level = gpu.accounts.observed().level();
     // Of a batch job, only the activity of its SMs shows that another one fits beside it.
     let active = match gpu.workload {
@@ -248,12 +239,12 @@ fn free(gpu: &Gpu, unit: &Unit<'_>) -> Option<(bool, Free, f64)> {
     let (all, own) = (before.seconds + after.seconds, first + last);
     let held = (before.held_seconds + after.held_seconds) / all.max(1.0);
     let when = match own {
-        own if first >= ONE_END * own => Free::Before,
-        own if last >= ONE_END * own => Free::After,
+        own if first >= share::NEARLY_ALL * own => Free::Before,
+        own if last >= share::NEARLY_ALL * own => Free::After,
         _ => Free::Around,
     };
     let least = f64::max(HOUR, MIN_ENDS * gpu.accounts.observed().seconds);
-    (own >= least).then_some((held > HELD, when, own))
+    (own >= least).then_some((held > share::MOST, when, own))
 }
 
 /// Whether readings are frequent enough for the pattern, or the load is the same all day.

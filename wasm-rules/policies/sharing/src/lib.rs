@@ -15,7 +15,7 @@ mod untouched;
 
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
-use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, is_credible, is_untouched, units};
+use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, is_credible, is_untouched, share, units};
 use phasemeter_policy::{Gpu, HOUR, Policy, Recommender, Response, Window, groups};
 use resize::Resize;
 
@@ -25,10 +25,6 @@ phasemeter_policy::settings! {
     /// Minimum observed time, in seconds.
     min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
-
-/// Share of the time in which all GPUs of an instance are quiet for an hour or more, from which the
-/// instance itself is the matter.
-const LIFECYCLE: f64 = 0.1;
 
 struct Sharing;
 
@@ -81,7 +77,7 @@ fn is_quiet(unit: &Unit<'_>, window: &Window) -> bool {
     }
     let time = QuietTime::of(unit, window);
     let hours = time.at_least(unit, HOUR, HOUR);
-    hours.iter().map(|period| period.1 - period.0).sum::<f64>() >= LIFECYCLE * time.length
+    hours.iter().map(|period| period.1 - period.0).sum::<f64>() >= share::HARDLY_ANY * time.length
 }
 
 phasemeter_policy::recommender!(Sharing);

@@ -1,6 +1,6 @@
 //! GPUs that a known owner holds without using them: who sees the cost ends it.
 
-use phasemeter_diagnoses::{confidence, is_credible};
+use phasemeter_diagnoses::{confidence, is_credible, share};
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Gpu, HOUR, Recommendation, RecommendationKind, Target, Window, evidence, groups, mean,
@@ -9,15 +9,12 @@ use phasemeter_policy::{
 /// Attributes that name an owner, the first that is set.
 const OWNERS: [&str; 3] = ["phasemeter.team", "team", "k8s.namespace.name"];
 
-/// Share of the observed time from which a GPU is held without work. An assumption.
-const HELD_SHARE: f64 = 0.5;
-
 /// Recommends showing each owner what held GPUs cost.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let held = window.gpus.iter().filter_map(|gpu| {
         let seconds = gpu.activity.quiet.held_seconds;
         let observed = gpu.accounts.observed().seconds;
-        let is_held = seconds >= f64::max(HOUR, HELD_SHARE * observed);
+        let is_held = seconds >= f64::max(HOUR, share::MOST * observed);
         Some((gpu, owner(gpu, window)?)).filter(|_| is_held && is_credible(gpu))
     });
     groups(held, |a, b| a.1 == b.1).iter().filter_map(|group| charge(group)).collect()

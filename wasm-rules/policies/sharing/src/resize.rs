@@ -4,8 +4,7 @@
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 
 use phasemeter_diagnoses::{
-    DIFFERENCE_SAVED, Model, NEARLY_IDLE, SESSION_SAVED, Unit, are_independent, confidence,
-    work_together,
+    DIFFERENCE_SAVED, Model, NEARLY_IDLE, Unit, are_independent, confidence, saved, work_together,
 };
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
@@ -141,7 +140,7 @@ impl<'a> Resize<'a> {
                      its user, if it is not one that needs all of them"
                 ),
                 place: other.to_owned(),
-                saved: SESSION_SAVED,
+                saved: saved::HALF,
                 sure: confidence::DOUBTFUL,
             };
         }

@@ -3,7 +3,7 @@
 //! GPUs of a node may be of several jobs: they are of one if an attribute names it, or if they work at the same
 //! times with similar memory.
 
-use phasemeter_diagnoses::{JOBS, confidence};
+use phasemeter_diagnoses::{JOBS, confidence, saved};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence,
@@ -12,9 +12,6 @@ use phasemeter_policy::{
 
 use crate::Settings;
 use crate::pattern::is_steady;
-
-/// Share of the waste that balanced stages recover: low, expected, high. An assumption.
-const BALANCED: [f64; 3] = [0.0, 0.25, 0.5];
 
 /// Difference between the levels of one job's GPUs from which they are out of balance.
 const IMBALANCE: f64 = 0.15;
@@ -109,7 +106,7 @@ fn balance(group: &[&Gpu]) -> Option<Recommendation> {
         ),
         // Balanced stages are all at the mean, at most.
         saving: Saving::combined(
-            group.iter().map(|gpu| (*gpu, Saving::part(gpu.lost_underload(), BALANCED))),
+            group.iter().map(|gpu| (*gpu, Saving::part(gpu.lost_underload(), saved::QUARTER))),
         ),
         confidence: confidence::EVEN * mean(group, |gpu| gpu.confidence()),
         evidence: evidence([

@@ -1,8 +1,8 @@
 //! The GPUs of an instance that may be replaced, and what another model must have to do their work.
 
 use phasemeter_diagnoses::{
-    ALWAYS_FULL, Architecture, LOW_POWER, Model, Replay, SMALLEST, Unit, carries_exchange,
-    computes_in_fp64, has_full_bandwidth, has_idle_tensor_cores, power_share,
+    Architecture, LOW_POWER, Model, Replay, SMALLEST, Unit, carries_exchange, computes_in_fp64,
+    has_full_bandwidth, has_idle_tensor_cores, power_share, share,
 };
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
@@ -15,9 +15,6 @@ pub(crate) const AS_FAST: f64 = 0.95;
 
 /// Time with work from which a session shows what it needs, in seconds. An assumption.
 const MIN_WORK: f64 = 1_800.0;
-
-/// Share of the time without work from which work of unknown kind is done now and then. An assumption.
-const NOW_AND_THEN: f64 = 0.5;
 
 /// The GPUs of an instance, with the price of each.
 pub(crate) struct Current<'a, 'b> {
@@ -58,7 +55,7 @@ impl<'a, 'b> Current<'a, 'b> {
         let [gpu] = unit.gpus.as_slice() else { return None };
         let is_session = match gpu.workload {
             Workload::Interactive => true,
-            Workload::Unknown => gpu.quiet_share() >= NOW_AND_THEN && !gpu.is_bouncing(),
+            Workload::Unknown => gpu.quiet_share() >= share::MOST && !gpu.is_bouncing(),
             _ => false,
         };
         let is_shown = observed.iter().any(|it| std::ptr::eq(*it, *gpu))
@@ -165,12 +162,6 @@ impl<'a, 'b> Current<'a, 'b> {
         self.fits(offer) || self.gpu.memory_total_bytes.is_some_and(has_as_much)
     }
 
-    /// The measured throughput of a model.
-    pub(crate) fn throughput(&self, model: &str) -> Option<f64> {
-        let known = self.settings.throughput.iter().filter(|(name, _)| same_model(name, model));
-        known.map(|(_, work)| *work).find(|work| *work > 0.0)
-    }
-
     /// The load that a smaller GPU must carry at least, relative to the peaks of arithmetic and bandwidth here: measured
     /// activity, else utilization, which is at least as high. Peaks only exclude what cannot be enough.
     pub(crate) fn load(&self) -> Option<(f64, f64)> {
@@ -192,7 +183,7 @@ impl<'a, 'b> Current<'a, 'b> {
             let has_active_sms = |activity| activity >= self.profile.full;
             has_full_bandwidth(gpu) || gpu.sensors.sm_activity.map_or(has_power, has_active_sms)
         };
-        let is_full = |gpu: &Gpu| gpu.full_share() >= ALWAYS_FULL;
+        let is_full = |gpu: &Gpu| gpu.full_share() >= share::NEARLY_ALL;
         self.gpus.iter().all(|gpu| is_full(gpu) && limits(gpu))
     }
 

@@ -3,7 +3,7 @@
 //! The difference of their prices pays for CPUs and host memory, of which a window has nothing. Must not
 //! depend on how busy a GPU is, except that it does not wait for its host.
 
-use phasemeter_diagnoses::{SESSION_SAVED, Unit, confidence};
+use phasemeter_diagnoses::{Unit, confidence, saved, share};
 use phasemeter_policy::format::{subject, usd};
 use phasemeter_policy::{
     Effort, Gpu, Offer, Price, Recommendation, Remediation, Saving, Target, Window, evidence,
@@ -11,10 +11,6 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
-
-/// Share of the time that waits for input, or without work for its process, from which a GPU needs its host. An
-/// assumption.
-const MAX_WAITING: f64 = 0.1;
 
 /// A GPU, and the cheapest instance with as many like it.
 #[derive(Clone, Copy)]
@@ -37,7 +33,7 @@ pub(crate) fn recommend(
             observed.iter().any(|it| std::ptr::eq(*it, *gpu))
                 && gpu.accounts.observed().seconds >= settings.min_size_seconds
                 && !gpu.is_bouncing()
-                && gpu.lost_starvation() + held_idle(gpu) < MAX_WAITING
+                && gpu.lost_starvation() + held_idle(gpu) < share::HARDLY_ANY
                 && !is_replaced(gpu)
         };
         unit.is_returnable() && unit.gpus.iter().all(needs_no_cpus)
@@ -101,7 +97,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
             usd(then),
             offer.price.source,
         ),
-        saving: Saving::part(saved(paid, offer), SESSION_SAVED),
+        saving: Saving::part(saved(paid, offer), saved::HALF),
         confidence: confidence::EVEN * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("current.price", now as f64 / 1e9, "{USD}/h"),

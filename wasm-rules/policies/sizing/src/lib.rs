@@ -1,9 +1,8 @@
 //! Recommends more work per GPU, or other GPUs, for underloaded and overloaded ones.
 //!
 //! Training gets larger batches. Of several GPUs of one training job at different levels, the slower ones wait
-//! for the others. Another GPU is chosen from the offers of the window, by dollars per unit of work where the
-//! throughput on both is known. Filling is at most one doubling. Must be tried, so the low saving is 0. What
-//! services do with their requests and replicas is left to the policy `inference`.
+//! for the others. Another GPU is chosen from the offers of the window. Filling is at most one doubling. Must be
+//! tried, so the low saving is 0. What services do with their requests and replicas is left to the policy `inference`.
 
 mod balance;
 mod current;
@@ -30,9 +29,6 @@ phasemeter_policy::settings! {
     /// utilization 25 and 60%, memory 85%. analytics: utilization 50%, memory 85%. compute-optimizer: the
     /// 99.5th percentile with a headroom of 20%.
     profile: text = "right-sizing" of ["right-sizing", "optimization", "analytics", "compute-optimizer"];
-    /// Measured work per GPU and hour by model, in any unit, such as samples: compares dollars per unit of
-    /// work on the models that are listed.
-    throughput: numbers = {};
 }
 
 struct Sizing;

@@ -1,23 +1,19 @@
 //! Another GPU of the same provider and region, smaller or larger, compared with the price paid.
 //!
 //! The GPUs of an instance are replaced together, by as many, and what they exchange over NVLink must fit
-//! the links there. Dollars per unit of work decide where the throughput on both is known. Otherwise it is
-//! not computed from peaks: they only exclude models that cannot be enough, the low saving is 0, and where
-//! the throughput alone decides, it is missing.
+//! the links there. Throughput there is not computed from peaks: they only exclude models that cannot be enough, the
+//! low saving is 0, and where the throughput alone decides, it is missing.
 
-use phasemeter_diagnoses::{DIFFERENCE_SAVED, SESSION_SAVED, Unit, confidence, has_full_bandwidth};
+use phasemeter_diagnoses::{DIFFERENCE_SAVED, Unit, confidence, has_full_bandwidth, saved};
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
 
+use crate::Settings;
 use crate::balance::waits_for_others;
 use crate::current::{AS_FAST, Current};
 use crate::load::{growth, saved_by_batch};
-use crate::{Settings, serves};
 
 /// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
 const MAX_BEFORE_DOUBLING: f64 = 0.6;
-
-/// Share of what more bandwidth per dollar saves at best. An assumption; it needs a trial.
-const BANDWIDTH_SAVED: [f64; 3] = [0.0, 0.5, 1.0];
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
 const MUCH_CHEAPER: f64 = 0.7;
@@ -35,8 +31,6 @@ pub(crate) enum Reason {
     MoreMemory,
     /// As fast by its peaks, with as much memory, at a lower price.
     Newer,
-    /// Throughput there, relative to here, as it was measured.
-    Measured { ratio: f64 },
     /// Memory bandwidth limits the work, and there is more of it per dollar: so many times as much.
     Bandwidth { ratio: f64 },
 }
@@ -83,11 +77,9 @@ pub(crate) fn choose<'a>(
             continue;
         }
         let Some(now) = Current::of(unit, observed, window, settings) else { continue };
-        let found = now.measured().or_else(|| {
-            // A stage that waits for others needs balance.
-            let balanced = !unit.gpus.iter().any(|gpu| waits_for_others(gpu, observed, window));
-            balanced.then(|| now.smaller()).flatten()
-        });
+        // A stage that waits for others needs balance.
+        let balanced = !unit.gpus.iter().any(|gpu| waits_for_others(gpu, observed, window));
+        let found = balanced.then(|| now.smaller()).flatten();
         let found = found.or_else(|| now.with_more_memory()).or_else(|| now.newer());
         match found.or_else(|| now.with_more_bandwidth()) {
             Some(found) => findings.extend(unit.gpus.iter().map(|gpu| Finding { gpu, ..found })),
@@ -107,25 +99,6 @@ impl<'a> Current<'a, '_> {
     fn found(&self, offer: &'a Offer, reason: Reason, saving: Saving, sure: f64) -> Finding<'a> {
         let confidence = sure * self.gpu.confidence();
         Finding { gpu: self.gpu, paid: self.paid, offer, reason, saving, confidence }
-    }
-
-    /// The least dollars per unit of work, of the models whose throughput is known.
-    fn measured(&self) -> Option<Finding<'a>> {
-        let own = self.throughput(self.model.name)?;
-        // Of a service, demand decides how much work there is, unless it is full.
-        if serves(self.gpu) && !self.is_full() {
-            return None;
-        }
-        let offers = self.offers().filter_map(|(offer, price)| {
-            let ratio = self.throughput(&offer.model)? / own;
-            let applies = self.holds(offer) && self.is_affordable(price);
-            applies.then_some((offer, ratio, price / ratio))
-        });
-        let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
-        let saved = 1.0 - cost;
-        let saving = Saving::part(saved, DIFFERENCE_SAVED);
-        let found = self.found(offer, Reason::Measured { ratio }, saving, confidence::VERY_LIKELY);
-        (saved >= self.settings.min_lost).then_some(found)
     }
 
     /// The cheapest GPU that memory and peaks do not exclude.
@@ -177,7 +150,7 @@ impl<'a> Current<'a, '_> {
             .offers()
             .filter(|(offer, price)| 1.0 - price >= self.settings.min_lost && enough(offer));
         let (offer, price) = offers.min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let saving = Saving::part(1.0 - price, SESSION_SAVED);
+        let saving = Saving::part(1.0 - price, saved::HALF);
         Some(self.found(offer, Reason::Session, saving, confidence::DOUBTFUL))
     }
 
@@ -244,7 +217,7 @@ impl<'a> Current<'a, '_> {
             is_as_fast.then_some((offer, ratio, price / ratio))
         });
         let (offer, ratio, cost) = offers.min_by(|a, b| a.2.total_cmp(&b.2))?;
-        let saving = Saving::part(1.0 - cost, BANDWIDTH_SAVED);
+        let saving = Saving::part(1.0 - cost, saved::HALF);
         let found = self.found(offer, Reason::Bandwidth { ratio }, saving, confidence::EVEN);
         (1.0 - cost >= self.settings.min_lost).then_some(found)
     }
@@ -255,11 +228,7 @@ impl<'a> Current<'a, '_> {
         if !self.is_full() {
             return None;
         }
-        let is_known = |offer: &Offer| {
-            self.throughput(self.model.name).and(self.throughput(&offer.model)).is_some()
-        };
-        let offers = self.offers().filter(|(offer, _)| !is_known(offer));
-        let offers = offers.filter_map(|(offer, price)| {
+        let offers = self.offers().filter_map(|(offer, price)| {
             let may_pay = price > 1.0 && self.holds(offer) && self.is_affordable(price);
             let (flops, bandwidth) = self.peaks(offer).filter(|_| may_pay)?;
             let most = if has_full_bandwidth(self.gpu) { bandwidth } else { flops.max(bandwidth) };
@@ -428,29 +397,6 @@ mod tests {
         let full = alone(L4, 24, 804_800_000, 0.97, 21.5);
         let asked = chosen(full, &[offer(A10G, 24, 1_006_000_000)], &Settings::default()).1;
         assert_eq!(asked.as_deref(), Some(A10G));
-    }
-
-    #[test]
-    fn measured_throughput_decides_by_dollars_per_unit() {
-        let throughput = |a10g: f64| {
-            let models = [(L4, 100.0), (A10G, a10g)];
-            let throughput = models.map(|(model, work)| (model.to_owned(), work)).to_vec();
-            Settings { throughput, ..Settings::default() }
-        };
-        let full = || alone(L4, 24, 800_000_000, 0.97, 19.0);
-        let offers = [offer(A10G, 24, 1_000_000_000)];
-        // 1.25 times the price.
-        let (found, asked) = chosen(full(), &offers, &throughput(200.0));
-        let (_, reason, saving) = found.unwrap();
-        assert_eq!((reason, asked), (Reason::Measured { ratio: 2.0 }, None));
-        assert!((saving.high - 0.375).abs() < 1e-9 && saving.low == 0.0, "{saving:?}");
-        let (found, asked) = chosen(full(), &offers, &throughput(126.0));
-        assert!(
-            found.is_none() && asked.is_none(),
-            "1% less does not justify a move, and it is known"
-        );
-        let half = Gpu { workload: Workload::Serving, ..alone(L4, 24, 800_000_000, 0.7, 19.0) };
-        assert!(chosen(half, &offers, &throughput(200.0)).0.is_none(), "demand limits it");
     }
 
     #[test]

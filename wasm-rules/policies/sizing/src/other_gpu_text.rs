@@ -40,13 +40,11 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         Reason::MoreMemory => ("sizing.larger", Target::Underload),
         Reason::Newer => ("sizing.newer", Target::Rate),
         Reason::Bandwidth { .. } => ("sizing.bandwidth-price", Target::Throughput),
-        Reason::Measured { .. } => ("sizing.measured", Target::Throughput),
     };
     let (lever, title) = match reason {
         Reason::MoreMemory => ("larger_gpu", "A GPU with more memory"),
         Reason::Newer => ("larger_gpu", "Use a newer GPU"),
         Reason::Bandwidth { .. } => ("larger_gpu", "A GPU with more bandwidth"),
-        Reason::Measured { .. } if then >= now => ("larger_gpu", "Use a larger GPU"),
         _ => ("smaller_gpu", "Use a smaller GPU"),
     };
     let size = offer.memory_bytes.map(|it| ["has ", &gib(it as f64), " and "].concat());
@@ -103,12 +101,6 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(mean(group, |it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
             decimal(times, 1),
             decimal(ratio, 2),
-            decimal(ratio, 2),
-        ),
-        Reason::Measured { ratio: speed } => format!(
-            "{gpus} does less for a dollar than another one: as measured, that does {} times as much per \
-             hour, at {} times the price. {there}",
-            decimal(speed, 2),
             decimal(ratio, 2),
         ),
     };

@@ -1,11 +1,8 @@
 //! The pattern of a load.
 
-use phasemeter_diagnoses::SEES_BURSTS;
+use phasemeter_diagnoses::{SEES_BURSTS, share};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Gpu, Window, Workload};
-
-/// Share of the time without work in stretches of minutes from which a job works in stages. An assumption.
-const IN_STAGES: f64 = 0.9;
 
 /// Difference between the 10th and the 90th percentile of a steady load. An assumption, as wide as
 /// the pattern `steady`.
@@ -22,7 +19,8 @@ pub(crate) fn is_steady(gpu: &Gpu, window: &Window) -> bool {
 /// Whether a training job has a steady load while it works, with idle time before or after it.
 fn works_steadily(gpu: &Gpu, window: &Window) -> bool {
     let activity = &gpu.activity;
-    let is_quiet_for_minutes = activity.minutes_seconds >= IN_STAGES * activity.quiet.seconds;
+    let is_quiet_for_minutes =
+        activity.minutes_seconds >= share::NEARLY_ALL * activity.quiet.seconds;
     let sees_steps = activity.interval_seconds.is_some_and(|interval| interval <= SEES_BURSTS);
     let trains = gpu.workload == Workload::Training && !gpu.is_bouncing();
     if !trains || !is_quiet_for_minutes || !sees_steps {
