@@ -1,5 +1,5 @@
-//! Which time of GPUs a backend has accepted, so that after a restart every second is claimed once, in a sum or as a gap:
-//! the ledger, and what its file has.
+//! Until when the time of GPUs is claimed, so that after a restart every second is claimed once, in a sum or as a gap: the
+//! ledger, and what is kept of it.
 
 #![forbid(unsafe_code)]
 
@@ -9,4 +9,4 @@ mod ledger;
 mod tests;
 
 pub use self::format::{Content, InstantFormat, Restored, State};
-pub use self::ledger::{Ledger, Open};
+pub use self::ledger::Ledger;

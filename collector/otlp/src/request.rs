@@ -62,6 +62,7 @@ pub struct EncodedRequest {
     signal: Signal,
     items: u64,
     body: Bytes,
+    note: Bytes,
 }
 
 impl EncodedRequest {
@@ -69,7 +70,7 @@ impl EncodedRequest {
     /// A request without items is never sent.
     #[must_use]
     pub const fn new(signal: Signal, items: u64, body: Bytes) -> Self {
-        Self { signal, items, body }
+        Self { signal, items, body, note: Bytes::new() }
     }
 
     /// Counts spans.
@@ -108,10 +109,22 @@ impl EncodedRequest {
         &self.body
     }
 
-    /// The same without a copy.
+    /// The same without a copy, and the note.
     #[must_use]
-    pub fn into_body(self) -> Bytes {
-        self.body
+    pub fn into_parts(self) -> (Bytes, Bytes) {
+        (self.body, self.note)
+    }
+
+    /// The same with a note that is stored with it, and not sent: what a later process is to know of it.
+    #[must_use]
+    pub fn with_note(self, note: Bytes) -> Self {
+        Self { note, ..self }
+    }
+
+    /// What is stored with it; empty if nothing is.
+    #[must_use]
+    pub const fn note(&self) -> &Bytes {
+        &self.note
     }
 
     /// Decodes the request. The result takes several times the memory of the body, so decode one request at a

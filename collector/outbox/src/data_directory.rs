@@ -12,8 +12,10 @@ use thiserror::Error;
 use crate::disk::Directories;
 use crate::file_disk::{lock, sync_directory};
 use crate::limits::Limits;
+use crate::record::Records;
 use crate::run_directory::{RunDirectory, Runs};
 use crate::segment;
+use crate::stream::Stream;
 
 const OUTBOX: &str = "outbox";
 const JOURNALS: &str = "journals";
@@ -169,6 +171,34 @@ impl DataDirectory {
             bytes += segments.filter_map(|it| Some(it.metadata().ok()?.len())).sum::<u64>();
         }
         Ok((runs, bytes))
+    }
+
+    /// The payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
+    ///
+    /// # Errors
+    /// Returns an error if a directory or file cannot be read.
+    pub fn newest_payloads(&self) -> io::Result<Vec<Vec<u8>>> {
+        let (mut payloads, outbox) = (Vec::new(), self.outbox());
+        if !outbox.try_exists()? {
+            return Ok(payloads);
+        }
+        for run in fs::read_dir(outbox)? {
+            let run = run?.path();
+            let files = fs::read_dir(&run)?.flatten();
+            let name = |file: fs::DirEntry| segment::parse(file.file_name().to_str()?);
+            let segments: Vec<_> = files.filter_map(name).collect();
+            for stream in Stream::ALL {
+                let mut of_stream: Vec<_> =
+                    segments.iter().filter(|(it, _)| *it == stream).map(|(_, it)| *it).collect();
+                of_stream.sort_unstable();
+                for first in of_stream.into_iter().rev().take(2) {
+                    let bytes = fs::read(run.join(segment::name(stream, first)))?;
+                    let records = Records::new(&bytes, segment::salt(stream, first));
+                    payloads.extend(records.map(|(_, record)| record.payload.to_vec()));
+                }
+            }
+        }
+        Ok(payloads)
     }
 
     /// The directories of runs that ended, oldest first; see [`Runs::ended`].

@@ -33,8 +33,6 @@ pub enum Change {
     Xids(usize, Timestamp, u64, u64),
     /// See [`Pipeline::emit_event`].
     Event(usize, GpuEvent),
-    /// See [`Pipeline::report_gap`]: from when to when.
-    Gap(usize, Timestamp, Timestamp),
     /// See [`Pipeline::export_hardware_after`].
     HardwareAfter(usize, Timestamp),
     /// See [`Pipeline::change_holders`].
@@ -134,7 +132,6 @@ impl Pipeline<'_> {
             Change::Metric(gpu, metric) => self.export_metric(gpu, metric),
             Change::Xids(gpu, at, code, count) => self.count_xids(gpu, at, code, count),
             Change::Event(gpu, event) => self.emit_event(gpu, &event)?,
-            Change::Gap(gpu, from, to) => self.report_gap(gpu, (from, to), identities),
             Change::HardwareAfter(gpu, at) => self.export_hardware_after(gpu, at),
             Change::Holders(gpu, change) => self.change_holders(gpu, change),
             Change::HoldPart(gpu) => self.hold_part(gpu),

@@ -128,14 +128,6 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Passes complete requests to the sink, even if no reading follows.
-    ///
-    /// # Errors
-    /// Returns an error if a request cannot be written.
-    pub fn flush(&mut self) -> Result<(), PipelineError> {
-        self.send()
-    }
-
     /// Passes complete requests to the sink. What is known of silent GPUs leaves with the others.
     pub(super) fn send(&mut self) -> Result<(), PipelineError> {
         if let Some(exporter) = &mut self.exporter

@@ -57,19 +57,6 @@ impl Pipeline<'_> {
         std::mem::take(&mut self.joined)
     }
 
-    /// Reports time that an earlier run has metered, and that no backend will accept.
-    pub fn report_gap(
-        &mut self,
-        gpu: usize,
-        (from, to): (Timestamp, Timestamp),
-        identities: &[GpuIdentity],
-    ) {
-        #[cfg(feature = "full")]
-        self.record(|_| super::Change::Gap(gpu, from, to));
-        let name = identities.get(gpu).map(name).unwrap_or_default();
-        self.announce(gpu, name, from, to);
-    }
-
     /// Announces the time between what an earlier run has billed of the GPU that was added last and `at`,
     /// where this run begins.
     pub(super) fn announce_gap(&mut self, identity: &GpuIdentity, at: Timestamp) {

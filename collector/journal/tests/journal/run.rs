@@ -85,7 +85,6 @@ pub(crate) enum Event {
     Interval(usize, u32),
     Metric(usize, u64),
     Xid(usize),
-    Gap(usize),
     Assign(usize, u8),
     HoldPart(usize),
     Work(u64),
@@ -100,7 +99,6 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         4 => (0..GPUS, 0_u32..=100).prop_map(|(gpu, used)| Event::Interval(gpu, used)),
         2 => (0..GPUS, any::<u64>()).prop_map(|(gpu, total)| Event::Metric(gpu, total)),
         1 => (0..GPUS).prop_map(Event::Xid),
-        1 => (0..GPUS).prop_map(Event::Gap),
         1 => (0..GPUS, 0_u8..3).prop_map(|(gpu, jobs)| Event::Assign(gpu, jobs)),
         1 => (0..GPUS).prop_map(Event::HoldPart),
         1 => (1_u64..500).prop_map(Event::Work),
@@ -164,11 +162,6 @@ pub(crate) fn happen(
             let kind = EventKind::Xid { code: 79, count: 2 };
             let event = GpuEvent { at: at(now), kind, body: "XID 79".to_owned() };
             pipeline.emit_event(gpu, &event).unwrap();
-            now
-        }
-        Event::Gap(gpu) => {
-            let from = at(0).saturating_sub(Nanos::from_secs(90));
-            pipeline.report_gap(gpu, (from, from + Nanos::SECOND), gpus);
             now
         }
         Event::Assign(gpu, jobs) => {

@@ -50,6 +50,8 @@ pub(super) struct Queued {
     pub(super) signal: Signal,
     pub(super) count: Count,
     pub(super) body: Body,
+    /// What is stored with it.
+    pub(super) note: Bytes,
     /// Hashes of its resources, whose data stays in order.
     pub(super) resources: Vec<u64>,
     pub(super) arrived: Instant,

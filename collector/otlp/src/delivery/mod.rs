@@ -57,6 +57,6 @@ pub use self::outcome::{Count, DeliveryCounts, Outcome, Receipt, RequestOutcome}
 pub use self::probe::{Probe, ProbeAnswer, probe};
 pub use self::retry::Retry;
 pub use self::sender::{RequestSender, Stats};
-pub use self::storage::{Storage, StorageKind};
+pub use self::storage::{Storage, StorageKind, stored_notes};
 pub use self::task::{Delivery, DeliveryHandle};
 pub use self::transport::Transport;

@@ -226,8 +226,7 @@ impl Storage {
         let mut stored = Vec::with_capacity(requests.len());
         let mut failed = Ok(());
         for request in requests {
-            let mut payload = Vec::new();
-            GzEncoder::new(&request.body()[..], Compression::fast()).read_to_end(&mut payload)?;
+            let payload = payload(request)?;
             if kind == Some(StorageKind::PassedOn) && !outbox.fits(payload.len() as u64) {
                 stored.push(None);
                 continue;
@@ -340,6 +339,35 @@ impl Storage {
         self.runs.drain(..).for_each(Run::close);
         self.stores = None;
     }
+}
+
+/// The notes of the requests that ended runs have stored last, delivered ones too. To be called before any is
+/// [taken over](Storage::begin): with that, delivered ones are removed.
+///
+/// # Errors
+/// Returns an error if the disk refuses.
+pub fn stored_notes(data: &DataDirectory) -> io::Result<Vec<Bytes>> {
+    let note = |payload: &Vec<u8>| {
+        let mut payload = &payload[..];
+        // Behind the request.
+        io::copy(&mut GzDecoder::new(&mut payload).take(MAX_BYTES), &mut io::sink()).ok()?;
+        let mut note = Vec::new();
+        GzDecoder::new(payload).take(MAX_BYTES).read_to_end(&mut note).ok()?;
+        Some(Bytes::from(note))
+    };
+    Ok(data.newest_payloads()?.iter().filter_map(note).collect())
+}
+
+/// The request as gzip, and its note, if it has one, as another gzip behind it, which no reader of the request reads.
+fn payload(request: &EncodedRequest) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::new();
+    let mut add =
+        |bytes: &[u8]| GzEncoder::new(bytes, Compression::default()).read_to_end(&mut payload);
+    add(request.body())?;
+    if !request.note().is_empty() {
+        add(request.note())?;
+    }
+    Ok(payload)
 }
 
 /// What the directory of a run says of it.

@@ -70,7 +70,6 @@ pub(super) fn run(args: &GatewayArgs) -> Result<(), CommandError> {
     let config = relay::config(&args.receive)?;
     let (relay, received) =
         Relay::start(config, &args.spans, replicas.clone(), &outputs.options, Optional(false))?;
-    outputs.open_claims()?;
     outputs.claims.iter_mut().for_each(Claims::begin_reported);
     signals.ready();
 

@@ -95,7 +95,7 @@ impl GatewayMeter {
             }
             self.price_spans()?;
             health.step();
-            outputs.step(&mut self.pipeline, self.billing.gpus())?;
+            outputs.step(&mut self.pipeline, self.billing.gpus().len());
             self.report(outputs, health, args);
             let (pipeline, gpus, zone) = (&mut self.pipeline, self.billing.gpus(), &self.zone);
             let results = self.scheduler.step(|| {

@@ -215,10 +215,11 @@ impl Live {
         Ok(())
     }
 
-    /// Stores and sends what claims time.
+    /// Keeps what has changed the run, and sends what claims time.
     pub(super) fn claim(&mut self, outputs: &mut Outputs) -> Result<(), PipelineError> {
         outputs.keep(&mut self.pipeline, self.clock.now())?;
-        outputs.step(&mut self.pipeline, &self.gpus)
+        outputs.step(&mut self.pipeline, self.gpus.len());
+        Ok(())
     }
 
     /// Writes the reports that are due while the run goes on, and makes the one that a client waits for.

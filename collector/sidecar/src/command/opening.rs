@@ -124,7 +124,7 @@ impl Opening<'_> {
                 Ok((journal, gpus)) => {
                     let pipeline = &mut opened.pipeline;
                     let claims = outputs.claims.iter_mut();
-                    claims.for_each(|claims| claims.go_on(pipeline, begin.first, until));
+                    claims.for_each(|claims| claims.go_on(pipeline, until));
                     let seconds = clock.now().since(until).as_secs_f64();
                     info!("a run that was killed goes on after {seconds:.1} s");
                     opened.pipeline.keep_changes();

@@ -104,6 +104,8 @@ impl Outputs {
         file.map_or(Ok(()), files::reject_pipe)?;
         let file = optional.result(file.map(files::create_otlp).transpose())?.flatten();
         let options = ExportOptions::read(&args.export, optional)?;
+        // Before delivery removes what earlier runs have left.
+        let claims = claims(&options, optional)?;
         let delivery = Delivery::of_environment(environment, export, &options, optional)?;
         Ok(Self {
             given: report.json.clone(),
@@ -114,7 +116,7 @@ impl Outputs {
             delivery,
             options,
             relay: None,
-            claims: None,
+            claims,
             gate: None,
             journal: None,
             telemetry: None,
@@ -142,21 +144,6 @@ impl Outputs {
         }
         self.kept = self.options.report(named)?;
         self.interim = self.kept.clone().map(Interim::kept);
-        Ok(())
-    }
-
-    /// Reads what earlier runs have claimed, if that is kept: in a data directory that is named, since no other process
-    /// uses it, and without a command, after whose end GPUs may be another's.
-    pub(super) fn open_claims(&mut self) -> Result<(), CommandError> {
-        if self.optional.0 || self.options.named().is_none() {
-            return Ok(());
-        }
-        let data = self.options.directory()?;
-        let claims = data.and_then(|data| {
-            let opened = Claims::open(data.path());
-            opened.inspect_err(|error| warn!("{}; no claims are kept", error.in_one_line())).ok()
-        });
-        self.claims = claims;
         Ok(())
     }
 
@@ -207,16 +194,12 @@ impl Outputs {
         Some(telemetry)
     }
 
-    /// Makes space for the metrics of these GPUs; stores and sends what claims time. To be called after each
-    /// change of the pipeline.
-    pub(super) fn step(
-        &mut self,
-        pipeline: &mut Pipeline<'_>,
-        gpus: &[GpuIdentity],
-    ) -> Result<(), PipelineError> {
+    /// Makes space for the metrics of so many GPUs, and sends what claims time. To be called after each change of the
+    /// pipeline.
+    pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, gpus: usize) {
         let delivery = self.delivery.as_ref().ok();
-        delivery.into_iter().for_each(|delivery| delivery.make_space_for(gpus.len()));
-        self.claims.iter_mut().try_for_each(|claims| claims.step(pipeline, gpus, delivery))
+        delivery.into_iter().for_each(|delivery| delivery.make_space_for(gpus));
+        self.claims.iter_mut().for_each(|claims| claims.step(pipeline, delivery));
     }
 
     /// Keeps what has changed the pipeline in the journal, if there is one.
@@ -262,7 +245,6 @@ impl Outputs {
         file.iter().for_each(LiveFile::finish);
         let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));
         let (forwarded, passed) = forwarded.unwrap_or_default();
-        // The last requests are stored before they are sent, and their outcome after.
         claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
         let billed = || run_report::billed(args, &gpus, &run, (&provenance, accounts.as_ref()));
         interim.iter_mut().for_each(|interim| interim.conclude(billed));
@@ -291,6 +273,17 @@ impl Outputs {
         let is_delivered = lost.is_none() && !matches!(delivered, Err(NotSent::NotStarted));
         Ended { is_delivered, reported: reported.and(run_report::flush(is_cut)) }
     }
+}
+
+/// What earlier runs have claimed, if that is kept: in a data directory that is named, since no other process uses it, and
+/// without a command, after whose end GPUs may be another's.
+fn claims(options: &ExportOptions, optional: Optional) -> Result<Option<Claims>, CommandError> {
+    if optional.0 || options.named().is_none() {
+        return Ok(None);
+    }
+    let Some(data) = options.directory()? else { return Ok(None) };
+    let failed = |error: &CommandError| warn!("{}; no claims are kept", error.in_one_line());
+    Ok(Claims::open(&data).inspect_err(failed).ok())
 }
 
 /// The time for the final flush of so many metered GPUs.

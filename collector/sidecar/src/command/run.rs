@@ -207,7 +207,6 @@ fn prepare(args: &Run<'_>, signals: &SignalListener) -> Result<Prepared, Command
     let work_mappings = relay::work_mappings(&workload.work_mappings)?;
     let received;
     (outputs.relay, received) = relay::of_command(workload, &outputs.options, optional)?.unzip();
-    outputs.open_claims()?;
 
     // GPUs: the driver is searched while the rest is prepared.
     let container = if command.is_some() { Container::Workload } else { Container::Own };

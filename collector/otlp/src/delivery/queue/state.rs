@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use bytes::Bytes;
 use phasemeter_outbox::Reason;
 use tokio::time::Instant;
 
@@ -129,9 +130,10 @@ impl State {
             return (receipt, dropped);
         }
         self.pushed = self.pushed.saturating_add(count.bytes);
-        let bytes = request.into_body();
+        let (bytes, note) = request.into_parts();
         let body = if is_stored { Body::Unstored(bytes) } else { Body::Memory(bytes) };
-        let number = self.add(signal, count, body, resources, receipt.clone(), false);
+        let stored = (body, note);
+        let number = self.add(signal, count, stored, resources, receipt.clone(), false);
         if is_stored {
             self.unstored.insert(number, signal);
         }
@@ -147,15 +149,15 @@ impl State {
     pub(super) fn restore(&mut self, left: Left) {
         let count = Count { requests: 1, items: left.items, bytes: left.bytes };
         self.outcome.get_mut(left.signal).kept += count;
-        let body = Body::Stored(left.location);
-        self.add(left.signal, count, body, vec![EARLIER], Receipt::default(), true);
+        let stored = (Body::Stored(left.location), Bytes::new());
+        self.add(left.signal, count, stored, vec![EARLIER], Receipt::default(), true);
     }
 
     fn add(
         &mut self,
         signal: Signal,
         count: Count,
-        body: Body,
+        (body, note): (Body, Bytes),
         resources: Vec<u64>,
         receipt: Receipt,
         is_alone: bool,
@@ -164,7 +166,8 @@ impl State {
         self.next += 1;
         self.memory += body.memory();
         self.outcome.get_mut(signal).unsent += count;
-        let queued = Queued { number, signal, count, body, resources, arrived, receipt, is_alone };
+        let queued =
+            Queued { number, signal, count, body, note, resources, arrived, receipt, is_alone };
         self.waiting.get_mut(signal).push_back(queued);
         number
     }
@@ -181,7 +184,7 @@ impl State {
             if let Some(body) = queued.body.to_store() {
                 bytes += queued.count.bytes;
                 let request = EncodedRequest::new(signal, queued.count.items, body.clone());
-                requests.push((number, request));
+                requests.push((number, request.with_note(queued.note.clone())));
             }
         }
         requests
@@ -223,6 +226,7 @@ impl State {
         match location {
             Some(location) => {
                 queued.body = Body::Stored(location);
+                queued.note = Bytes::new();
                 queued.receipt.set_stored();
                 self.memory -= memory;
                 self.outcome.get_mut(signal).kept += count;

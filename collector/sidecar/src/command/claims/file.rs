@@ -22,11 +22,8 @@ use crate::command::files::ReplacedFile;
 /// The maximum size of the file.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// How long requests wait for a disk that does not respond.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long the end waits for it.
-const END_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end waits for the disk.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The file.
 #[derive(Debug)]
@@ -35,11 +32,9 @@ pub(super) struct ClaimsFile {
     texts: Sender<(u64, Vec<u8>)>,
     /// The number of the text that was written last.
     written: Arc<AtomicU64>,
-    /// The number of the last text, what it was made from, and since when it is written.
+    /// The number of the last text, and what it was made from.
     last: u64,
     state: Option<State>,
-    since: Time,
-    is_hung: bool,
     /// The instance ID of all runs with this file, if they have one.
     instance: Option<String>,
 }
@@ -84,8 +79,7 @@ impl ClaimsFile {
         let thread = thread::Builder::new().name("claims".to_owned());
         let started = thread.spawn(move || write(&file, &received, &number));
         started.map_err(CommandError::system("cannot keep claims"))?;
-        let (state, since, is_hung) = (None, Time::now(), false);
-        Ok((Self { path, texts, written, last: 0, state, since, is_hung, instance }, left))
+        Ok((Self { path, texts, written, last: 0, state: None, instance }, left))
     }
 
     /// The instance ID, which is kept from now on.
@@ -100,40 +94,36 @@ impl ClaimsFile {
         set_aside(&self.path, &format!("has times up to {newest}, ahead of this machine's clock"))
     }
 
-    /// Replaces the contents, if they are others. Returns the number of the text that has this state: it has it once
-    /// [`Self::has_written`] that. `None` if an earlier one is being written.
-    pub(super) fn write(&mut self, state: State, format: &InstantFormat) -> Option<u64> {
+    /// Replaces the contents, if they are others. Returns whether it has these, or will: not while others are being written.
+    pub(super) fn write(&mut self, state: State, format: &InstantFormat) -> bool {
         if self.state.as_ref() == Some(&state) {
-            return Some(self.last);
+            return true;
         }
-        if !self.has_written(self.last) {
-            return None;
+        if !self.is_written() {
+            return false;
         }
         let text = Content::new(self.instance.clone(), &state, format).to_json();
         self.last += 1;
-        self.since = Time::now();
         self.state = Some(state);
         // Without its thread, nothing is kept, which was logged.
         let _ = self.texts.send((self.last, text));
-        Some(self.last)
+        true
     }
 
-    /// Whether this text was written, or the disk does not respond: then nothing waits for it.
-    pub(super) fn has_written(&mut self, number: u64) -> bool {
-        if self.written.load(Ordering::Acquire) >= number {
-            return true;
-        }
-        let is_hung = self.since.elapsed() > PATIENCE;
-        if is_hung && !std::mem::replace(&mut self.is_hung, true) {
-            warn!("{}: does not respond; claims are not kept", self.path.display());
-        }
-        is_hung
+    /// Whether a write of this state would change something besides times.
+    pub(super) fn is_new(&self, state: &State) -> bool {
+        let times = |state: &State| (state.until.len(), state.began);
+        self.state.as_ref().is_none_or(|last| times(last) != times(state))
+    }
+
+    fn is_written(&self) -> bool {
+        self.written.load(Ordering::Acquire) >= self.last
     }
 
     /// Waits until the last text is written, at the end of a run.
-    pub(super) fn wait(&mut self) {
+    pub(super) fn wait(&self) {
         let began = Time::now();
-        while !self.has_written(self.last) && began.elapsed() < END_PATIENCE {
+        while !self.is_written() && began.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,24 +1,24 @@
-//! Keeps which time of GPUs is claimed, in the data directory, so that after a restart every second is claimed once, in a sum
-//! or as a gap.
+//! Keeps until when the time of GPUs is claimed, in the data directory, so that after a restart every second is claimed once, in
+//! a sum or as a gap.
 //!
-//! Requests that claim time are held until the file has them, and sent then. It has them until they are stored.
+//! A request that claims time is stored with what it claims, by delivery. What stored requests claim is in a file, too, since
+//! they are removed once they are delivered.
 
 mod file;
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use phasemeter_claims::{InstantFormat, Ledger, Restored, State};
-use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline, PipelineError};
+use phasemeter_claims::{Content, InstantFormat, Ledger, Restored, State};
+use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline};
 use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_otlp::delivery::{Receipt, RequestOutcome};
-use phasemeter_otlp::encode::{Claim, Outgoing};
-use phasemeter_otlp::{EncodedRequest, Request};
+use phasemeter_otlp::Request;
+use phasemeter_otlp::delivery::{DataDirectory, Receipt, stored_notes};
+use phasemeter_otlp::encode::Outgoing;
 use phasemeter_sources::clock::{Clock, MAX_AHEAD, wall_time};
 use tracing::warn;
 
@@ -26,39 +26,49 @@ use self::file::{ClaimsFile, Left};
 use super::delivery::Delivery;
 use super::error::CommandError;
 
-/// Requests that claim time and are not stored yet.
+/// Requests that claim time and have not left.
 pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
 
 /// The name of the file.
 const FILE: &str = "claims.json";
 
+/// The file is written once so many bytes were sent since the last time, half of a segment of the outbox, or after this time.
+const BYTES: usize = 512 << 10;
+const EVERY: Duration = Duration::from_secs(60);
+
 /// The minimum difference of the wall clock that counts as set. Wall time is kept in whole seconds.
 const MIN_STEP: Nanos = Nanos::from_secs(2);
 
-/// The claims of this run and those that earlier runs have left.
+/// The claims of this run and those of earlier ones.
 #[derive(Debug)]
 pub(super) struct Claims {
     file: ClaimsFile,
     left: Left,
+    /// What the requests claim that earlier runs have stored last.
+    notes: Vec<Content>,
     format: InstantFormat,
     ledger: Ledger,
     /// When the first run began, until a GPU is found.
     began: Option<Timestamp>,
     held: HeldRequests,
-    /// Claims and their requests that leave once the text with this number is written.
-    waiting: VecDeque<(u64, u64, Vec<EncodedRequest>)>,
-    /// Those of claims that were sent.
+    /// Those of claims that are not stored yet.
     receipts: Vec<(u64, Vec<Receipt>)>,
+    /// Bytes that were sent since the file was written, and when that was.
+    bytes: usize,
+    written: Instant,
 }
 
 impl Claims {
-    /// Reads what earlier runs have left in this data directory, which no other process uses.
-    pub(super) fn open(data: &Path) -> Result<Self, CommandError> {
-        let (file, left) = ClaimsFile::open(&data.join(FILE))?;
-        let (ledger, held) = (Ledger::default(), HeldRequests::default());
-        let (waiting, receipts) = (VecDeque::new(), Vec::new());
+    /// Reads what earlier runs have claimed in this data directory, which no other process uses. Before what they have left is
+    /// delivered.
+    pub(super) fn open(data: &DataDirectory) -> Result<Self, CommandError> {
+        let (file, left) = ClaimsFile::open(&data.path().join(FILE))?;
+        let notes = stored_notes(data).map_err(CommandError::system("cannot read the outbox"))?;
+        let notes = notes.iter().filter_map(|note| Content::parse(note)).collect();
+        let (ledger, held, receipts) = (Ledger::default(), HeldRequests::default(), Vec::new());
         let format = InstantFormat { clock: None, boot_id: host::boot_id() };
-        Ok(Self { file, left, format, ledger, began: None, held, waiting, receipts })
+        let (began, bytes, written) = (None, 0, Instant::now());
+        Ok(Self { file, left, notes, format, ledger, began, held, receipts, bytes, written })
     }
 
     /// The requests that the sink leaves.
@@ -74,22 +84,14 @@ impl Claims {
         let note = self.restore(now);
         let is_first = self.ledger.until.is_empty();
         self.began = self.began.or(Some(now)).filter(|_| is_first);
-        self.write(WallOffset::default());
+        self.write(WallOffset::default(), true);
         note
     }
 
-    /// The run that began at `since` goes on, made again `until` an instant. Its GPUs are known.
-    pub(super) fn go_on(
-        &mut self,
-        pipeline: &mut Pipeline<'_>,
-        since: Timestamp,
-        until: Timestamp,
-    ) {
-        self.ledger.go_on(since, until);
-        for (gpu, at) in pipeline.take_joined() {
-            self.ledger.until.entry(gpu).or_insert(at);
-            self.began = None;
-        }
+    /// The run goes on, made again until an instant. Its GPUs are known.
+    pub(super) fn go_on(&mut self, pipeline: &mut Pipeline<'_>, until: Timestamp) {
+        self.ledger.go_on(until, pipeline.take_joined());
+        self.began = self.began.filter(|_| self.ledger.until.is_empty());
     }
 
     /// Begins a run whose readings have times of other machines.
@@ -97,16 +99,24 @@ impl Claims {
         self.restore(wall_time());
     }
 
-    /// Restores what earlier runs have left. If it is of a time that has not come, it is not known what they have
+    /// Restores what earlier runs have claimed. If it is of a time that has not come, it is not known what they have
     /// billed: they would have billed all time until then.
     fn restore(&mut self, now: Timestamp) -> Option<String> {
-        let Left::Content(content) = &self.left else { return None };
-        let Restored { ledger, began, newest } = content.restore(&self.format)?;
-        if let Some((at, _)) = newest.filter(|(at, _)| at.since(now) > MAX_AHEAD) {
+        let has_come =
+            |restored: &Restored| restored.newest.is_none_or(|(at, _)| at.since(now) <= MAX_AHEAD);
+        let mut restored = match &self.left {
+            Left::Content(content) => content.restore(&self.format)?,
+            Left::Nothing => Restored::default(),
+            Left::Unreadable => return None,
+        };
+        if let Some((at, _)) = restored.newest.filter(|_| !has_come(&restored)) {
             self.left = self.file.set_aside(at);
             return None;
         }
-        (self.ledger, self.began) = (ledger, began);
+        let notes = self.notes.iter().filter_map(|note| note.restore(&self.format));
+        notes.filter(has_come).for_each(|note| restored.add(note));
+        let Restored { until, began, newest } = restored;
+        (self.ledger, self.began) = (Ledger::new(until), began);
         let (at, wall) = newest?;
         let (back, forward) = (wall.since(at), at.since(wall));
         let (way, by) = if back > forward { ("back", back) } else { ("forward", forward) };
@@ -131,47 +141,33 @@ impl Claims {
     pub(super) fn earlier(&self) -> EarlierRuns {
         let until = self.ledger.until.clone();
         match self.left {
-            Left::Nothing => EarlierRuns::None,
+            Left::Nothing if until.is_empty() => EarlierRuns::None,
             // A run that was killed before it had found a GPU would have billed all of them.
-            Left::Content(_) => EarlierRuns::Billed { until, others: self.began },
+            Left::Nothing | Left::Content(_) => EarlierRuns::Billed { until, others: self.began },
             Left::Unreadable => EarlierRuns::Lost,
         }
     }
 
-    /// Stores new claims, then sends their requests. Call it after each change of the pipeline.
-    pub(super) fn step(
-        &mut self,
-        pipeline: &mut Pipeline<'_>,
-        gpus: &[GpuIdentity],
-        delivery: Option<&Delivery>,
-    ) -> Result<(), PipelineError> {
+    /// Sends what claims time. Call it after each change of the pipeline.
+    pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, delivery: Option<&Delivery>) {
         self.settle();
-        let place = |key: &str| gpus.iter().position(|gpu| gpu.key() == key);
-        for Claim { gpu, from, to } in self.ledger.take_refused(|gpu| place(gpu).is_some()) {
-            place(&gpu).into_iter().for_each(|gpu| pipeline.report_gap(gpu, (from, to), gpus));
-        }
-        pipeline.flush()?;
         for (gpu, at) in pipeline.take_joined() {
             self.ledger.begin(gpu, at);
             self.began = None;
         }
         self.send(pipeline.wall(), delivery);
-        Ok(())
+        self.write(pipeline.wall(), false);
     }
 
-    /// Stores and sends the last claims of a run.
+    /// Sends the last claims of a run.
     pub(super) fn finish(
         &mut self,
         run: &Finished,
         gpus: &[GpuIdentity],
         delivery: Option<&Delivery>,
     ) {
-        self.settle();
         let is_exported = !self.held.borrow().is_empty();
-        self.file.wait();
         self.send(run.wall, delivery);
-        self.file.wait();
-        self.release(delivery);
         if !is_exported && delivery.is_none() {
             // The report has the time.
             for (gpu, identity) in run.gpus.iter().zip(gpus) {
@@ -180,63 +176,59 @@ impl Claims {
                 }
             }
         }
-        self.write(run.wall);
     }
 
-    /// Stores what became of the last requests.
+    /// Keeps the claims of a run that has ended.
     pub(super) fn conclude(mut self, run: &Finished) {
         self.settle();
-        self.write(run.wall);
+        self.file.wait();
+        self.write(run.wall, true);
         self.file.wait();
     }
 
     fn send(&mut self, wall: WallOffset, delivery: Option<&Delivery>) {
         for Outgoing { requests, claims } in self.held.take() {
-            if let Some((kind, claims)) = claims {
-                self.ledger.add(kind, claims, requests.iter().map(Request::encode).collect());
+            let Some((kind, mut claims)) = claims else { continue };
+            claims.retain(|claim| self.ledger.until.contains_key(&claim.gpu));
+            let id = self.ledger.add(kind, &claims);
+            let until = claims.into_iter().map(|claim| (claim.gpu, claim.to)).collect();
+            let note = Content::new(None, &State { until, began: None, wall }, &self.format);
+            let mut encoded: Vec<_> = requests.iter().map(Request::encode).collect();
+            // Once the last one is stored, all are.
+            if let Some(last) = encoded.pop() {
+                encoded.push(last.with_note(note.to_json().into()));
             }
-        }
-        if let Some(text) = self.write(wall) {
-            let due = self.ledger.take_due(delivery.is_some()).into_iter();
-            self.waiting.extend(due.map(|(id, requests)| (text, id, requests)));
-        }
-        self.release(delivery);
-    }
-
-    /// Sends what the file has.
-    fn release(&mut self, delivery: Option<&Delivery>) {
-        let file = &mut self.file;
-        while let Some((_, id, requests)) =
-            self.waiting.pop_front_if(|(text, ..)| file.has_written(*text))
-        {
+            self.bytes += encoded.iter().map(|request| request.body().len()).sum::<usize>();
             let sent = |delivery: &Delivery| {
-                requests.into_iter().filter_map(|it| delivery.send_encoded(it)).collect()
+                encoded.into_iter().filter_map(|it| delivery.send_encoded(it)).collect()
             };
             // A file has what was written, and a signal without an exporter claims nothing.
             self.receipts.push((id, delivery.map(sent).unwrap_or_default()));
         }
     }
 
-    /// Settles the claims of which all requests have an outcome. Those that are stored need no other place.
+    /// Notes the claims whose requests are stored, or have an outcome.
     fn settle(&mut self) {
         let ledger = &mut self.ledger;
+        let is_settled = |receipt: &Receipt| receipt.is_stored() || receipt.outcome().is_some();
         self.receipts.retain(|(id, receipts)| {
-            let outcomes: Option<Vec<_>> = receipts.iter().map(Receipt::outcome).collect();
-            let Some(outcomes) = outcomes else {
-                if receipts.iter().all(Receipt::is_stored) {
-                    ledger.store(*id);
-                }
-                return true;
-            };
-            let worst = outcomes.into_iter().find(|outcome| *outcome != RequestOutcome::Accepted);
-            ledger.settle(*id, worst.unwrap_or(RequestOutcome::Accepted));
-            false
+            let is_open = !receipts.iter().all(is_settled);
+            if !is_open {
+                ledger.store(*id);
+            }
+            is_open
         });
     }
 
-    /// The number of the text that has the claims, if it is written now.
-    fn write(&mut self, wall: WallOffset) -> Option<u64> {
-        let (until, open) = (self.ledger.until.clone(), self.ledger.open());
-        self.file.write(State { until, open, began: self.began, wall }, &self.format)
+    /// Writes the file if that is due, or now.
+    fn write(&mut self, wall: WallOffset, now: bool) {
+        let state = State { until: self.ledger.stored_until(), began: self.began, wall };
+        let is_due = now
+            || self.bytes >= BYTES
+            || self.written.elapsed() >= EVERY
+            || self.file.is_new(&state);
+        if is_due && self.file.write(state, &self.format) {
+            (self.bytes, self.written) = (0, Instant::now());
+        }
     }
 }
