@@ -138,7 +138,7 @@ fn targets_of_files_hold() {
     on_each("fuzz/seeds/price_book", 2, properties::price_book);
     on_each("fuzz/seeds/trial", 2, properties::trial);
     on_each("fuzz/seeds/journal", 3, properties::journal);
-    on_each("fuzz/seeds/state", 2, properties::state);
+    on_each("fuzz/seeds/claims", 2, properties::claims);
 }
 
 #[test]
@@ -171,6 +171,6 @@ proptest! {
         properties::mapping(&of(include_bytes!("../fuzz/seeds/mapping/gpus")));
         properties::price_book(&of(include_bytes!("../fuzz/seeds/price_book/plans")));
         properties::trial(&of(include_bytes!("../fuzz/seeds/trial/saves")));
-        properties::state(&of(include_bytes!("../fuzz/seeds/state/two-gpus")));
+        properties::claims(&of(include_bytes!("../fuzz/seeds/claims/two-gpus")));
     }
 }

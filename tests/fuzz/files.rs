@@ -77,7 +77,7 @@ pub(crate) fn trial(bytes: &[u8]) {
 }
 
 /// Claims are rejected, or survive a round trip; and what was stored with a request changes nothing if it is of the same time.
-pub(crate) fn state(bytes: &[u8]) {
+pub(crate) fn claims(bytes: &[u8]) {
     let format = InstantFormat { clock: None, boot_id: None };
     let Some(content) = Content::parse(bytes) else { return };
     let Restored { until, began, newest } = content.restore(&format).unwrap();

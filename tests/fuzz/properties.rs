@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 pub(crate) use backend::backend_response;
 pub(crate) use configuration::configuration;
 pub(crate) use files::{
-    invoice, mapping, price_book, price_file, profile, report, state, trial, work_message,
+    claims, invoice, mapping, price_book, price_file, profile, report, trial, work_message,
 };
 pub(crate) use journal::journal;
 use metering::{LogFile, audit, meter, observed};

@@ -187,7 +187,7 @@ fn claims_of_the_future_are_set_aside_and_readings_are_billed() {
         let until = timestamp::Instant(Timestamp::from_millis(seconds * 1_000).unwrap());
         let content = format!(
             r#"{{"schema":"phasemeter.claims/0.2","boot_id":null,"began":null,"claimed_until":
-            {{"{GPU}":{{"wall":"{until}","since_boot_nanos":null}}}},"unaccepted":[]}}"#
+            {{"{GPU}":{{"wall":"{until}","since_boot_nanos":null}}}}}}"#
         );
         std::fs::write(&claims, &content).unwrap();
         let data = directory.path().to_str().unwrap();

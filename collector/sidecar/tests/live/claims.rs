@@ -288,7 +288,7 @@ fn damaged_claims_are_kept_aside_and_reported() {
     let whole = std::fs::read(machine.claims()).unwrap();
     let damage = "damaged, or of another version";
     let future = br#"{"schema":"phasemeter.claims/0.2","boot_id":null,"began":null,"claimed_until":
-        {"GPU-a":{"wall":"2099-01-01T00:00:00Z","since_boot_nanos":null}},"unaccepted":[]}"#;
+        {"GPU-a":{"wall":"2099-01-01T00:00:00Z","since_boot_nanos":null}}}"#;
     for (damaged, problem) in [
         (&b""[..], damage),
         (&whole[..whole.len() / 2], damage),

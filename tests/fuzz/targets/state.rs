@@ -1,8 +1,0 @@
-//! Fuzzes files of `--state`.
-
-#![no_main]
-
-#[path = "../properties.rs"]
-mod properties;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| properties::state(bytes));
