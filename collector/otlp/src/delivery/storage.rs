@@ -4,19 +4,19 @@
 //! This run has an outbox of its own. Those that ended before, for the same destinations, are delivered first.
 
 mod earlier_runs;
+mod payload;
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::bufread::{GzDecoder, GzEncoder};
 use phasemeter_outbox::{DataDirectory, Loss, Outbox, ReadError, Reason, Stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use self::earlier_runs::{EarlierRuns, Lost, Run};
+pub use self::payload::stored_notes;
 use super::config::Config;
 use crate::request::EncodedRequest;
 use crate::signal::Signal;
@@ -30,9 +30,6 @@ const LATE_CHECKPOINT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(60);
 /// The minimum time between two reports of dropped requests.
 const REPORT: Duration = Duration::from_secs(60);
-/// The longest request that is read back.
-const MAX_BYTES: u64 = 256 << 20;
-
 /// Whose requests are stored. A run delivers only what one of its kind has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageKind {
@@ -226,7 +223,7 @@ impl Storage {
         let mut stored = Vec::with_capacity(requests.len());
         let mut failed = Ok(());
         for request in requests {
-            let payload = payload(request)?;
+            let payload = payload::of(request)?;
             if kind == Some(StorageKind::PassedOn) && !outbox.fits(payload.len() as u64) {
                 stored.push(None);
                 continue;
@@ -256,10 +253,8 @@ impl Storage {
         let run = self.runs.get_mut(location.run).ok_or(Reason::Unreadable)?;
         let Run { outbox, directory } = run;
         let read = outbox.read(stream(signal), location.sequence).and_then(|payload| {
-            let mut body = Vec::new();
-            let read = GzDecoder::new(&payload[..]).take(MAX_BYTES).read_to_end(&mut body);
-            read.map_err(|error| ReadError::Unreadable(error.to_string()))?;
-            Ok(Bytes::from(body))
+            let body = payload::body(&payload);
+            body.map_err(|error| ReadError::Unreadable(error.to_string()))
         });
         read.map_err(|error| match error {
             // It was dropped while it was in flight.
@@ -339,35 +334,6 @@ impl Storage {
         self.runs.drain(..).for_each(Run::close);
         self.stores = None;
     }
-}
-
-/// The notes of the requests that ended runs have stored last, delivered ones too. To be called before any is
-/// [taken over](Storage::begin): with that, delivered ones are removed.
-///
-/// # Errors
-/// Returns an error if the disk refuses.
-pub fn stored_notes(data: &DataDirectory) -> io::Result<Vec<Bytes>> {
-    let note = |payload: &Vec<u8>| {
-        let mut payload = &payload[..];
-        // Behind the request.
-        io::copy(&mut GzDecoder::new(&mut payload).take(MAX_BYTES), &mut io::sink()).ok()?;
-        let mut note = Vec::new();
-        GzDecoder::new(payload).take(MAX_BYTES).read_to_end(&mut note).ok()?;
-        Some(Bytes::from(note))
-    };
-    Ok(data.newest_payloads()?.iter().filter_map(note).collect())
-}
-
-/// The request as gzip, and its note, if it has one, as another gzip behind it, which no reader of the request reads.
-fn payload(request: &EncodedRequest) -> io::Result<Vec<u8>> {
-    let mut payload = Vec::new();
-    let mut add =
-        |bytes: &[u8]| GzEncoder::new(bytes, Compression::default()).read_to_end(&mut payload);
-    add(request.body())?;
-    if !request.note().is_empty() {
-        add(request.note())?;
-    }
-    Ok(payload)
 }
 
 /// What the directory of a run says of it.

@@ -1,0 +1,66 @@
+//! What is stored of a request: its protobuf as gzip, and its note, if it has one, as another gzip behind it, which no reader of
+//! the request reads.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::bufread::{GzDecoder, GzEncoder};
+use phasemeter_outbox::DataDirectory;
+
+use crate::request::EncodedRequest;
+
+/// The longest request that is read back.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The notes of the requests that ended runs have stored last, delivered ones too. To be called before any is
+/// [taken over](super::Storage::begin): with that, delivered ones are removed.
+///
+/// # Errors
+/// Returns an error if the disk refuses.
+pub fn stored_notes(data: &DataDirectory) -> io::Result<Vec<Bytes>> {
+    Ok(data.newest_payloads()?.iter().filter_map(|payload| note(payload)).collect())
+}
+
+/// What is stored of a request.
+pub(super) fn of(request: &EncodedRequest) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::new();
+    let mut add =
+        |bytes: &[u8]| GzEncoder::new(bytes, Compression::default()).read_to_end(&mut payload);
+    add(request.body())?;
+    if !request.note().is_empty() {
+        add(request.note())?;
+    }
+    Ok(payload)
+}
+
+/// The request.
+pub(super) fn body(payload: &[u8]) -> io::Result<Bytes> {
+    let mut body = Vec::new();
+    GzDecoder::new(payload).take(MAX_BYTES).read_to_end(&mut body)?;
+    Ok(body.into())
+}
+
+/// The note; `None` if there is none, or it is damaged.
+fn note(mut payload: &[u8]) -> Option<Bytes> {
+    // Behind the request.
+    io::copy(&mut GzDecoder::new(&mut payload).take(MAX_BYTES), &mut io::sink()).ok()?;
+    body(payload).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signal::Signal;
+
+    /// Guarantee: a note is stored with its request, and not a part of it; a request without one has none.
+    #[test]
+    fn note_is_behind_the_request() {
+        let request = EncodedRequest::new(Signal::Metrics, 1, "request".into());
+        let plain = of(&request).unwrap();
+        assert_eq!((body(&plain).unwrap(), note(&plain)), ("request".into(), None));
+        let noted = of(&request.with_note("note".into())).unwrap();
+        assert_eq!((body(&noted).unwrap(), note(&noted)), ("request".into(), Some("note".into())));
+        assert_eq!(note(&noted[..noted.len() - 1]), None);
+    }
+}
