@@ -173,14 +173,14 @@ impl DataDirectory {
         Ok((runs, bytes))
     }
 
-    /// The payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
+    /// Reads the payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
     ///
     /// # Errors
     /// Returns an error if a directory or file cannot be read.
-    pub fn newest_payloads(&self) -> io::Result<Vec<Vec<u8>>> {
-        let (mut payloads, outbox) = (Vec::new(), self.outbox());
+    pub fn read_newest(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
+        let outbox = self.outbox();
         if !outbox.try_exists()? {
-            return Ok(payloads);
+            return Ok(());
         }
         for run in fs::read_dir(outbox)? {
             let run = run?.path();
@@ -194,11 +194,11 @@ impl DataDirectory {
                 for first in of_stream.into_iter().rev().take(2) {
                     let bytes = fs::read(run.join(segment::name(stream, first)))?;
                     let records = Records::new(&bytes, segment::salt(stream, first));
-                    payloads.extend(records.map(|(_, record)| record.payload.to_vec()));
+                    records.for_each(|(_, record)| read(record.payload));
                 }
             }
         }
-        Ok(payloads)
+        Ok(())
     }
 
     /// The directories of runs that ended, oldest first; see [`Runs::ended`].

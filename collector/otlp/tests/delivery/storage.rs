@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use phasemeter_otlp::delivery::{
-    Client, Config, DataDirectory, Outcome, RequestOutcome, Storage, StorageKind,
+    Client, Config, DataDirectory, Outcome, RequestOutcome, Storage, StorageKind, stored_notes,
 };
 use phasemeter_otlp::{EncodedRequest, Signal};
 use tempfile::TempDir;
@@ -200,4 +200,24 @@ fn runs_are_taken_over_by_the_oldest_ones() {
         assert!(client.flush(GRACE).all_sent());
         assert_eq!(runs(&home) as u64, left);
     }
+}
+
+/// Scenario: requests with notes and without, of which one is delivered; then the run ends in order.
+/// Guarantee: each note is there from when its request is stored until its run ends, and is not sent.
+#[test]
+fn note_is_there_as_long_as_its_run() {
+    let home = TempDir::new().unwrap();
+    let backend = MockBackend::start([]);
+    let (config, data_directory) = (plain(&backend, "http/protobuf"), data(&home));
+    let client = start(&config, &data_directory);
+    let sent = spans("a", 3);
+    client.enqueue(sent.clone().with_note("first".into()));
+    client.enqueue(spans("b", 1));
+    let last = client.enqueue_with_receipt(spans("c", 2).with_note("last".into())).unwrap();
+    until(&client, |outcome| outcome.queued().requests == 0);
+    assert!(last.is_stored());
+    assert_eq!(stored_notes(&data_directory).unwrap(), ["first", "last"]);
+    assert!(client.flush(GRACE).all_sent());
+    assert!(stored_notes(&data_directory).unwrap().is_empty());
+    assert_eq!(backend.received()[0].body, sent.into_parts().0);
 }

@@ -19,7 +19,9 @@ const MAX_BYTES: u64 = 256 << 20;
 /// # Errors
 /// Returns an error if the disk refuses.
 pub fn stored_notes(data: &DataDirectory) -> io::Result<Vec<Bytes>> {
-    Ok(data.newest_payloads()?.iter().filter_map(|payload| note(payload)).collect())
+    let mut notes = Vec::new();
+    data.read_newest(|payload| notes.extend(note(payload)))?;
+    Ok(notes)
 }
 
 /// What is stored of a request.
