@@ -32,8 +32,9 @@ pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
 /// The name of the file.
 const FILE: &str = "claims.json";
 
-/// The file is written once so many bytes were sent since the last time, half of a segment of the outbox, or after this time.
-const BYTES: usize = 512 << 10;
+/// The file is written once so many bytes were sent since the last time, as gzip less than a segment of the outbox, or after
+/// this time. Each write also writes what other files have begun to write.
+const BYTES: usize = 4 << 20;
 const EVERY: Duration = Duration::from_secs(60);
 
 /// The minimum difference of the wall clock that counts as set. Wall time is kept in whole seconds.
