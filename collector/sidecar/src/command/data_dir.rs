@@ -15,6 +15,7 @@ use phasemeter_otlp::delivery::{
 use phasemeter_sources::clock::Clock;
 use tracing::{debug, info, warn};
 
+use super::claims::keep_notes;
 use super::error::CommandError;
 use super::files::ReplacedFile;
 use super::kept_reports::{self, Named};
@@ -80,7 +81,11 @@ impl ExportOptions {
         let Some(data) = self.directory()? else { return Ok(None) };
         let path = data.path().to_owned();
         let config = config.clone();
-        let begun = self.in_time(&path, move || Storage::begin(&data, &config, kind));
+        let begin = move || {
+            keep_notes(&data);
+            Storage::begin(&data, &config, kind)
+        };
+        let begun = self.in_time(&path, begin);
         Ok(begun.and_then(|begun| {
             let failed = |error: &_| warn!("{}: {error}; requests wait in memory", path.display());
             begun.inspect_err(failed).ok()

@@ -8,6 +8,7 @@ use phasemeter_otlp::BySignal;
 use phasemeter_otlp::delivery::{Client, Config, DataDirectory, Destination, Storage};
 use tracing::warn;
 
+use super::claims::keep_notes;
 use super::data_dir::ExportOptions;
 use super::delivery_report::DeliveryReport;
 use super::error::CommandError;
@@ -21,6 +22,7 @@ pub(super) fn run(args: &FlushArgs) -> Result<(), CommandError> {
     let config = Config::read(Destination::Environment, |name| options.look_up(name));
     let config = config.map_err(LiveError::from)?.ok_or(LiveError::NoBackend)?;
     let data = options.directory()?.ok_or(LiveError::NoData)?;
+    keep_notes(&data);
     loop {
         let has_more = deliver(&data, &config, Duration::from_nanos(args.timeout.0))?;
         if !has_more {

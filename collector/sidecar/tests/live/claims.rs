@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::Rig;
 use crate::claimed::{Backend, GOOD, Habits};
 use crate::prng::Prng;
-use crate::run::{Log, NO_POLICIES, Running, phasemeter, started};
+use crate::run::{Log, NO_POLICIES, Running, isolate, phasemeter, started};
 use crate::signals::wait;
 use crate::telemetry::decode;
 use crate::wall_clock::WallClock;
@@ -67,13 +67,26 @@ impl Machine {
         let arguments = format!("{NO_POLICIES} --data-dir {}", data.display());
         let mut command = phasemeter(&self.rig, &arguments);
         command.env("OTEL_RESOURCE_ATTRIBUTES", format!("phasemeter.experiment.id={name}"));
+        self.apply(&mut command);
+        command
+    }
+
+    /// Another process delivers what is left. Returns whether that is all.
+    fn flush(&self) -> bool {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phasemeter"));
+        isolate(&mut command, &self.rig);
+        command.args(["flush", "--timeout", "2s", "--data-dir"]).arg(self.dir.path().join("data"));
+        self.apply(&mut command);
+        command.output().unwrap().status.success()
+    }
+
+    fn apply(&self, command: &mut Command) {
         let endpoint = format!("http://{}", self.backend.mock.address);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
         command.env("OTEL_METRIC_EXPORT_INTERVAL", "1000");
         command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "1000");
         command.env("OTEL_SDK_DISABLED", "true");
-        self.clock.apply(&mut command);
-        command
+        self.clock.apply(command);
     }
 
     fn start(&mut self) -> (String, Running, Log) {
@@ -144,7 +157,7 @@ pub(crate) fn claim_at_random(seed: u64, length: Duration, clock_steps: bool) {
     let habits = Habits { rejects: 0, is_down: 25, is_silent: 15 };
     let mut machine = Machine::new(Backend::start(habits, seed + 1));
     let (began, mut kills, mut stops, mut steps) = (Instant::now(), 0, 0, 0);
-    let (mut goes_on, mut continued) = (false, 0);
+    let (mut goes_on, mut continued, mut flushes) = (false, 0, 0);
     while began.elapsed() < length {
         let (mut run, _log) = match goes_on {
             true => started(&mut machine.same_command()),
@@ -176,6 +189,9 @@ pub(crate) fn claim_at_random(seed: u64, length: Duration, clock_steps: bool) {
             goes_on = random.below(2) == 0;
         }
         thread::sleep(Duration::from_millis(random.below(1_500)));
+        if random.below(3) == 0 {
+            flushes += u32::from(machine.flush());
+        }
         if clock_steps && !goes_on && random.below(2) == 0 {
             machine.set_clock(i64::try_from(random.below(7_200)).unwrap() - 3_600);
             steps += 1;
@@ -185,16 +201,33 @@ pub(crate) fn claim_at_random(seed: u64, length: Duration, clock_steps: bool) {
     let balance = machine.assert_claimed_once();
     let rejections = machine.backend.accepted.lock().unwrap().rejections;
     println!(
-        "{} runs, {kills} kills, {continued} continued, {stops} stops, {rejections} rejections, {steps} steps of the clock\n{balance}",
+        "{} runs, {kills} kills, {flushes} flushes, {continued} continued, {stops} stops, {rejections} rejections, {steps} steps of the clock\n{balance}",
         machine.processes
     );
 }
 
-/// Scenario: runs are killed and stopped at random, and go on or not; the backend is down, or accepts without an answer.
+/// Scenario: runs are killed and stopped at random, and go on or not; at times `flush` delivers what they have left; the backend is
+/// down, or accepts without an answer.
 /// Guarantee: in the end the backend has each second of each GPU once, in a sum or in a gap.
 #[test]
 fn every_second_is_claimed_once_over_kills() {
     claim_at_random(7, Duration::from_secs(45), true);
+}
+
+/// Scenario: a run is killed some exports after its file of claims was written last, and `flush` delivers all that it has stored.
+/// Guarantee: each second is claimed once.
+#[test]
+fn flush_keeps_what_it_delivers_claimed() {
+    let mut machine = Machine::new(Backend::start(GOOD, 6));
+    let (name, run, _log) = machine.start();
+    machine.backend.wait_for_sums(&name);
+    let written = std::fs::read(machine.claims()).unwrap();
+    thread::sleep(Duration::from_secs(3));
+    drop(run);
+    assert_eq!(std::fs::read(machine.claims()).unwrap(), written, "it is older than the last sums");
+    assert!(machine.flush());
+    machine.settle();
+    machine.assert_claimed_once();
 }
 
 /// Scenario: a process begins while another one has the directory: one that is killed a second later, and one that goes on.
@@ -297,10 +330,7 @@ fn damaged_claims_are_kept_aside_and_reported() {
     ] {
         std::fs::write(machine.claims(), damaged).unwrap();
         let (_, mut command) = machine.command();
-        let (mut run, log) = crate::run::started_at(problem, &mut command);
-        if problem == damage {
-            log.wait_for("metering ");
-        }
+        let (mut run, _log) = crate::run::started_at(problem, &mut command);
         send(run.0.id(), SIGTERM).unwrap();
         assert_eq!(wait(&mut run.0), Some(0));
         let aside = beside(&machine.claims(), ".unreadable");

@@ -1,11 +1,11 @@
 //! What is stored of a request: its protobuf as gzip, and its note, if it has one, as another gzip behind it, which no reader of
-//! the request reads.
+//! the request reads. Its length stands in the header of the first, so that a note is read without its request.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::bufread::{GzDecoder, GzEncoder};
+use flate2::bufread::GzDecoder;
+use flate2::{Compression, GzBuilder};
 use phasemeter_outbox::DataDirectory;
 
 use crate::request::EncodedRequest;
@@ -26,14 +26,19 @@ pub fn stored_notes(data: &DataDirectory) -> io::Result<Vec<Bytes>> {
 
 /// What is stored of a request.
 pub(super) fn of(request: &EncodedRequest) -> io::Result<Vec<u8>> {
-    let mut payload = Vec::new();
-    let mut add =
-        |bytes: &[u8]| GzEncoder::new(bytes, Compression::default()).read_to_end(&mut payload);
-    add(request.body())?;
-    if !request.note().is_empty() {
-        add(request.note())?;
+    if request.note().is_empty() {
+        return gzip(request.body(), GzBuilder::new());
     }
-    Ok(payload)
+    let note = gzip(request.note(), GzBuilder::new())?;
+    let length = u32::try_from(note.len()).map_err(io::Error::other)?;
+    let header = GzBuilder::new().extra(length.to_le_bytes());
+    Ok([gzip(request.body(), header)?, note].concat())
+}
+
+fn gzip(bytes: &[u8], header: GzBuilder) -> io::Result<Vec<u8>> {
+    let mut compressed = Vec::new();
+    header.buf_read(bytes, Compression::default()).read_to_end(&mut compressed)?;
+    Ok(compressed)
 }
 
 /// The request.
@@ -44,10 +49,11 @@ pub(super) fn body(payload: &[u8]) -> io::Result<Bytes> {
 }
 
 /// The note; `None` if there is none, or it is damaged.
-fn note(mut payload: &[u8]) -> Option<Bytes> {
-    // Behind the request.
-    io::copy(&mut GzDecoder::new(&mut payload).take(MAX_BYTES), &mut io::sink()).ok()?;
-    body(payload).ok()
+fn note(payload: &[u8]) -> Option<Bytes> {
+    let request = GzDecoder::new(payload);
+    let length = u32::from_le_bytes(request.header()?.extra()?.try_into().ok()?);
+    let (_, note) = payload.split_at(payload.len().checked_sub(usize::try_from(length).ok()?)?);
+    body(note).ok()
 }
 
 #[cfg(test)]

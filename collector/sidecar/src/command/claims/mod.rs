@@ -1,9 +1,10 @@
 //! Keeps until when the time of GPUs is claimed, in the data directory, so that after a restart every second is claimed once, in
 //! a sum or as a gap.
 //!
-//! A request that claims time is stored with what it claims, by delivery. What stored requests claim is in a file, too, since
-//! they are removed once they are delivered.
+//! A request that claims time is stored with what it claims, a note, by delivery. What notes say is in a file, too, since they are
+//! removed once their requests are delivered.
 
+mod earlier;
 mod file;
 
 use std::cell::RefCell;
@@ -17,20 +18,19 @@ use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::delivery::{DataDirectory, Receipt, stored_notes};
+use phasemeter_otlp::delivery::{DataDirectory, Receipt};
 use phasemeter_otlp::encode::Outgoing;
-use phasemeter_sources::clock::{Clock, MAX_AHEAD, wall_time};
+use phasemeter_sources::clock::{Clock, wall_time};
 use tracing::warn;
 
-use self::file::{ClaimsFile, Left};
+use self::earlier::Earlier;
+pub(super) use self::earlier::keep_notes;
+use self::file::{ClaimsFile, wait_until};
 use super::delivery::Delivery;
 use super::error::CommandError;
 
 /// Requests that claim time and have not left.
 pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
-
-/// The name of the file.
-const FILE: &str = "claims.json";
 
 /// The file is written once so many bytes were sent since the last time, as gzip less than a segment of the outbox, or after
 /// this time. Each write also writes what other files have begun to write.
@@ -44,9 +44,9 @@ const MIN_STEP: Nanos = Nanos::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Claims {
     file: ClaimsFile,
-    left: Left,
-    /// What the requests claim that earlier runs have stored last.
-    notes: Vec<Content>,
+    earlier: Earlier,
+    /// Whether it is not known what earlier runs have claimed.
+    is_lost: bool,
     format: InstantFormat,
     ledger: Ledger,
     /// When the first run began, until a GPU is found.
@@ -63,13 +63,12 @@ impl Claims {
     /// Reads what earlier runs have claimed in this data directory, which no other process uses. Before what they have left is
     /// delivered.
     pub(super) fn open(data: &DataDirectory) -> Result<Self, CommandError> {
-        let (file, left) = ClaimsFile::open(&data.path().join(FILE))?;
-        let notes = stored_notes(data).map_err(CommandError::system("cannot read the outbox"))?;
-        let notes = notes.iter().filter_map(|note| Content::parse(note)).collect();
+        let earlier = Earlier::read(data)?;
+        let file = ClaimsFile::open(earlier::path(data), earlier.instance())?;
         let (ledger, held, receipts) = (Ledger::default(), HeldRequests::default(), Vec::new());
         let format = InstantFormat { clock: None, boot_id: host::boot_id() };
-        let (began, bytes, written) = (None, 0, Instant::now());
-        Ok(Self { file, left, notes, format, ledger, began, held, receipts, bytes, written })
+        let (is_lost, began, bytes, written) = (false, None, 0, Instant::now());
+        Ok(Self { file, earlier, is_lost, format, ledger, began, held, receipts, bytes, written })
     }
 
     /// The requests that the sink leaves.
@@ -100,22 +99,16 @@ impl Claims {
         self.restore(wall_time());
     }
 
-    /// Restores what earlier runs have claimed. If it is of a time that has not come, it is not known what they have
-    /// billed: they would have billed all time until then.
+    /// Restores what earlier runs have claimed.
     fn restore(&mut self, now: Timestamp) -> Option<String> {
-        let has_come =
-            |restored: &Restored| restored.newest.is_none_or(|(at, _)| at.since(now) <= MAX_AHEAD);
-        let mut restored = match &self.left {
-            Left::Content(content) => content.restore(&self.format)?,
-            Left::Nothing => Restored::default(),
-            Left::Unreadable => return None,
+        let restored = match self.earlier.restore(&self.format, now) {
+            Ok(restored) => restored,
+            Err(problem) => {
+                self.file.set_aside(problem);
+                self.is_lost = true;
+                return None;
+            }
         };
-        if let Some((at, _)) = restored.newest.filter(|_| !has_come(&restored)) {
-            self.left = self.file.set_aside(at);
-            return None;
-        }
-        let notes = self.notes.iter().filter_map(|note| note.restore(&self.format));
-        notes.filter(has_come).for_each(|note| restored.add(note));
         let Restored { until, began, newest } = restored;
         (self.ledger, self.began) = (Ledger::new(until), began);
         let (at, wall) = newest?;
@@ -141,11 +134,13 @@ impl Claims {
     /// What earlier runs have billed.
     pub(super) fn earlier(&self) -> EarlierRuns {
         let until = self.ledger.until.clone();
-        match self.left {
-            Left::Nothing if until.is_empty() => EarlierRuns::None,
+        if self.is_lost {
+            EarlierRuns::Lost
+        } else if self.earlier.is_missing() && until.is_empty() {
+            EarlierRuns::None
+        } else {
             // A run that was killed before it had found a GPU would have billed all of them.
-            Left::Nothing | Left::Content(_) => EarlierRuns::Billed { until, others: self.began },
-            Left::Unreadable => EarlierRuns::Lost,
+            EarlierRuns::Billed { until, others: self.began }
         }
     }
 
@@ -160,7 +155,7 @@ impl Claims {
         self.write(pipeline.wall(), false);
     }
 
-    /// Sends the last claims of a run.
+    /// Sends the last claims of a run, and keeps them: nothing is stored of a run that has delivered all.
     pub(super) fn finish(
         &mut self,
         run: &Finished,
@@ -177,13 +172,22 @@ impl Claims {
                 }
             }
         }
+        wait_until(|| {
+            self.settle();
+            self.receipts.is_empty()
+        });
+        self.write_last(run.wall);
     }
 
     /// Keeps the claims of a run that has ended.
     pub(super) fn conclude(mut self, run: &Finished) {
         self.settle();
+        self.write_last(run.wall);
+    }
+
+    fn write_last(&mut self, wall: WallOffset) {
         self.file.wait();
-        self.write(run.wall, true);
+        self.write(wall, true);
         self.file.wait();
     }
 
