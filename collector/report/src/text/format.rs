@@ -4,7 +4,7 @@ use std::fmt;
 
 use phasemeter_meter::money::{NANOS_PER_USD, NanoUsd, Rate};
 use phasemeter_meter::projection::UnitCost;
-use phasemeter_terminal::money::{dollars, unit};
+use phasemeter_terminal::money::{amount, dollars, unit};
 use phasemeter_terminal::number::{trimmed, with_commas};
 use phasemeter_terminal::printed;
 use time::OffsetDateTime;
@@ -122,7 +122,7 @@ pub(super) fn waste_name(category: &str) -> &str {
 
 /// A rate that was estimated: cents.
 pub(super) fn estimated_rate(rate: Rate) -> String {
-    format!("${}", with_commas(&format!("{:.2}", rate.hourly().as_f64())))
+    amount(rate.hourly(), 2)
 }
 
 /// The cost of one unit of work: three significant digits below a dollar.

@@ -15,13 +15,18 @@ pub(super) fn owners(gpus: &[Gpu], ids: &[String]) -> String {
     let names = names_of(gpus, ids);
     let is_in_name = |text: &String| {
         let place = shortened(text, LONGEST_NODE);
-        names.iter().any(|name| name.starts_with(&place))
+        names.iter().any(|name| begins_with(name, &place))
     };
     let owners = unique(own().flat_map(owners_of).filter(|owner| !is_in_name(owner)));
     let hosts = unique(own().filter_map(|gpu| gpu.host.clone()).filter(|host| !is_in_name(host)));
     let hosts = first_of(&hosts).map(|hosts| format!("on {hosts}"));
     let facts: Vec<String> = first_of(&owners).into_iter().chain(hosts).collect();
     if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
+}
+
+/// Whether the name of a GPU begins with this host, pod or job, and not with a longer one.
+fn begins_with(name: &str, place: &str) -> bool {
+    name.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// What has a GPU or had it last, else the pod that its metrics name.
@@ -58,4 +63,15 @@ fn first_of(all: &[String]) -> Option<String> {
         [one, other] => format!("{one}, {other}"),
         [one, others @ ..] => format!("{one} and {} others", others.len()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_with;
+
+    #[test]
+    fn place_that_another_name_begins_with_is_not_in_it() {
+        assert!(begins_with("node17 GPU 3", "node17") && begins_with("node17", "node17"));
+        assert!(!begins_with("node17-train GPU 3", "node17") && !begins_with("GPU 3", "node17"));
+    }
 }
