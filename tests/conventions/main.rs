@@ -14,4 +14,5 @@ mod registry_model;
 mod repository;
 mod simulator;
 mod supply_chain;
+mod tables;
 mod wording;
