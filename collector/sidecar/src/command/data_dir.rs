@@ -82,7 +82,9 @@ impl ExportOptions {
         let path = data.path().to_owned();
         let config = config.clone();
         let begin = move || {
-            keep_notes(&data);
+            if kind == StorageKind::Own {
+                keep_notes(&data);
+            }
             Storage::begin(&data, &config, kind)
         };
         let begun = self.in_time(&path, begin);
