@@ -85,6 +85,14 @@ impl<'a> Replay<'a> {
         (self.exceeded(share) - 1.0 / PERCENT).max(0.0)
     }
 
+    /// Difference between the loads that are exceeded for 10% and for 90% of the time with at least the load `idle`.
+    pub fn spread(&self, idle: f64) -> f64 {
+        let works = |bucket: &LoadBucket| f64::from(bucket.percent) >= idle * PERCENT;
+        let from = self.means.iter().position(works).unwrap_or(self.means.len());
+        let busy = &self.means[from..];
+        exceeded(busy, share::HARDLY_ANY) - exceeded(busy, share::NEARLY_ALL)
+    }
+
     /// Share of the time in hours of the week in which anything runs, at most.
     pub fn in_use(&self) -> f64 {
         let nothing = self.load.gpus.len() as f64 * NOTHING * PERCENT;
@@ -152,6 +160,8 @@ mod tests {
         let needed = [0.0, 0.01, 0.2].map(|share| replay.needed(0.75, share));
         assert_eq!(needed, [3, 2, 1]);
         assert_eq!([0.0, 0.01, 0.5].map(|share| replay.exceeded(share)), [1.8, 1.5, 0.2]);
+        let spread = [0.2, 0.3, 2.0].map(|idle| replay.spread(idle));
+        assert!(near(spread[0], 1.3) && spread[1..] == [0.0, 0.0], "{spread:?}");
         let all: Vec<_> = window.gpus.iter().collect();
         assert!(Replay::of(&all, &window).is_none(), "of two groups");
         window.load[1].distributions[0].buckets.truncate(1);

@@ -1,7 +1,6 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
 
 use phasemeter_diagnoses::{MATTERS, SEES_BURSTS, SMALL_MEMORY, share};
-use phasemeter_policy::column::percentile;
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
@@ -24,12 +23,6 @@ const OWN_POINTS: f64 = 0.6;
 
 pub(crate) fn is_full(gpu: &Gpu) -> bool {
     gpu.full_share() >= share::MOST && !gpu.is_bouncing()
-}
-
-/// Whether it is fully busy all the time.
-pub(crate) fn is_flat(gpu: &Gpu, window: &Window) -> bool {
-    let full = || window.thresholds().compute_bound;
-    is_full(gpu) && percentile(&gpu.utilization, 5).is_some_and(|level| level >= full())
 }
 
 fn has_pattern(gpu: &Gpu, kinds: &[PatternKind]) -> bool {

@@ -10,7 +10,7 @@ use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
 use crate::Settings;
 use crate::load::{
-    has_pool, is_flat, is_full, is_idle_batch, is_large_session, is_part_load, is_undersampled,
+    has_pool, is_full, is_idle_batch, is_large_session, is_part_load, is_undersampled,
 };
 
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
@@ -67,8 +67,8 @@ const RULES: [Rule; 16] = [
          load look alike; one reading per second tells them apart",
         |gpu, window| is_undersampled(gpu, window) && !is_nvidia(gpu),
     ),
-    ("power.draw", "power tells a job that hangs from one that computes", |gpu, window| {
-        gpu.power.is_empty() && is_flat(gpu, window)
+    ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
+        gpu.power.is_empty() && is_full(gpu) && gpu.full_share() >= share::NEARLY_ALL
     }),
     (
         "sm.activity",

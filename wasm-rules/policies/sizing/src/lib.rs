@@ -72,7 +72,7 @@ phasemeter_policy::recommender!(Sizing);
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{
-        bouncing, gpu, price, steady, window, with_memory, with_offers, with_varying_memory,
+        bouncing, gpu, load, price, steady, window, with_memory, with_offers, with_varying_memory,
     };
     use phasemeter_policy::{
         Offer, PatternKind, Plan, Price, Recommendation, ThrottleReason, Throttling,
@@ -184,6 +184,14 @@ mod tests {
         assert_eq!(levers(&recommendations(vec![job(|_| 0.4)])), ["batch"]);
         let varying = job(|second| if second % 600 < 300 { 0.2 } else { 0.9 });
         assert!(recommendations(vec![varying]).is_empty());
+        let mut window = window(vec![job(|_| 0.4)]);
+        let seconds =
+            |part: f64| [(0, 2_400.0), (20, 4_800.0 * part), (60, 4_800.0 * (1.0 - part))];
+        let mut found = |part: f64| {
+            window.load = vec![load(&["GPU-0"], &seconds(part))];
+            Sizing::recommend(&Settings::default(), &window).recommendations.len()
+        };
+        assert_eq!((found(0.5), found(0.05)), (0, 1), "points are means of seconds that vary");
     }
 
     #[test]
