@@ -11,8 +11,8 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
-    Effort, Gpu, Need, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
-    Workload, evidence, groups, mean, same_model,
+    Effort, Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence,
+    groups, mean, same_model,
 };
 
 phasemeter_policy::settings! {
@@ -32,15 +32,6 @@ const ACTIVE_SMS: f64 = 0.85;
 /// Tensor activity of training that does not wait: efficient training in 16 bits reaches this.
 const ACTIVE_TENSOR: f64 = 0.4;
 
-struct Communication;
-
-impl Policy for Communication {
-    const NAME: &'static str = "communication";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Finds jobs whose GPUs wait for one another.";
-    type Settings = Settings;
-}
-
 /// A GPU that waits for others.
 struct Waiting<'a> {
     gpu: &'a Gpu,
@@ -54,28 +45,26 @@ struct Waiting<'a> {
     has_idle_sms: bool,
 }
 
-impl Recommender for Communication {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let observed = window.observed_gpus(settings.min_seconds);
-        let together = observed.into_iter().filter(|gpu| {
-            // Ranks of one job are alike; a GPU alone exchanges nothing.
-            let other = |other: &&Gpu| other.id != gpu.id && other.is_alike(gpu);
-            window.gpus.iter().any(|gpu| other(&gpu)) && !has_failed_counters(gpu)
-        });
-        let ranks: Vec<_> = together.collect();
-        // Broken links come first: `health` reports them.
-        let linked = ranks.iter().filter(|gpu| !is_unlinked(gpu, window));
-        let waiting = linked.filter_map(|gpu| waiting(gpu, settings));
-        let groups = groups(waiting, |a, b| {
-            a.gpu.workload == b.gpu.workload
-                && a.link.1 == b.link.1
-                && a.has_idle_sms == b.has_idle_sms
-                && same_model(&a.gpu.model, &b.gpu.model)
-        });
-        Response {
-            recommendations: groups.iter().filter_map(|group| recommend(group)).collect(),
-            needs: needs(&ranks, settings, window),
-        }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let observed = window.observed_gpus(settings.min_seconds);
+    let together = observed.into_iter().filter(|gpu| {
+        // Ranks of one job are alike; a GPU alone exchanges nothing.
+        let other = |other: &&Gpu| other.id != gpu.id && other.is_alike(gpu);
+        window.gpus.iter().any(|gpu| other(&gpu)) && !has_failed_counters(gpu)
+    });
+    let ranks: Vec<_> = together.collect();
+    // Broken links come first: `health` reports them.
+    let linked = ranks.iter().filter(|gpu| !is_unlinked(gpu, window));
+    let waiting = linked.filter_map(|gpu| waiting(gpu, settings));
+    let groups = groups(waiting, |a, b| {
+        a.gpu.workload == b.gpu.workload
+            && a.link.1 == b.link.1
+            && a.has_idle_sms == b.has_idle_sms
+            && same_model(&a.gpu.model, &b.gpu.model)
+    });
+    Response {
+        recommendations: groups.iter().filter_map(|group| write(group)).collect(),
+        needs: needs(&ranks, settings, window),
     }
 }
 
@@ -119,7 +108,7 @@ fn is_full(gpu: &Gpu) -> bool {
     gpu.full_share() >= share::MOST && !gpu.is_bouncing()
 }
 
-fn recommend(group: &[Waiting<'_>]) -> Option<Recommendation> {
+fn write(group: &[Waiting<'_>]) -> Option<Recommendation> {
     let first = group.first()?;
     let gpus = || group.iter().map(|waiting| waiting.gpu);
     let (link, sms) = (mean(group, |waiting| waiting.link.0), mean(group, |waiting| waiting.sms));
@@ -236,7 +225,7 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
     sms.into_iter().chain(nvlink).chain(pcie).collect()
 }
 
-phasemeter_policy::recommender!(Communication);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +235,7 @@ mod tests {
     use super::*;
 
     fn evaluate(gpus: Vec<Gpu>) -> (Vec<String>, Vec<String>) {
-        let response = Communication::recommend(&Settings::default(), &window(gpus));
+        let response = recommend(&Settings::default(), &window(gpus));
         let codes = response.recommendations.into_iter().map(|one| one.code);
         (codes.collect(), response.needs.into_iter().map(|need| need.missing).collect())
     }
@@ -290,10 +279,7 @@ mod tests {
             gpu.workload = workload;
             vec![gpu.clone(), gpu]
         };
-        let response = Communication::recommend(
-            &Settings::default(),
-            &window(ranks(0.07, Workload::Training)),
-        );
+        let response = recommend(&Settings::default(), &window(ranks(0.07, Workload::Training)));
         let one = &response.recommendations[0];
         assert!(
             one.confidence < confidence::LIKELY && one.rationale.contains("probably"),
@@ -309,8 +295,7 @@ mod tests {
     fn model_without_nvlink_exchanges_less() {
         let mut gpu = rank(Some(0.3), &[("pcie.activity", 0.8)]);
         gpu.model = "NVIDIA L40S".to_owned();
-        let response =
-            Communication::recommend(&Settings::default(), &window(vec![gpu.clone(), gpu.clone()]));
+        let response = recommend(&Settings::default(), &window(vec![gpu.clone(), gpu.clone()]));
         let one = &response.recommendations[0];
         assert!(!one.action.contains("NVLink"), "{}", one.action);
         assert!(one.action.contains("Accumulate gradients"), "{}", one.action);
@@ -325,7 +310,7 @@ mod tests {
             let peers = "phasemeter.gpu.nvlink.peers".to_owned();
             gpu.attributes = vec![(peers, format!("GPU-7 {peer}"))];
             let window = window(vec![gpu.clone(), gpu]);
-            let response = Communication::recommend(&Settings::default(), &window);
+            let response = recommend(&Settings::default(), &window);
             response.recommendations[0].action.clone()
         };
         assert!(action("GPU-1").contains("NCCL_P2P_DISABLE"), "{}", action("GPU-1"));
@@ -335,8 +320,7 @@ mod tests {
     #[test]
     fn saving_is_a_trial_and_at_most_the_waiting_time() {
         let gpu = rank(Some(0.34), &[("nvlink.activity", 0.8)]);
-        let response =
-            Communication::recommend(&Settings::default(), &window(vec![gpu.clone(), gpu]));
+        let response = recommend(&Settings::default(), &window(vec![gpu.clone(), gpu]));
         let saving = response.recommendations[0].saving;
         assert!(saving.low == 0.0 && saving.high < 0.4 && saving.expected > 0.1, "{saving:?}");
     }

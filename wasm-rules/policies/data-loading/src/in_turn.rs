@@ -48,9 +48,9 @@ pub(crate) fn need(group: &[Waiting<'_>]) -> Need {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{bouncing, window};
-    use phasemeter_policy::{Gpu, Recommender};
+    use phasemeter_policy::Gpu;
 
-    use crate::{DataLoading, Settings};
+    use crate::{Settings, recommend};
 
     /// The same utilization, by a number of points later.
     fn later(gpu: &Gpu, points: usize) -> Gpu {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn loader_is_not_the_cause_of_waits_in_turn() {
         let first = bouncing(600, 20, 0.5);
-        let respond = |gpus| DataLoading::recommend(&Settings::default(), &window(gpus));
+        let respond = |gpus| recommend(&Settings::default(), &window(gpus));
         let at_once = respond(vec![first.clone(), later(&first, 0)]);
         assert_eq!(at_once.recommendations.len(), 2);
         let in_turn = respond(vec![first.clone(), later(&first, 10)]);

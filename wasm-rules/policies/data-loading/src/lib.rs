@@ -15,8 +15,8 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::format::duration;
 use phasemeter_policy::{
-    Gpu, Need, Policy, Recommendation, RecommendationKind, Recommender, Response, Target, Vendor,
-    Window, Workload, evidence, groups,
+    Gpu, Need, Recommendation, RecommendationKind, Response, Target, Vendor, Window, Workload,
+    evidence, groups,
 };
 
 use crate::input::Input;
@@ -32,20 +32,8 @@ phasemeter_policy::settings! {
 /// Period below which several GPUs may pause to exchange data.
 const EXCHANGE_SECONDS: f64 = 10.0;
 
-struct DataLoading;
-
-impl Policy for DataLoading {
-    const NAME: &'static str = "data-loading";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds GPUs that wait for input, and recommends how to load data faster.";
-    type Settings = Settings;
-}
-
-impl Recommender for DataLoading {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        with_conditions(window, |window| advise(settings, window))
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    with_conditions(window, |window| advise(settings, window))
 }
 
 fn advise(settings: &Settings, window: &Window) -> Response {
@@ -158,7 +146,7 @@ fn inspect(waiting: &Waiting<'_>) -> Recommendation {
     }
 }
 
-phasemeter_policy::recommender!(DataLoading);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -169,7 +157,7 @@ mod tests {
     use crate::input::AS_LIKELY;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        DataLoading::recommend(&Settings::default(), &window(gpus)).recommendations
+        recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     #[test]
@@ -253,7 +241,7 @@ mod tests {
             let metrics = activity.map(|share| ("nvlink.activity".to_owned(), share));
             let metrics: Vec<_> = metrics.into_iter().collect();
             let gpu = Gpu { model: model.to_owned(), metrics, ..bouncing(3_600, 6, 0.5) };
-            let found = DataLoading::recommend(&Settings::default(), &window(vec![gpu; 2]));
+            let found = recommend(&Settings::default(), &window(vec![gpu; 2]));
             found.needs.into_iter().map(|need| need.missing).collect::<Vec<_>>()
         };
         assert_eq!(missing("NVIDIA H100 80GB HBM3", None), ["nvlink.activity"]);

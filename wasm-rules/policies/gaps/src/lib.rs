@@ -16,7 +16,7 @@ use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
 use phasemeter_diagnoses::{SIMILAR, Unit, are_independent, is_credible, units};
-use phasemeter_policy::{Accounts, Gpu, HOUR, Policy, Recommender, Response, Window, groups};
+use phasemeter_policy::{Accounts, Gpu, HOUR, Response, Window, groups};
 use roles::Roles;
 
 phasemeter_policy::settings! {
@@ -28,16 +28,6 @@ phasemeter_policy::settings! {
 
 /// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
 const MIN_MEAN_SECONDS: f64 = 60.0;
-
-struct Gaps;
-
-impl Policy for Gaps {
-    const NAME: &'static str = "gaps";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds pauses between work, and recommends how to shorten or to use them.";
-    type Settings = Settings;
-}
 
 /// A GPU, and what its columns show of its pauses.
 struct Seen<'a> {
@@ -62,53 +52,49 @@ struct Finding<'a> {
     cause: Cause,
 }
 
-impl Recommender for Gaps {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let units = units(window);
-        // Its GPUs pause together.
-        let is_idle_at_once = |gpu: &Gpu| {
-            let own = units.iter().find(|unit| unit.holds(gpu)).filter(|unit| unit.is_whole);
-            own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
-        };
-        let judged = window.gpus.iter().filter(|gpu| {
-            gpu.share(Accounts::idle) >= settings.min_share
-                && !gpu.is_bouncing()
-                && is_credible(gpu)
-        });
-        let seen: Vec<_> = judged
-            .map(|gpu| {
-                let dips = Dips::of(gpu, window.step_seconds);
-                Seen { gpu, holes: Holes::of(gpu, &dips, window.step_seconds), dips }
-            })
-            .collect();
-        let roles = roles::roles(&seen, settings);
-        let findings = seen.iter().filter_map(|Seen { gpu, holes, .. }| {
-            let holes = (*holes)?;
-            let least = settings.min_share * gpu.accounts.observed().seconds;
-            // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
-            let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
-            let enough = holes.count >= settings.min_pauses
-                && holes.mean() >= MIN_MEAN_SECONDS
-                && holes.seconds >= least
-                && !is_returned
-                && !roles.iter().any(|roles| roles.contains(gpu));
-            if !enough {
-                return None;
-            }
-            let memory = memory::in_pauses_and_at_work(gpu, window.step_seconds);
-            let cause = cause(gpu, &holes, memory, window.step_seconds)?;
-            Some(Finding { gpu, holes, memory, cause })
-        });
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
-        };
-        let groups = groups(findings, similar);
-        let bounds = window.thresholds();
-        let given = groups.iter().filter_map(|group| {
-            text::recommendation(group, Returned::of(group, &units).as_ref(), bounds)
-        });
-        given.chain(roles.iter().map(Roles::recommendation)).collect()
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let units = units(window);
+    // Its GPUs pause together.
+    let is_idle_at_once = |gpu: &Gpu| {
+        let own = units.iter().find(|unit| unit.holds(gpu)).filter(|unit| unit.is_whole);
+        own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
+    };
+    let judged = window.gpus.iter().filter(|gpu| {
+        gpu.share(Accounts::idle) >= settings.min_share && !gpu.is_bouncing() && is_credible(gpu)
+    });
+    let seen: Vec<_> = judged
+        .map(|gpu| {
+            let dips = Dips::of(gpu, window.step_seconds);
+            Seen { gpu, holes: Holes::of(gpu, &dips, window.step_seconds), dips }
+        })
+        .collect();
+    let roles = roles::roles(&seen, settings);
+    let findings = seen.iter().filter_map(|Seen { gpu, holes, .. }| {
+        let holes = (*holes)?;
+        let least = settings.min_share * gpu.accounts.observed().seconds;
+        // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
+        let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
+        let enough = holes.count >= settings.min_pauses
+            && holes.mean() >= MIN_MEAN_SECONDS
+            && holes.seconds >= least
+            && !is_returned
+            && !roles.iter().any(|roles| roles.contains(gpu));
+        if !enough {
+            return None;
+        }
+        let memory = memory::in_pauses_and_at_work(gpu, window.step_seconds);
+        let cause = cause(gpu, &holes, memory, window.step_seconds)?;
+        Some(Finding { gpu, holes, memory, cause })
+    });
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
+    };
+    let groups = groups(findings, similar);
+    let bounds = window.thresholds();
+    let given = groups.iter().filter_map(|group| {
+        text::recommendation(group, Returned::of(group, &units).as_ref(), bounds)
+    });
+    given.chain(roles.iter().map(Roles::recommendation)).collect()
 }
 
 /// Whole instances that are not needed if work follows work: only they can be given back.
@@ -144,7 +130,7 @@ impl Returned {
     }
 }
 
-phasemeter_policy::recommender!(Gaps);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -161,7 +147,7 @@ mod tests {
     }
 
     fn levers(gpus: Vec<Gpu>) -> Vec<String> {
-        let found = Gaps::recommend(&Settings::default(), &window(gpus)).recommendations;
+        let found = recommend(&Settings::default(), &window(gpus)).recommendations;
         found.into_iter().map(|one| one.lever).collect()
     }
 
@@ -194,7 +180,7 @@ mod tests {
 
     #[test]
     fn memory_tells_start_up_from_checkpoints() {
-        let of = |gpu| Gaps::recommend(&Settings::default(), &window(vec![gpu])).recommendations;
+        let of = |gpu| recommend(&Settings::default(), &window(vec![gpu])).recommendations;
         let start = &of(reclaimed(3.0))[0];
         assert_eq!((start.code.as_str(), start.lever.as_str()), ("gaps.starts", "storage"));
         assert!(start.rationale.starts_with("The GPU started 15 times"), "{}", start.rationale);
@@ -217,7 +203,7 @@ mod tests {
         let level = |second: usize| if second % 1_200 < 900 { 0.4 } else { 0.0 };
         let mut runs = gpu(PatternKind::Mixed, 36_000, level);
         runs.activity.pauses.quiet.held_seconds = 0.0;
-        let found = Gaps::recommend(&Settings::default(), &window(vec![runs])).recommendations;
+        let found = recommend(&Settings::default(), &window(vec![runs])).recommendations;
         assert_eq!(found[0].lever, "restart");
         assert!(found[0].action.starts_with("If these are separate runs"), "{}", found[0].action);
     }
@@ -228,8 +214,7 @@ mod tests {
             gpu(PatternKind::Mixed, 7_200, |second| f64::from(u8::from(second % 280 < 150)));
         let other =
             gpu(PatternKind::Mixed, 7_200, |second| f64::from(u8::from(second % 280 >= 150)));
-        let found =
-            Gaps::recommend(&Settings::default(), &window(vec![first, other])).recommendations;
+        let found = recommend(&Settings::default(), &window(vec![first, other])).recommendations;
         assert_eq!((found[0].lever.as_str(), found[0].gpus.len()), ("overlap", 2));
         assert!(found[0].saving.expected < 0.3 && found[0].saving.low == 0.0);
     }
@@ -255,9 +240,8 @@ mod tests {
             gpu.activity.pauses.quiet.held_seconds = 0.0;
             Gpu { workload: Workload::Unknown, ..gpu }
         };
-        let of = |gpu: Gpu| {
-            Gaps::recommend(&Settings::default(), &window(vec![free(gpu)])).recommendations
-        };
+        let of =
+            |gpu: Gpu| recommend(&Settings::default(), &window(vec![free(gpu)])).recommendations;
         let found = of(crashes);
         assert_eq!(
             (found[0].code.as_str(), found[0].kind),
@@ -305,7 +289,7 @@ mod tests {
         };
         let of = |plan| {
             let gpus = ["a", "b", "c"].map(|name| node(name, plan)).concat();
-            Gaps::recommend(&Settings::default(), &window(gpus)).recommendations
+            recommend(&Settings::default(), &window(gpus)).recommendations
         };
         let found = of(Plan::OnDemand);
         assert_eq!((found[0].code.as_str(), found[0].gpus.len()), ("gaps.queue", 24));
@@ -313,7 +297,7 @@ mod tests {
         assert!((found[0].saving.high - 1.0 / 3.0).abs() < 1e-9, "{:?}", found[0].saving);
         assert!(found[0].rationale.contains("fits 2 of 3 instances"), "{}", found[0].rationale);
         assert_eq!(of(Plan::Owned)[0].kind, RecommendationKind::Capacity);
-        let one = Gaps::recommend(&Settings::default(), &window(node("a", Plan::OnDemand)));
+        let one = recommend(&Settings::default(), &window(node("a", Plan::OnDemand)));
         assert_eq!(one.recommendations[0].kind, RecommendationKind::Capacity);
     }
 

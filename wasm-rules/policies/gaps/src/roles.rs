@@ -131,10 +131,10 @@ impl Roles<'_> {
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::{gpu, window, with_memory};
-    use phasemeter_policy::{PatternKind, Recommender};
+    use phasemeter_policy::PatternKind;
 
     use super::*;
-    use crate::Gaps;
+    use crate::recommend;
 
     /// Works in the first `work` of each 130 s, or after them; a driver reports 1% now and then in between.
     fn role(hours: usize, is_first: bool, gib: f64) -> Gpu {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Gaps::recommend(&Settings::default(), &window(gpus)).recommendations
+        recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     #[test]

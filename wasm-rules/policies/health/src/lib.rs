@@ -16,9 +16,7 @@ mod slow;
 mod video;
 mod warn;
 
-use phasemeter_policy::{
-    Gpu, Policy, Recommendation, RecommendationKind, Recommender, Response, Target, Window,
-};
+use phasemeter_policy::{Gpu, Recommendation, RecommendationKind, Response, Target, Window};
 
 phasemeter_policy::settings! {
     /// Time at full utilization and a flat low power after which a job hangs, in seconds.
@@ -29,33 +27,21 @@ phasemeter_policy::settings! {
     memory_full_seconds: number = 14400.0 in 60.0..=604800.0;
 }
 
-struct Health;
-
-impl Policy for Health {
-    const NAME: &'static str = "health";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Warns of hangs, of memory that runs out, and of faulty, lost, capped, hot or slow GPUs.";
-    type Settings = Settings;
-}
-
-impl Recommender for Health {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut found: Vec<_> = hardware::lost(window).into_iter().collect();
-        found.extend(hardware::vanished(window));
-        found.extend(hardware::faulty(window));
-        found.extend(hardware::slow_links(window));
-        found.extend(hardware::unlinked(window));
-        found.extend(memory::recommend(settings, window));
-        found.extend(balance::recommend(window));
-        found.extend(video::recommend(window));
-        found.extend(contradiction::recommend(window));
-        let mut response = hang::recommend(settings, window);
-        response.extend(found.into());
-        response.extend(slow::recommend(window));
-        response.extend(credibility::recommend(window));
-        response
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let mut found: Vec<_> = hardware::lost(window).into_iter().collect();
+    found.extend(hardware::vanished(window));
+    found.extend(hardware::faulty(window));
+    found.extend(hardware::slow_links(window));
+    found.extend(hardware::unlinked(window));
+    found.extend(memory::recommend(settings, window));
+    found.extend(balance::recommend(window));
+    found.extend(video::recommend(window));
+    found.extend(contradiction::recommend(window));
+    let mut response = hang::recommend(settings, window);
+    response.extend(found.into());
+    response.extend(slow::recommend(window));
+    response.extend(credibility::recommend(window));
+    response
 }
 
 /// A risk, with low effort.
@@ -78,7 +64,7 @@ fn risk<'a>(
     }
 }
 
-phasemeter_policy::recommender!(Health);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +73,7 @@ mod tests {
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Health::recommend(&Settings::default(), &window(gpus)).recommendations
+        recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     fn codes(gpus: Vec<Gpu>) -> Vec<String> {

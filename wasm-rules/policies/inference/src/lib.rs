@@ -13,7 +13,7 @@ mod requests;
 mod services;
 
 use phasemeter_diagnoses::{does_usual_work, units, with_conditions};
-use phasemeter_policy::{Gpu, Policy, Recommendation, Recommender, Response, Window, Workload};
+use phasemeter_policy::{Gpu, Recommendation, Response, Window, Workload};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -26,20 +26,8 @@ phasemeter_policy::settings! {
     serving_target: number = 0.6 in 0.1..=0.9;
 }
 
-struct Inference;
-
-impl Policy for Inference {
-    const NAME: &'static str = "inference";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds services with too many replicas, and those that can take more requests.";
-    type Settings = Settings;
-}
-
-impl Recommender for Inference {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        with_conditions(window, |window| advise(settings, window))
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    with_conditions(window, |window| advise(settings, window))
 }
 
 fn advise(settings: &Settings, window: &Window) -> Response {
@@ -70,7 +58,7 @@ fn serves(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Serving
 }
 
-phasemeter_policy::recommender!(Inference);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -82,7 +70,7 @@ mod tests {
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         let mut window = window(gpus);
         window.load.push(load_of_all(&window));
-        Inference::recommend(&Settings::default(), &window).recommendations
+        recommend(&Settings::default(), &window).recommendations
     }
 
     fn serving(gpu: Gpu) -> Gpu {

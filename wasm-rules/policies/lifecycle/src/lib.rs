@@ -15,9 +15,7 @@ mod text;
 use action::{Action, choose};
 use idle::{Idle, When};
 use phasemeter_diagnoses::{Allocation, SIMILAR, Unit, is_credible, is_untouched, units};
-use phasemeter_policy::{
-    Gpu, Need, Policy, Recommender, Response, Saving, Window, Workload, groups,
-};
+use phasemeter_policy::{Gpu, Need, Response, Saving, Window, Workload, groups};
 use schedule::Schedule;
 
 phasemeter_policy::settings! {
@@ -35,16 +33,6 @@ phasemeter_policy::settings! {
 const HOLDER: &str = "idle time of which it is unknown whether something holds the GPU: memory in use, a process list or \
                       an allocation shows whether the instance can be returned";
 
-struct Lifecycle;
-
-impl Policy for Lifecycle {
-    const NAME: &'static str = "lifecycle";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds hours in which a whole instance does nothing, and recommends giving it back.";
-    type Settings = Settings;
-}
-
 /// An action for one instance.
 struct Finding<'a> {
     unit: &'a Unit<'a>,
@@ -60,69 +48,66 @@ struct Finding<'a> {
     allocation: Option<Allocation>,
 }
 
-impl Recommender for Lifecycle {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let units = units(window);
-        let (mut found, mut sessions, mut light) = (Vec::new(), Vec::new(), Vec::new());
-        let mut unknown = Vec::new();
-        for unit in &units {
-            let is_known = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0 && is_credible(gpu);
-            // `sharing` names the holders of what nothing has touched.
-            let has_holder = unit.gpus.iter().any(|gpu| is_untouched(gpu, window));
-            if !unit.is_whole || has_holder || !unit.gpus.iter().all(is_known) {
-                continue;
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let units = units(window);
+    let (mut found, mut sessions, mut light) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unknown = Vec::new();
+    for unit in &units {
+        let is_known = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0 && is_credible(gpu);
+        // `sharing` names the holders of what nothing has touched.
+        let has_holder = unit.gpus.iter().any(|gpu| is_untouched(gpu, window));
+        if !unit.is_whole || has_holder || !unit.gpus.iter().all(is_known) {
+            continue;
+        }
+        let idle = Idle::of(unit, window, settings.min_period_seconds);
+        let schedule = Schedule::of(unit);
+        let is_quiet = schedule.as_ref().is_none_or(|it| it.is_quiet(&idle));
+        let is_open = !idle.is_known && idle.share() >= settings.min_lost;
+        match choose(unit, idle, schedule, &units, window, settings) {
+            Some(finding) => found.push(finding),
+            None if is_open => unknown.extend(unit.gpus.iter().copied()),
+            None if on_demand::applies(unit) => {
+                sessions.extend(on_demand::recommend(unit, window, settings));
             }
-            let idle = Idle::of(unit, window, settings.min_period_seconds);
-            let schedule = Schedule::of(unit);
-            let is_quiet = schedule.as_ref().is_none_or(|it| it.is_quiet(&idle));
-            let is_open = !idle.is_known && idle.share() >= settings.min_lost;
-            match choose(unit, idle, schedule, &units, window, settings) {
-                Some(finding) => found.push(finding),
-                None if is_open => unknown.extend(unit.gpus.iter().copied()),
-                None if on_demand::applies(unit) => {
-                    sessions.extend(on_demand::recommend(unit, window, settings));
-                }
-                None if unit.workload() == Workload::Serving && !is_quiet => {
-                    light.extend(unit.gpus.iter().copied());
-                }
-                None => {}
+            None if unit.workload() == Workload::Serving && !is_quiet => {
+                light.extend(unit.gpus.iter().copied());
             }
+            None => {}
         }
-        let is_found = |unit: &Unit<'_>| found.iter().any(|it| std::ptr::eq(it.unit, unit));
-        let parts: Vec<_> =
-            units.iter().filter(|unit| !is_found(unit)).flat_map(part::parts).collect();
-        for part in &parts {
-            let idle = Idle::of(part, window, settings.min_period_seconds);
-            let schedule = Schedule::of(part);
-            let finding = choose(part, idle, schedule, &[], window, settings);
-            found.extend(finding.filter(|finding| finding.schedule.is_some()));
-        }
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.action == b.action
-                && a.workload == b.workload
-                && a.when == b.when
-                && a.is_allocated_like(b)
-                && a.unit.is_committed == b.unit.is_committed
-                && a.unit.is_whole == b.unit.is_whole
-                && a.hours(window) == b.hours(window)
-                && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
-        };
-        let groups = groups(found, similar);
-        let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
-        let requests = Need::if_any(
-            "requests",
-            "light load, below the bound of idle, in the same hours every day: whether these are requests that users wait for \
-             decides whether instances can stop or do other work then",
-            light,
-        );
-        let (without, with): (Vec<&Gpu>, Vec<_>) =
-            unknown.iter().partition(|gpu| gpu.memory.is_empty());
-        let used = Need::if_any("memory.used", HOLDER, without);
-        let total = Need::if_any("memory.total", HOLDER, with);
-        Response {
-            recommendations: given.chain(sessions).collect(),
-            needs: used.into_iter().chain(total).chain(requests).collect(),
-        }
+    }
+    let is_found = |unit: &Unit<'_>| found.iter().any(|it| std::ptr::eq(it.unit, unit));
+    let parts: Vec<_> = units.iter().filter(|unit| !is_found(unit)).flat_map(part::parts).collect();
+    for part in &parts {
+        let idle = Idle::of(part, window, settings.min_period_seconds);
+        let schedule = Schedule::of(part);
+        let finding = choose(part, idle, schedule, &[], window, settings);
+        found.extend(finding.filter(|finding| finding.schedule.is_some()));
+    }
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        a.action == b.action
+            && a.workload == b.workload
+            && a.when == b.when
+            && a.is_allocated_like(b)
+            && a.unit.is_committed == b.unit.is_committed
+            && a.unit.is_whole == b.unit.is_whole
+            && a.hours(window) == b.hours(window)
+            && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
+    };
+    let groups = groups(found, similar);
+    let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
+    let requests = Need::if_any(
+        "requests",
+        "light load, below the bound of idle, in the same hours every day: whether these are requests that users wait for \
+         decides whether instances can stop or do other work then",
+        light,
+    );
+    let (without, with): (Vec<&Gpu>, Vec<_>) =
+        unknown.iter().partition(|gpu| gpu.memory.is_empty());
+    let used = Need::if_any("memory.used", HOLDER, without);
+    let total = Need::if_any("memory.total", HOLDER, with);
+    Response {
+        recommendations: given.chain(sessions).collect(),
+        needs: used.into_iter().chain(total).chain(requests).collect(),
     }
 }
 
@@ -150,7 +135,7 @@ fn idle_saving<'a>(
     unit.gpus.iter().map(move |gpu| (*gpu, Saving::part(1.0, each(gpu))))
 }
 
-phasemeter_policy::recommender!(Lifecycle);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -164,7 +149,7 @@ mod tests {
     const HOUR: usize = 3_600;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Lifecycle::recommend(&Settings::default(), &window(gpus)).recommendations
+        recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     fn single(gpu: Gpu) -> Gpu {
@@ -314,7 +299,7 @@ mod tests {
         };
         light.activity.week = (0..168).map(hour).collect();
         light.workload = Workload::Serving;
-        let found = Lifecycle::recommend(&Settings::default(), &window(vec![light]));
+        let found = recommend(&Settings::default(), &window(vec![light]));
         assert!(found.recommendations.is_empty());
         assert_eq!(found.needs[0].missing, "requests");
     }
@@ -427,7 +412,7 @@ mod tests {
 
     #[test]
     fn idle_time_of_unknown_holders_is_a_need() {
-        let respond = |gpu: Gpu| Lifecycle::recommend(&Settings::default(), &window(vec![gpu]));
+        let respond = |gpu: Gpu| recommend(&Settings::default(), &window(vec![gpu]));
         for shape in [works(7, 2, 5), works(7, 0, 2), works(7, 4, 7), single(steady(7_200, 0.0))] {
             for workload in [Workload::Training, Workload::Batch, Workload::Serving] {
                 let found = respond(Gpu { workload, ..unknown(shape.clone()) });

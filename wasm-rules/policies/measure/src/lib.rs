@@ -8,7 +8,7 @@ mod needs;
 mod profiles;
 mod troughs;
 
-use phasemeter_policy::{Policy, Recommender, Response, Window};
+use phasemeter_policy::{Response, Window};
 
 phasemeter_policy::settings! {
     /// Observed time below which a run is too short to judge, in seconds.
@@ -17,21 +17,10 @@ phasemeter_policy::settings! {
     max_unobserved: number = 0.2 in 0.0..=1.0;
 }
 
-struct Measure;
-
-impl Policy for Measure {
-    const NAME: &'static str = "measure";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Names missing information, and what a profile would decide.";
-    type Settings = Settings;
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let mut recommendations = profiles::recommend(settings, window);
+    recommendations.extend(troughs::recommend(settings, window));
+    Response { recommendations, needs: needs::needs(settings, window) }
 }
 
-impl Recommender for Measure {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut recommendations = profiles::recommend(settings, window);
-        recommendations.extend(troughs::recommend(settings, window));
-        Response { recommendations, needs: needs::needs(settings, window) }
-    }
-}
-
-phasemeter_policy::recommender!(Measure);
+phasemeter_policy::recommender!(fn recommend);

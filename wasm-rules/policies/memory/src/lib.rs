@@ -5,8 +5,8 @@
 
 use phasemeter_policy::format::{gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Memory, Policy, Recommendation, Recommender, Response, Saving, Target, Window,
-    Workload, evidence, groups, mean, target_loads,
+    Effort, Gpu, Memory, Recommendation, Response, Saving, Target, Window, Workload, evidence,
+    groups, mean, target_loads,
 };
 
 use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence};
@@ -35,15 +35,6 @@ const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
 /// The most that a larger batch alone saves: twice the load in half of the time.
 const MOST_SAVED: f64 = 0.5;
 
-struct MemoryPolicy;
-
-impl Policy for MemoryPolicy {
-    const NAME: &'static str = "memory";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Finds GPUs whose memory is too full for larger batches.";
-    type Settings = Settings;
-}
-
 /// A GPU whose memory limits the batch, and the share in use.
 struct Finding<'a> {
     gpu: &'a Gpu,
@@ -51,35 +42,32 @@ struct Finding<'a> {
     saving: Saving,
 }
 
-impl Recommender for MemoryPolicy {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let bounds = window.thresholds();
-        let findings = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
-            let Memory::InUse(share) = gpu.memory_use(window.step_seconds) else { return None };
-            let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
-            let limit =
-                if settings.profile == "right-sizing" { RIGHT_SIZING } else { OTHER_PROFILES };
-            let applies = gpu.workload == Workload::Training
-                && gpu.is_steady()
-                && level < bounds.productive
-                && lost >= settings.min_lost
-                && share >= limit;
-            // The steps take more work, at a higher load: expected is one doubling.
-            let saved = |to: f64| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost);
-            let [_, expected, high] = target_loads(level, bounds);
-            let expected = saved(expected.min(DOUBLING * level));
-            let saving = Saving::part(1.0, [0.0, expected, saved(high).min(MOST_SAVED)]);
-            applies.then_some(Finding { gpu, share, saving })
-        });
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= SIMILAR
-        };
-        groups(findings, similar).iter().filter_map(|group| recommend(group)).collect()
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let bounds = window.thresholds();
+    let findings = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
+        let Memory::InUse(share) = gpu.memory_use(window.step_seconds) else { return None };
+        let (level, lost) = (gpu.accounts.busy().level(), gpu.lost_underload());
+        let limit = if settings.profile == "right-sizing" { RIGHT_SIZING } else { OTHER_PROFILES };
+        let applies = gpu.workload == Workload::Training
+            && gpu.is_steady()
+            && level < bounds.productive
+            && lost >= settings.min_lost
+            && share >= limit;
+        // The steps take more work, at a higher load: expected is one doubling.
+        let saved = |to: f64| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost);
+        let [_, expected, high] = target_loads(level, bounds);
+        let expected = saved(expected.min(DOUBLING * level));
+        let saving = Saving::part(1.0, [0.0, expected, saved(high).min(MOST_SAVED)]);
+        applies.then_some(Finding { gpu, share, saving })
+    });
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        (a.gpu.lost_underload() - b.gpu.lost_underload()).abs() <= SIMILAR
+    };
+    groups(findings, similar).iter().filter_map(|group| write(group)).collect()
 }
 
 /// Recommends checkpointing for GPUs with similar loads.
-fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
+fn write(group: &[Finding<'_>]) -> Option<Recommendation> {
     let gpus = || group.iter().map(|finding| finding.gpu);
     let share = group.iter().map(|finding| finding.share).fold(0.0, f64::max);
     let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max)?;
@@ -113,7 +101,7 @@ fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
     })
 }
 
-phasemeter_policy::recommender!(MemoryPolicy);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +115,7 @@ mod tests {
     }
 
     fn levers(settings: &Settings, gpu: Gpu) -> Vec<String> {
-        let found = MemoryPolicy::recommend(settings, &window(vec![gpu]));
+        let found = recommend(settings, &window(vec![gpu]));
         found.recommendations.into_iter().map(|one| one.lever).collect()
     }
 
@@ -142,7 +130,7 @@ mod tests {
 
     #[test]
     fn saving_accounts_for_extra_work() {
-        let found = MemoryPolicy::recommend(&Settings::default(), &window(vec![using(0.5, 70.0)]));
+        let found = recommend(&Settings::default(), &window(vec![using(0.5, 70.0)]));
         // 4/3 × 0.5/0.7 of the time, so 1/21 is saved.
         assert!((found.recommendations[0].saving.expected - 1.0 / 21.0).abs() < 1e-9);
         assert_eq!(found.recommendations[0].saving.low, 0.0);
@@ -150,7 +138,7 @@ mod tests {
 
     #[test]
     fn expected_saving_is_one_doubling() {
-        let found = MemoryPolicy::recommend(&Settings::default(), &window(vec![using(0.21, 70.0)]));
+        let found = recommend(&Settings::default(), &window(vec![using(0.21, 70.0)]));
         let saving = found.recommendations[0].saving;
         assert!((saving.expected - 1.0 / 3.0).abs() < 1e-9 && saving.high <= 0.5, "{saving:?}");
     }

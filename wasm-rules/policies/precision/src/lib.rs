@@ -15,8 +15,8 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{
-    Account, Effort, Evidence, Gpu, Policy, Recommendation, Recommender, Remediation, Response,
-    Saving, Target, Window, Workload, column, evidence, groups, log, mean,
+    Account, Effort, Evidence, Gpu, Recommendation, Remediation, Response, Saving, Target, Window,
+    Workload, column, evidence, groups, log, mean,
 };
 
 phasemeter_policy::settings! {
@@ -51,16 +51,6 @@ const TF32_SHARE: f64 = 0.5;
 /// assumption; it bounds the gain by Amdahl's law.
 const MATMUL_SHARE: [f64; 3] = [0.2, 0.4, 0.6];
 
-struct Precision;
-
-impl Policy for Precision {
-    const NAME: &'static str = "precision";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds compute-bound GPUs, and recommends faster arithmetic that they support.";
-    type Settings = Settings;
-}
-
 /// A change to faster arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Change {
@@ -84,69 +74,58 @@ struct Finding<'a> {
     change: Change,
 }
 
-impl Recommender for Precision {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let mut findings = Vec::new();
-        let mut unclear = Vec::new();
-        let mut lacking = Vec::new();
-        let mut without_sign = Vec::new();
-        let mut unmeasured = Vec::new();
-        for gpu in window.observed_gpus(settings.min_seconds) {
-            let bound = gpu.full_share() >= settings.min_compute_bound;
-            // A GPU that waits for input would only wait longer.
-            if !bound || gpu.is_bouncing() || has_failed_counters(gpu) {
-                continue;
-            }
-            let Some(tensor) = tensor_use(gpu) else {
-                unmeasured.push(gpu);
-                continue;
-            };
-            let has_sign = multiplies_matrices(gpu, window);
-            if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) && has_sign {
-                lacking.push(gpu);
-            }
-            if !arithmetic_limits(gpu) {
-                continue;
-            }
-            if !has_sign {
-                without_sign.push(gpu);
-                // A profile shows what it computes, whatever that is.
-                unclear.extend(Some(gpu).filter(|_| tensor > 0.0 && tensor < MIN_TENSOR_ACTIVITY));
-                continue;
-            }
-            let Some(model) = Model::of(&gpu.model) else {
-                let problem =
-                    " is compute-bound, but its model is unknown: no precision recommended";
-                log::info(&[&*gpu.name(), problem].concat());
-                continue;
-            };
-            let mut changes = changes(model, tensor, gpu.workload);
-            let declared = Format::declared(gpu, window);
-            changes.retain(|change| declared.is_none_or(|format| format < change.format));
-            let has_tensor_cores = has_tensor_cores(model);
-            if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
-                unclear.push(gpu);
-            }
-            findings.extend(changes.into_iter().map(|change| Finding {
-                gpu,
-                model,
-                tensor,
-                change,
-            }));
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let mut findings = Vec::new();
+    let mut unclear = Vec::new();
+    let mut lacking = Vec::new();
+    let mut without_sign = Vec::new();
+    let mut unmeasured = Vec::new();
+    for gpu in window.observed_gpus(settings.min_seconds) {
+        let bound = gpu.full_share() >= settings.min_compute_bound;
+        // A GPU that waits for input would only wait longer.
+        if !bound || gpu.is_bouncing() || has_failed_counters(gpu) {
+            continue;
         }
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            a.model == b.model && a.change == b.change && a.gpu.workload == b.gpu.workload
+        let Some(tensor) = tensor_use(gpu) else {
+            unmeasured.push(gpu);
+            continue;
         };
-        let groups = groups(findings, similar);
-        let changes = groups.iter().filter_map(|group| recommend(group));
-        let changes = changes.chain(unclear::profile(&unclear));
-        Response {
-            recommendations: changes.chain(trial::recommend(&unmeasured, window)).collect(),
-            needs: unclear::needs(&lacking)
-                .into_iter()
-                .chain(framework_need(without_sign))
-                .collect(),
+        let has_sign = multiplies_matrices(gpu, window);
+        if tensor < MIN_TENSOR_ACTIVITY && !has_limits(gpu) && has_sign {
+            lacking.push(gpu);
         }
+        if !arithmetic_limits(gpu) {
+            continue;
+        }
+        if !has_sign {
+            without_sign.push(gpu);
+            // A profile shows what it computes, whatever that is.
+            unclear.extend(Some(gpu).filter(|_| tensor > 0.0 && tensor < MIN_TENSOR_ACTIVITY));
+            continue;
+        }
+        let Some(model) = Model::of(&gpu.model) else {
+            let problem = " is compute-bound, but its model is unknown: no precision recommended";
+            log::info(&[&*gpu.name(), problem].concat());
+            continue;
+        };
+        let mut changes = changes(model, tensor, gpu.workload);
+        let declared = Format::declared(gpu, window);
+        changes.retain(|change| declared.is_none_or(|format| format < change.format));
+        let has_tensor_cores = has_tensor_cores(model);
+        if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
+            unclear.push(gpu);
+        }
+        findings.extend(changes.into_iter().map(|change| Finding { gpu, model, tensor, change }));
+    }
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        a.model == b.model && a.change == b.change && a.gpu.workload == b.gpu.workload
+    };
+    let groups = groups(findings, similar);
+    let changes = groups.iter().filter_map(|group| write(group));
+    let changes = changes.chain(unclear::profile(&unclear));
+    Response {
+        recommendations: changes.chain(trial::recommend(&unmeasured, window)).collect(),
+        needs: unclear::needs(&lacking).into_iter().chain(framework_need(without_sign)).collect(),
     }
 }
 
@@ -249,7 +228,7 @@ fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
 }
 
 /// Recommends a change for GPUs of the same model.
-fn recommend(group: &[Finding<'_>]) -> Option<Recommendation> {
+fn write(group: &[Finding<'_>]) -> Option<Recommendation> {
     let Finding { change, model, tensor, .. } = group.first()?;
     let bound = |gpu: &Gpu| share_of_bill(gpu, gpu.accounts.compute_bound);
     // The part that runs on tensor cores already does not get faster.
@@ -333,7 +312,7 @@ fn share_of_bill(gpu: &Gpu, account: Account) -> f64 {
     if gpu.weight() > 0.0 { part / gpu.weight() } else { 0.0 }
 }
 
-phasemeter_policy::recommender!(Precision);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -343,7 +322,7 @@ mod tests {
     use super::*;
 
     fn recommendations(gpu: Gpu) -> Vec<Recommendation> {
-        Precision::recommend(&Settings::default(), &window(vec![gpu])).recommendations
+        recommend(&Settings::default(), &window(vec![gpu])).recommendations
     }
 
     fn gpu(model: &str, tensor: f64) -> Gpu {
@@ -426,7 +405,7 @@ mod tests {
 
     #[test]
     fn other_limits_are_asked_for_and_lower_the_confidence() {
-        let respond = |gpu: Gpu| Precision::recommend(&Settings::default(), &window(vec![gpu]));
+        let respond = |gpu: Gpu| recommend(&Settings::default(), &window(vec![gpu]));
         let missing = |gpu: Gpu| -> Vec<_> {
             respond(gpu).needs.into_iter().map(|need| need.missing).collect()
         };
@@ -511,7 +490,7 @@ mod tests {
         let respond = |tensor: f64| {
             let gpu = Gpu { attributes: Vec::new(), ..active(0.9, tensor, 0.3) };
             let window = window(vec![Gpu { workload: Workload::Batch, ..gpu }]);
-            Precision::recommend(&Settings::default(), &window)
+            recommend(&Settings::default(), &window)
         };
         let silent = respond(0.0);
         assert!(silent.recommendations.is_empty(), "it may be a simulation");

@@ -11,8 +11,8 @@ mod place;
 use phasemeter_diagnoses::{confidence, share};
 use phasemeter_policy::format::{decimal, percent, usd};
 use phasemeter_policy::{
-    Effort, Gpu, Need, Offer, Plan, Policy, Price, Recommendation, Recommender, Remediation,
-    Response, Saving, Target, Window, evidence, groups, mean, same_model,
+    Effort, Gpu, Need, Offer, Plan, Price, Recommendation, Remediation, Response, Saving, Target,
+    Window, evidence, groups, mean, same_model,
 };
 
 use commitment::{Commitment, HOURS_PER_MONTH, Observed};
@@ -38,61 +38,49 @@ const REWORK: [f64; 3] = [0.15, 0.05, 0.0];
 const ALTERNATIVES: &str =
     " Spot capacity, commitments, regions and providers are alternatives: one of them counts.";
 
-struct Rate;
-
-impl Policy for Rate {
-    const NAME: &'static str = "rate";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Recommends lower rates: spot, commitments, another region or provider.";
-    type Settings = Settings;
-}
-
 /// A GPU with an hourly price.
 struct Priced<'a> {
     gpu: &'a Gpu,
     price: &'a Price,
 }
 
-impl Recommender for Rate {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let priced = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
-            let price = gpu.price.as_ref()?;
-            let is_hourly = matches!(price.plan, None | Some(Plan::OnDemand));
-            (is_hourly && !price.estimated && gpu.bill() > 0).then_some(Priced { gpu, price })
-        });
-        let similar = |a: &Priced<'_>, b: &Priced<'_>| {
-            same_model(&a.gpu.model, &b.gpu.model)
-                && a.gpu.interruptible == b.gpu.interruptible
-                && a.price.nano_usd_per_gpu_hour == b.price.nano_usd_per_gpu_hour
-                && a.price.provider == b.price.provider
-                && a.price.region == b.price.region
-                && a.price.instance_type == b.price.instance_type
-        };
-        let (mut found, mut needs) = (Vec::new(), Vec::new());
-        for group in groups(priced, similar) {
-            let offers: Vec<_> = offers(&group, window).collect();
-            let first = found.len();
-            if settings.interruptible || group.iter().all(|priced| priced.gpu.interruptible) {
-                match spot(&group, &offers) {
-                    Some(spot) => found.push(spot),
-                    None => needs.push(Need::new(
-                        "spot_price",
-                        "with this provider's spot price of this instance in this region, the saving can \
-                         be computed; a pricing policy can give it",
-                        group.iter().map(|priced| priced.gpu),
-                    )),
-                }
-            }
-            found.extend(commitments(&group, &offers, settings));
-            found.extend(place::region(&group, &offers, settings));
-            found.extend(place::provider(&group, &offers, settings));
-            if let [_, _, ..] = &found[first..] {
-                found[first..].iter_mut().for_each(|one| one.rationale += ALTERNATIVES);
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let priced = window.observed_gpus(settings.min_seconds).into_iter().filter_map(|gpu| {
+        let price = gpu.price.as_ref()?;
+        let is_hourly = matches!(price.plan, None | Some(Plan::OnDemand));
+        (is_hourly && !price.estimated && gpu.bill() > 0).then_some(Priced { gpu, price })
+    });
+    let similar = |a: &Priced<'_>, b: &Priced<'_>| {
+        same_model(&a.gpu.model, &b.gpu.model)
+            && a.gpu.interruptible == b.gpu.interruptible
+            && a.price.nano_usd_per_gpu_hour == b.price.nano_usd_per_gpu_hour
+            && a.price.provider == b.price.provider
+            && a.price.region == b.price.region
+            && a.price.instance_type == b.price.instance_type
+    };
+    let (mut found, mut needs) = (Vec::new(), Vec::new());
+    for group in groups(priced, similar) {
+        let offers: Vec<_> = offers(&group, window).collect();
+        let first = found.len();
+        if settings.interruptible || group.iter().all(|priced| priced.gpu.interruptible) {
+            match spot(&group, &offers) {
+                Some(spot) => found.push(spot),
+                None => needs.push(Need::new(
+                    "spot_price",
+                    "with this provider's spot price of this instance in this region, the saving can \
+                     be computed; a pricing policy can give it",
+                    group.iter().map(|priced| priced.gpu),
+                )),
             }
         }
-        Response { recommendations: found, needs }
+        found.extend(commitments(&group, &offers, settings));
+        found.extend(place::region(&group, &offers, settings));
+        found.extend(place::provider(&group, &offers, settings));
+        if let [_, _, ..] = &found[first..] {
+            found[first..].iter_mut().for_each(|one| one.rationale += ALTERNATIVES);
+        }
     }
+    Response { recommendations: found, needs }
 }
 
 /// A lower rate for these GPUs, without texts and evidence.
@@ -260,7 +248,7 @@ fn dollars(nano_usd: u64) -> f64 {
     nano_usd as f64 / 1e9
 }
 
-phasemeter_policy::recommender!(Rate);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -274,7 +262,7 @@ mod tests {
 
     fn respond(settings: &Settings, gpu: Gpu, offers: &[Offer]) -> Response {
         let window = Window { offers: offers.to_vec(), ..window(vec![gpu]) };
-        Rate::recommend(settings, &window)
+        recommend(settings, &window)
     }
 
     fn recommendations(settings: &Settings, gpu: Gpu, offers: &[Offer]) -> Vec<Recommendation> {

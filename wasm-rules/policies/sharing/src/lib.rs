@@ -16,7 +16,7 @@ mod untouched;
 use consolidate::{Pack, packs};
 use find::{Action, Finding, find, unused};
 use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, is_credible, is_untouched, share, units};
-use phasemeter_policy::{Gpu, HOUR, Policy, Recommender, Response, Window, groups};
+use phasemeter_policy::{Gpu, HOUR, Response, Window, groups};
 use resize::Resize;
 
 phasemeter_policy::settings! {
@@ -26,48 +26,35 @@ phasemeter_policy::settings! {
     min_seconds: number = 1500.0 in 0.0..=86400.0;
 }
 
-struct Sharing;
-
-impl Policy for Sharing {
-    const NAME: &'static str = "sharing";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str = "Finds GPUs that others could use, as a whole or in part.";
-    type Settings = Settings;
-}
-
-impl Recommender for Sharing {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        let units = units(window);
-        let is_known = |unit: &&Unit<'_>| unit.gpus.iter().all(|gpu| is_credible(gpu));
-        let rented: Vec<_> =
-            units.iter().filter(is_known).filter(|unit| !is_quiet(unit, window)).collect();
-        let is_free = |gpu: &Gpu| unused(gpu).is_some() && !is_untouched(gpu, window);
-        let packs = packs(&rented, window, is_free);
-        let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
-        let others = rented.iter().filter(|unit| !unit.gpus.iter().any(|gpu| is_packed(gpu)));
-        let resizes: Vec<_> = others.filter_map(|unit| Resize::of(unit, window, is_free)).collect();
-        let findings = rented.iter().flat_map(|unit| {
-            let others =
-                unit.gpus.iter().filter(|gpu| !is_packed(gpu) && !is_untouched(gpu, window));
-            others.filter_map(|gpu| find(gpu, unit, window, settings))
-        });
-        let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-            let is_near =
-                (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
-            a.action == b.action
-                && a.target == b.target
-                && a.kind == b.kind
-                && a.why == b.why
-                && is_near
-        };
-        let groups = groups(findings, similar);
-        let packed = packs.iter().map(Pack::recommendation);
-        let resized = resizes.iter().map(Resize::recommendation);
-        let bounds = window.thresholds();
-        let shared = groups.iter().filter_map(|group| text::recommendation(group, bounds));
-        let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
-        all.chain(untouched::recommend(window, settings)).collect()
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    let units = units(window);
+    let is_known = |unit: &&Unit<'_>| unit.gpus.iter().all(|gpu| is_credible(gpu));
+    let rented: Vec<_> =
+        units.iter().filter(is_known).filter(|unit| !is_quiet(unit, window)).collect();
+    let is_free = |gpu: &Gpu| unused(gpu).is_some() && !is_untouched(gpu, window);
+    let packs = packs(&rented, window, is_free);
+    let is_packed = |gpu: &Gpu| packs.iter().any(|pack| pack.holds(gpu));
+    let others = rented.iter().filter(|unit| !unit.gpus.iter().any(|gpu| is_packed(gpu)));
+    let resizes: Vec<_> = others.filter_map(|unit| Resize::of(unit, window, is_free)).collect();
+    let findings = rented.iter().flat_map(|unit| {
+        let others = unit.gpus.iter().filter(|gpu| !is_packed(gpu) && !is_untouched(gpu, window));
+        others.filter_map(|gpu| find(gpu, unit, window, settings))
+    });
+    let similar = |a: &Finding<'_>, b: &Finding<'_>| {
+        let is_near = (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
+        a.action == b.action
+            && a.target == b.target
+            && a.kind == b.kind
+            && a.why == b.why
+            && is_near
+    };
+    let groups = groups(findings, similar);
+    let packed = packs.iter().map(Pack::recommendation);
+    let resized = resizes.iter().map(Resize::recommendation);
+    let bounds = window.thresholds();
+    let shared = groups.iter().filter_map(|group| text::recommendation(group, bounds));
+    let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
+    all.chain(untouched::recommend(window, settings)).collect()
 }
 
 /// Whether the instance itself is the matter, since no GPU of it works for hours.
@@ -80,7 +67,7 @@ fn is_quiet(unit: &Unit<'_>, window: &Window) -> bool {
     hours.iter().map(|period| period.1 - period.0).sum::<f64>() >= share::HARDLY_ANY * time.length
 }
 
-phasemeter_policy::recommender!(Sharing);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -92,7 +79,7 @@ mod tests {
     use super::*;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        Sharing::recommend(&Settings::default(), &window(gpus)).recommendations
+        recommend(&Settings::default(), &window(gpus)).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {

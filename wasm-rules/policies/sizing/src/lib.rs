@@ -16,7 +16,7 @@ mod pattern;
 mod profile;
 
 use phasemeter_diagnoses::{does_usual_work, units, with_conditions};
-use phasemeter_policy::{Gpu, Policy, Recommender, Response, Window, Workload};
+use phasemeter_policy::{Gpu, Response, Window, Workload};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -31,20 +31,8 @@ phasemeter_policy::settings! {
     profile: text = "right-sizing" of ["right-sizing", "optimization", "analytics", "compute-optimizer"];
 }
 
-struct Sizing;
-
-impl Policy for Sizing {
-    const NAME: &'static str = "sizing";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    const SUMMARY: &'static str =
-        "Finds GPUs with too little or too much work, and recommends how to change that.";
-    type Settings = Settings;
-}
-
-impl Recommender for Sizing {
-    fn recommend(settings: &Settings, window: &Window) -> Response {
-        with_conditions(window, |window| advise(settings, window))
-    }
+fn recommend(settings: &Settings, window: &Window) -> Response {
+    with_conditions(window, |window| advise(settings, window))
 }
 
 fn advise(settings: &Settings, window: &Window) -> Response {
@@ -67,7 +55,7 @@ fn serves(gpu: &Gpu) -> bool {
     gpu.workload == Workload::Serving
 }
 
-phasemeter_policy::recommender!(Sizing);
+phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
@@ -82,7 +70,7 @@ mod tests {
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         let window = with_offers(window(gpus));
-        Sizing::recommend(&Settings::default(), &window).recommendations
+        recommend(&Settings::default(), &window).recommendations
     }
 
     fn levers(found: &[Recommendation]) -> Vec<&str> {
@@ -189,7 +177,7 @@ mod tests {
             |part: f64| [(0, 2_400.0), (20, 4_800.0 * part), (60, 4_800.0 * (1.0 - part))];
         let mut found = |part: f64| {
             window.load = vec![load(&["GPU-0"], &seconds(part))];
-            Sizing::recommend(&Settings::default(), &window).recommendations.len()
+            recommend(&Settings::default(), &window).recommendations.len()
         };
         assert_eq!((found(0.5), found(0.05)), (0, 1), "points are means of seconds that vary");
     }
@@ -216,7 +204,7 @@ mod tests {
         let found = |change: fn(&mut Offer)| {
             let mut window = with_offers(window(vec![oversized.clone()]));
             window.offers.iter_mut().for_each(change);
-            let found = Sizing::recommend(&Settings::default(), &window).recommendations;
+            let found = recommend(&Settings::default(), &window).recommendations;
             levers(&found).contains(&"smaller_gpu")
         };
         assert!(found(|_| {}));

@@ -22,9 +22,29 @@ pub struct ExportedRecommender<P>(PhantomData<P>);
 #[derive(Debug)]
 pub struct ExportedPricer<P>(PhantomData<P>);
 
-/// Exports this policy from the module. Call once per crate.
+/// Exports this policy from the module. Call once per crate, with a type that implements
+/// [`Recommender`](crate::Recommender), or with `fn` and a function of the crate's `Settings` and a window: name, version
+/// and summary of the policy are then those of its package.
 #[macro_export]
 macro_rules! recommender {
+    (fn $recommend:path) => {
+        struct Package;
+
+        impl $crate::Policy for Package {
+            const NAME: &'static str = env!("CARGO_PKG_NAME");
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+            const SUMMARY: &'static str = env!("CARGO_PKG_DESCRIPTION");
+            type Settings = Settings;
+        }
+
+        impl $crate::Recommender for Package {
+            fn recommend(settings: &Settings, window: &$crate::Window) -> $crate::Response {
+                $recommend(settings, window)
+            }
+        }
+
+        $crate::recommender!(Package);
+    };
     ($policy:ty) => {
         #[doc(hidden)]
         type ExportedPolicy = $crate::ExportedRecommender<$policy>;
