@@ -19,8 +19,17 @@ pub const SEES_BURSTS: f64 = 10.0;
 /// Share of the time in which GPUs may be above their target. An assumption.
 pub const ABOVE: f64 = 0.01;
 
+/// The same of bursts that may wait. An assumption.
+pub const BURSTS: f64 = 0.05;
+
 /// Level that is divided by, at least. An assumption.
 pub const SMALLEST: f64 = 0.01;
+
+/// Utilization up to which it does not count as work: drivers report a percent or two while a job waits. An assumption.
+pub const NO_WORK: f64 = 0.03;
+
+/// The longest of regular times, relative to the shortest. An assumption.
+pub const REGULAR: f64 = 1.5;
 
 /// Power of a saturated GPU, as a share of its limit: utilization only shows that a kernel runs. An assumption.
 pub const FULL_POWER: f64 = 0.85;
@@ -42,6 +51,12 @@ pub const CAPPED: f64 = 0.9;
 
 /// Clock while busy, relative to its maximum or to that of the others, below which it is low. An assumption.
 pub const FULL_CLOCK: f64 = 0.8;
+
+/// Share of the memory that a job leaves free: inputs vary in length, and allocators fragment. An assumption.
+pub const FREE_MEMORY: f64 = 0.1;
+
+/// Share of the memory in use from which it is nearly full: the highest threshold of the published guides.
+pub const NEARLY_FULL: f64 = 0.95;
 
 /// Memory use up to which a task is small enough to share a GPU without MIG.
 pub const SMALL_MEMORY: f64 = 0.5;

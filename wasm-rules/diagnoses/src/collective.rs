@@ -7,9 +7,8 @@ use phasemeter_policy::{Gpu, Window, Workload};
 /// Power of a full GPU at its 5th percentile, relative to its 95th, up to which it falls at times. An assumption.
 const FALLS: f64 = 0.6;
 
-/// Correlation of that power with the utilization of another GPU from which it falls when that one waits. An
-/// assumption.
-const TOGETHER: f64 = 0.7;
+/// Correlation of two GPUs from which one waits for the other, or while it works if it is negative. An assumption.
+pub const IN_STEP: f64 = 0.7;
 
 /// Whether a GPU is full, and its power falls at times.
 fn falls(gpu: &Gpu) -> bool {
@@ -25,7 +24,7 @@ pub fn waits_for(gpu: &Gpu, other: &Gpu) -> bool {
     falls(gpu)
         && other.is_bouncing()
         && other.is_alike(gpu)
-        && correlation(&gpu.power, &other.utilization).is_some_and(|it| it >= TOGETHER)
+        && correlation(&gpu.power, &other.utilization).is_some_and(|it| it >= IN_STEP)
 }
 
 /// Whether a full GPU waits in a collective for any that lacks input: its load is not its own.

@@ -4,17 +4,11 @@
 use crate::bounds::MATTERS;
 use std::collections::BTreeSet;
 
-use crate::computes_in_fp64;
+use crate::{computes_in_fp64, confidence, time};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
     Gpu, Recommendation, RecommendationKind, Response, Saving, Window, Workload,
 };
-
-/// Observed time from which a load may be judged by several kinds, in seconds: that of the policies. An assumption.
-const MIN_SECONDS: f64 = 900.0;
-
-/// Part of the confidence of a branch: nothing shows which kind it is. An assumption.
-const EITHER: f64 = 0.5;
 
 /// Kinds whose advice differs most, and the condition.
 const KINDS: [(Workload, &str); 2] =
@@ -58,7 +52,7 @@ pub fn with_conditions(window: &Window, advise: impl Fn(&Window) -> Response) ->
 
 /// Whether it was observed for long enough, with a clear pattern.
 fn is_clear(gpu: &Gpu) -> bool {
-    gpu.pattern.is_some() && gpu.accounts.observed().seconds >= MIN_SECONDS
+    gpu.pattern.is_some() && gpu.accounts.observed().seconds >= time::LASTING
 }
 
 /// Whether something is lost while it works, or waits for input, and it may be a model.
@@ -82,7 +76,7 @@ fn if_kind(branch: Recommendation, condition: &str) -> Recommendation {
         title: [condition, &first, letters.as_str()].concat(),
         rationale: [&*branch.rationale, &could, open].concat(),
         saving: Saving::NONE,
-        confidence: EITHER * branch.confidence,
+        confidence: confidence::EVEN * branch.confidence,
         kind: RecommendationKind::Saving,
         remediation: None,
         ..branch

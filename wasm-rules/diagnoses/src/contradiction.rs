@@ -4,14 +4,11 @@
 
 use phasemeter_policy::Gpu;
 
-use crate::power_limit;
+use crate::{power_limit, share, time};
 
 /// How the metrics of a contradiction begin, and that of its time ends.
 const PREFIX: &str = "contradiction.";
 const TIME: &str = ".seconds";
-
-/// Time for which sources contradict each other, in seconds, at least. An assumption.
-const MIN_SECONDS: f64 = 1_800.0;
 
 /// Hardware counters, which stay at 0 while another profiler holds them.
 const COUNTERS: [&str; 3] = ["dcgm.gr_engine", "dcgm.sm", "gpm.sm"];
@@ -19,9 +16,6 @@ const COUNTERS: [&str; 3] = ["dcgm.gr_engine", "dcgm.sm", "gpm.sm"];
 /// Power of a GPU whose SMs work, as a share of its limit, at most, from which its sensor is wrong: without any work, an
 /// H100, an A100 or a T4 draws 10–13%.
 const NO_POWER: f64 = 0.1;
-
-/// Activity of the SMs and utilization from which a GPU works without doubt. An assumption.
-const WORK: f64 = 0.5;
 
 /// What two sources reported while one reported work and the other none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +36,7 @@ pub fn contradictions(gpu: &Gpu) -> impl Iterator<Item = Contradiction<'_>> {
         let sources = name.strip_prefix(PREFIX)?.strip_suffix(TIME)?;
         let (works, rests) = sources.split_once('/')?;
         let of = |what: &str| gpu.metric(&[PREFIX, sources, ".", what].concat());
-        (*seconds >= MIN_SECONDS).then_some(Contradiction {
+        (*seconds >= time::USUAL).then_some(Contradiction {
             works: (works, of("works")?),
             rests: (rests, of("rests")?),
             seconds: *seconds,
@@ -65,9 +59,9 @@ pub(crate) fn has_false_idle(gpu: &Gpu) -> bool {
 /// limit, in watts.
 pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
     let busy = gpu.accounts.busy();
-    let works = gpu.sensors.sm_activity.is_some_and(|activity| activity >= WORK)
-        && busy.level() >= WORK
-        && busy.seconds >= MIN_SECONDS;
+    let works = gpu.sensors.sm_activity.is_some_and(|activity| activity >= share::MOST)
+        && busy.level() >= share::MOST
+        && busy.seconds >= time::USUAL;
     let power = gpu.sensors.busy_power.filter(|_| works)?;
     let limit = power_limit(gpu)?;
     (power.p95 <= NO_POWER * limit).then_some((power.p50, limit))

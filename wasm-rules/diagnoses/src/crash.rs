@@ -15,9 +15,6 @@ const RISE: f64 = 0.03;
 
 /// Load after an end, relative to that of work: a point is a mean of both. An assumption.
 const STOPPED: f64 = 0.75;
-/// Load before the end of what hardly started, relative to that of work. An assumption.
-const STARTING: f64 = 0.5;
-
 /// Points in which memory and load fall, and of a start that shows no rise.
 const AT_ONCE: usize = 2;
 
@@ -59,7 +56,7 @@ pub fn out_of_memory(gpu: &Gpu, window: &Window) -> Option<OutOfMemory> {
         let first = first.map_or(start, |position| start + position);
         let middle = gpu.memory.get(first + (point - first) / 2);
         let rises = || middle.is_some_and(|middle| highest - middle >= RISE * total);
-        let ran_out = if point - first <= AT_ONCE { load(point) < STARTING } else { rises() };
+        let ran_out = if point - first <= AT_ONCE { load(point) < share::MOST } else { rises() };
         if ran_out {
             let count = found.map_or(0, |before| before.count) + 1;
             let seconds = (point - first) as f64 * window.step_seconds;

@@ -4,7 +4,7 @@
 //! GPU does not show that it is free.
 
 use crate::bounds::WORKING_POWER;
-use crate::share;
+use crate::{share, time};
 use phasemeter_policy::Gpu;
 
 use crate::Model;
@@ -13,14 +13,8 @@ use crate::contradiction::has_false_idle;
 /// Power of a GPU that works, in watts, at least: above the 30–60 W of small boards that are held.
 const WORKING_WATTS: f64 = 100.0;
 
-/// Idle time that is judged, in seconds, at least. An assumption.
-const MIN_SECONDS: f64 = 600.0;
-
 /// Points that are looked at, at most. What most of them show does not depend on single ones.
 const SAMPLE: usize = 64;
-
-/// Utilization below which a GPU does next to nothing, whatever counts as idle.
-const IDLE: f64 = 0.1;
 
 /// Power without work that idle GPUs do not draw.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +27,7 @@ pub struct UnexplainedPower {
 
 /// The power of a GPU in the time in which it reports no work, if only work explains it.
 pub fn unexplained_power(gpu: &Gpu) -> Option<UnexplainedPower> {
-    if gpu.power.is_empty() || gpu.accounts.idle().seconds < MIN_SECONDS {
+    if gpu.power.is_empty() || gpu.accounts.idle().seconds < time::LASTING {
         return None;
     }
     let own = gpu.power_limit_watts;
@@ -51,7 +45,7 @@ fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
     let count = gpu.power.len().min(gpu.utilization.len());
     for point in (0..count).step_by(count.div_ceil(SAMPLE).max(1)) {
         let (utilization, power) = (gpu.utilization[point], gpu.power[point]);
-        if utilization < IDLE && !power.is_nan() {
+        if utilization < share::HARDLY_ANY && !power.is_nan() {
             points += 1.0;
             total += power;
             high += f64::from(u8::from(power >= working));

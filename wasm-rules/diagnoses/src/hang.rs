@@ -6,10 +6,7 @@ use crate::bounds::LITTLE_POWER;
 use crate::share;
 use phasemeter_policy::{Gpu, Window, Workload};
 
-use crate::{are_separate, power_limit, unpowered_work};
-
-/// Time after which a GPU hangs, in seconds, as a default of policies.
-const HANG_SECONDS: f64 = 600.0;
+use crate::{are_separate, power_limit, time, unpowered_work};
 
 /// The same if another rank of the job has stopped: cards that spin draw a third. An assumption.
 const SPINNING_POWER: f64 = 0.4;
@@ -32,12 +29,6 @@ const SAME_POWER: f64 = 0.05;
 /// Length of a plateau that ended by itself, relative to that of the one at the end, from which they are equal. An
 /// assumption.
 const SAME_LENGTH: f64 = 0.25;
-
-/// Memory after a plateau, relative to that in it, below which its process has ended. An assumption.
-const ENDED: f64 = 0.5;
-
-/// Shortest plateau that is a wait of a job and not a step of it, in seconds. An assumption.
-const MIN_WAIT_SECONDS: f64 = 60.0;
 
 /// A GPU that is fully busy at a flat low power until the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +116,7 @@ pub fn waits(gpu: &Gpu, window: &Window) -> Option<Waits> {
     let to = gpu.utilization.len().min(gpu.power.len());
     let seconds = |plateau: &Plateau| plateau.len() as f64 * window.step_seconds;
     let ended = ended(gpu, to, limit, window.thresholds().idle);
-    let ended: Vec<_> = ended.into_iter().filter(|it| seconds(it) >= MIN_WAIT_SECONDS).collect();
+    let ended: Vec<_> = ended.into_iter().filter(|it| seconds(it) >= time::BRIEF).collect();
     let is_credible = || unpowered_work(gpu).is_none();
     Some(Waits {
         watts: ended.first().filter(|_| is_credible())?.high,
@@ -137,7 +128,7 @@ pub fn waits(gpu: &Gpu, window: &Window) -> Option<Waits> {
 
 /// Whether a GPU stalls for the default time: what it shows is not its usual work.
 pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
-    stall(gpu, window).is_some_and(|stall| stall.seconds >= HANG_SECONDS)
+    stall(gpu, window).is_some_and(|stall| stall.seconds >= time::LASTING)
 }
 
 /// The plateau at the end, and the power limit.
@@ -149,7 +140,7 @@ fn stalled(gpu: &Gpu, window: &Window) -> Option<(Plateau, f64)> {
     let limit = power_limit(gpu)?;
     let has_stopped = |other: &Gpu| {
         let after = other.activity.after_work.seconds;
-        after >= HANG_SECONDS
+        after >= time::LASTING
             && after < other.accounts.observed().seconds
             && other.is_alike(gpu)
             && !are_separate(other, gpu)
@@ -206,7 +197,7 @@ fn ended(gpu: &Gpu, mut to: usize, limit: f64, idle: f64) -> Vec<Plateau> {
 fn goes_on(gpu: &Gpu, plateau: Plateau) -> bool {
     let at = |point: usize| gpu.memory.get(point).copied().filter(|bytes| !bytes.is_nan());
     let after = at(plateau.to).into_iter().chain(at(plateau.to + 1)).reduce(f64::min);
-    at(plateau.from).zip(after).is_none_or(|(during, after)| after >= ENDED * during)
+    at(plateau.from).zip(after).is_none_or(|(during, after)| after >= share::MOST * during)
 }
 
 /// Whether another GPU that may be of the same job works while one stalls, instead of stalling too.

@@ -7,7 +7,7 @@ use phasemeter_policy::{Gpu, Window, Workload};
 use crate::{
     THROTTLED, are_separate, capped_below, fastest_clock, hangs, hardware_xids,
     has_failed_counters, is_behind, is_credible, is_slowed, is_unlinked, lag, memory_errors,
-    power_share, slow_link, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
+    power_share, share, slow_link, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
 };
 
 /// Whether the driver lost it, or its source lists it no more.
@@ -69,6 +69,11 @@ pub fn is_impaired(gpu: &Gpu, window: &Window) -> bool {
 /// Whether a GPU that does the same work is lost: the others carry its load, or wait for it.
 pub fn misses_one(gpu: &Gpu, window: &Window) -> bool {
     window.gpus.iter().any(|other| is_lost(other) && other.is_alike(gpu))
+}
+
+/// Whether it is full for most of the time.
+pub fn is_full(gpu: &Gpu) -> bool {
+    gpu.full_share() >= share::MOST && !gpu.is_bouncing()
 }
 
 /// Whether what it does is its usual work: it is not impaired, and neither carries the load of one that is nor waits

@@ -14,17 +14,16 @@ mod credibility;
 mod framework;
 mod hang;
 mod hardware;
-mod headroom;
 mod holder;
 mod impairment;
 mod link;
-mod power;
 mod quiet;
 mod replay;
 pub mod saved;
 pub mod share;
 mod straggler;
 mod throttle;
+pub mod time;
 mod unit;
 
 use std::cmp::Ordering;
@@ -34,7 +33,7 @@ use phasemeter_policy::same_model;
 pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, reads_weights};
 pub use benefit::kind_of_speedup;
 pub use bounds::*;
-pub use collective::{waits_for, waits_in_collective};
+pub use collective::{IN_STEP, waits_for, waits_in_collective};
 pub use conditional::with_conditions;
 pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};
 pub use crash::{OutOfMemory, out_of_memory};
@@ -42,18 +41,20 @@ pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};
 pub use hang::{Stall, Waits, hangs, stall, waits};
 pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, slow_link};
-pub use headroom::{FREE_MEMORY, NEARLY_FULL};
 pub use holder::{Allocation, Untouched, is_untouched, shows_holder, untouched};
 pub use impairment::{
-    does_usual_work, has_defect, is_held_back, is_impaired, is_lost, misses_one, needs_repair,
+    does_usual_work, has_defect, is_full, is_held_back, is_impaired, is_lost, misses_one,
+    needs_repair,
 };
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
-pub use power::{power_limit, power_share};
 pub use quiet::QuietTime;
 pub use replay::{Replay, seldom};
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
-pub use throttle::{THROTTLED, capped_below, is_slowed, slowed_by_heat, slowed_by_power_supply};
-pub use unit::{Unit, are_independent, are_separate, units, work_together};
+pub use throttle::{
+    THROTTLED, capped_below, is_slowed, power_limit, power_share, slowed_by_heat,
+    slowed_by_power_supply,
+};
+pub use unit::{FREQUENT, TOGETHER, Unit, are_independent, are_separate, units, work_together};
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 

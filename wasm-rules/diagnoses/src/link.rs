@@ -7,17 +7,14 @@ use crate::{Architecture, Model};
 /// Share of the link capacity from which links are busy, as a default of policies.
 pub const BUSY_LINK: f64 = 0.5;
 
-/// Bytes per second of all NVLink links of a Volta module in both directions (NVIDIA's datasheets).
-const VOLTA_NVLINK: f64 = 300e9;
-
-/// The same of Ampere (NVIDIA's datasheets).
-const AMPERE_NVLINK: f64 = 600e9;
-
-/// The same of Hopper (NVIDIA's datasheets).
-const HOPPER_NVLINK: f64 = 900e9;
-
-/// The same of Blackwell (NVIDIA's datasheets).
-const BLACKWELL_NVLINK: f64 = 1_800e9;
+/// Bytes per second of all NVLink links of a module in both directions (NVIDIA's datasheets).
+const NVLINK: [(Architecture, f64); 5] = [
+    (Architecture::Volta, 300e9),
+    (Architecture::Ampere, 600e9),
+    (Architecture::Hopper, 900e9),
+    (Architecture::Blackwell, 1_800e9),
+    (Architecture::BlackwellUltra, 1_800e9),
+];
 
 /// The same of modules with fewer links (NVIDIA's datasheets of A800 and H800).
 const EXPORT_NVLINK: f64 = 400e9;
@@ -26,20 +23,8 @@ const EXPORT_MODELS: [&str; 2] = ["NVIDIA A800-SXM4-80GB", "NVIDIA H800"];
 /// Lanes of a full PCIe link, and of one whose width was not recorded. The latter is an assumption.
 const LANES: f64 = 16.0;
 
-/// Bytes per second of a PCIe lane of generation 1 in one direction, doubled with each generation (PCI-SIG).
-const LANE: f64 = 0.25e9;
-
-/// Share of the bytes that the encoding 128b/130b leaves (PCI-SIG).
-const ENCODING: f64 = 0.985;
-
-/// The first generation of PCIe with that encoding (PCI-SIG).
-const ENCODED_FROM: f64 = 3.0;
-
-/// The last generation of PCIe that is specified (PCI-SIG).
-const LAST_GENERATION: f64 = 7.0;
-
-/// Directions of a link.
-const DIRECTIONS: f64 = 2.0;
+/// Bytes per second of as many lanes in both directions, of PCIe 1 to 7 (PCI-SIG).
+const PCIE: [f64; 7] = [8e9, 16e9, 31.5e9, 63e9, 126e9, 252e9, 504e9];
 
 /// Use of the NVLink links, 0–1. Only GPUs of NVIDIA have them.
 pub fn nvlink(gpu: &Gpu) -> Option<f64> {
@@ -84,13 +69,7 @@ fn nvlink_capacity(model: &str) -> Option<f64> {
     if EXPORT_MODELS.iter().any(|name| same_model(name, model.name)) {
         return Some(EXPORT_NVLINK);
     }
-    match model.architecture {
-        Architecture::Volta => Some(VOLTA_NVLINK),
-        Architecture::Ampere => Some(AMPERE_NVLINK),
-        Architecture::Hopper => Some(HOPPER_NVLINK),
-        Architecture::Blackwell | Architecture::BlackwellUltra => Some(BLACKWELL_NVLINK),
-        _ => None,
-    }
+    NVLINK.iter().find(|(of, _)| *of == model.architecture).map(|(_, bytes)| *bytes)
 }
 
 /// Bytes per second of the PCIe link in both directions, of sixteen lanes and the generation of the
@@ -117,9 +96,7 @@ fn generation(model: &str) -> Option<u8> {
 
 /// Bytes per second of sixteen lanes in both directions.
 fn sixteen_lanes(generation: f64) -> f64 {
-    let doublings = (generation.clamp(1.0, LAST_GENERATION) as u32).saturating_sub(1);
-    let encoding = if generation >= ENCODED_FROM { ENCODING } else { 1.0 };
-    DIRECTIONS * LANES * LANE * f64::from(1_u32 << doublings) * encoding
+    PCIE[(generation.max(1.0) as usize).min(PCIE.len()) - 1]
 }
 
 #[cfg(test)]

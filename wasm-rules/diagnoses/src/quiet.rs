@@ -3,21 +3,16 @@
 //! Points of columns are up to 17 minutes long, so the columns show when a unit was quiet, and `activity` shows for
 //! how long.
 
+use phasemeter_policy::format::MINUTE;
 use phasemeter_policy::{Gpu, HOUR, Window};
 
-use crate::Unit;
+use crate::{Unit, share};
 
-/// Utilization of a point below which nothing runs, as in the contract's `activity`.
-const QUIET: f64 = 0.01;
+/// Utilization below which nothing runs, as in the contract's `activity`.
+pub(crate) const QUIET: f64 = 0.01;
 
-/// Seconds of a minute: the shortest stretches of which `activity` has the exact time.
-const MINUTE: f64 = 60.0;
-
-/// Seconds of ten minutes: the next longer ones.
-const TEN_MINUTES: f64 = 600.0;
-
-/// Part of a period by which it may seem shorter in the columns. An assumption.
-const TOLERANCE: f64 = 0.1;
+/// Ten minutes: after a minute, and before an hour, the stretches of which `activity` has the exact time.
+const TEN_MINUTES: f64 = 10.0 * MINUTE;
 
 /// Periods in which no GPU of a unit works.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +106,7 @@ impl QuietTime {
 
 /// How much shorter a period of this length may seem in the columns, in seconds.
 fn tolerance(seconds: f64) -> f64 {
-    f64::min(MINUTE, TOLERANCE * seconds)
+    f64::min(MINUTE, share::HARDLY_ANY * seconds)
 }
 
 /// The least and the most time of a GPU in stretches without work of at least `min` seconds, and of `min_end` before

@@ -3,15 +3,13 @@
 //! A replay is a promise under stated targets: a utilization, and the share of the time in which the load may be above it.
 //! Loads are rounded up, so that what it says is on the safe side.
 
+use crate::quiet::QUIET;
 use crate::share;
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Load, LoadBucket, Window};
 
 /// Length of the means, in seconds: requests wait for some seconds at a peak, not for a minute.
 const MEAN_SECONDS: u32 = 10;
-
-/// Utilization of each GPU up to which nothing runs, as in the contract's `activity`.
-const NOTHING: f64 = 0.01;
 
 /// Percent of a whole GPU.
 const PERCENT: f64 = 100.0;
@@ -95,7 +93,7 @@ impl<'a> Replay<'a> {
 
     /// Share of the time in hours of the week in which anything runs, at most.
     pub fn in_use(&self) -> f64 {
-        let nothing = self.load.gpus.len() as f64 * NOTHING * PERCENT;
+        let nothing = self.load.gpus.len() as f64 * QUIET * PERCENT;
         let week = || self.load.week.iter();
         let runs =
             |buckets: &[LoadBucket]| buckets.iter().any(|it| f64::from(it.percent) > nothing);

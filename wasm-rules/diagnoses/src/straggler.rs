@@ -1,20 +1,13 @@
 //! GPUs of a job that are slower than the others of it, by their clocks or by their power.
 
-use crate::bounds::{FULL_CLOCK, MOSTLY_FULL, SAME_MEMORY};
+use crate::bounds::{FULL_CLOCK, MOSTLY_FULL, SAME_MEMORY, SIMILAR};
 use phasemeter_policy::{Gpu, Window, Workload};
 
-use crate::hangs;
+use crate::{hangs, share};
 
 /// Power relative to the median of the others, from which a full GPU without a recorded clock is slow. An
 /// assumption: power rises faster than the clock.
 const SLOW_POWER: f64 = 0.7;
-
-/// Share of the others that draw nearly the same power, from which they do the same work. An
-/// assumption.
-const MOST: f64 = 0.75;
-
-/// Difference from the median up to which power is nearly the same. An assumption.
-const SAME_POWER: f64 = 0.15;
 
 /// Fewest others whose median is compared by power. An assumption.
 const MIN_OTHERS: usize = 3;
@@ -75,14 +68,14 @@ fn behind_in_power(gpu: &Gpu, window: &Window) -> Option<Lag> {
     let of_job = || siblings(gpu, window).filter(|other| is_full(other));
     let powers = || of_job().filter_map(|other| Some(other.sensors.busy_power?.p50));
     let others = median(powers()).filter(|_| powers().count() >= MIN_OTHERS)?;
-    let near = powers().filter(|power| (power - others).abs() <= SAME_POWER * others).count();
+    let near = powers().filter(|power| (power - others).abs() <= SIMILAR * others).count();
     let memory = |gpu: &Gpu| Some(gpu.sensors.memory_in_use?.p50);
     let has_same_memory = match (memory(gpu), median(of_job().filter_map(memory))) {
         (Some(own), Some(others)) => (own - others).abs() <= SAME_MEMORY * others,
         _ => true,
     };
     let is_behind = own < SLOW_POWER * others
-        && near as f64 >= MOST * powers().count() as f64
+        && near as f64 >= share::NEARLY_ALL * powers().count() as f64
         && has_same_memory
         && !hangs(gpu, window);
     is_behind.then_some(Lag::Power(own, others))

@@ -39,6 +39,18 @@ pub fn capped_below(gpu: &Gpu) -> Option<f64> {
     Model::of(&gpu.model)?.watts.filter(|watts| limit <= CAPPED * watts)
 }
 
+/// Returns the power limit of a GPU in watts: as recorded, else that of its model.
+pub fn power_limit(gpu: &Gpu) -> Option<f64> {
+    let recorded = gpu.power_limit_watts.filter(|limit| *limit > 0.0);
+    // Names are compared last: that takes the longest.
+    recorded.or_else(|| Model::of(&gpu.model)?.watts)
+}
+
+/// Returns the median power while busy as a share of the power limit; `None` if either is unknown.
+pub fn power_share(gpu: &Gpu) -> Option<f64> {
+    Some(gpu.sensors.busy_power?.p50 / power_limit(gpu)?)
+}
+
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::testing::steady;

@@ -9,11 +9,12 @@ use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 
 use crate::is_credible;
 
-/// Mean correlation of utilization from which GPUs work together. An assumption.
-const TOGETHER: f64 = 0.5;
+/// Mean correlation of utilization from which GPUs work together: 1 if they all do, 0 if they are unrelated. An assumption.
+pub const TOGETHER: f64 = 0.5;
 
-/// Stretches without work from which it is not a coincidence that two GPUs work at the same times. An assumption.
-const FREQUENT: u32 = 10;
+/// Stretches without work from which it is not a coincidence that two GPUs work at the same times, and a session works again
+/// and again. An assumption.
+pub const FREQUENT: u32 = 10;
 
 /// GPUs that are given back together.
 #[derive(Clone, Debug)]

@@ -5,9 +5,8 @@
 //! needs.
 
 use phasemeter_diagnoses::{
-    LOW_POWER, confidence, hangs, has_defect, has_failed_counters, has_full_bandwidth, has_nvlink,
-    is_behind, is_held_back, is_slowed, is_unlinked, kind_of_speedup, nvlink, pcie, power_share,
-    saved, share,
+    LOW_POWER, confidence, does_usual_work, has_defect, has_failed_counters, has_full_bandwidth,
+    has_nvlink, is_full, is_unlinked, kind_of_speedup, nvlink, pcie, power_share, saved,
 };
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{
@@ -62,10 +61,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
             && a.has_idle_sms == b.has_idle_sms
             && same_model(&a.gpu.model, &b.gpu.model)
     });
-    Response {
-        recommendations: groups.iter().filter_map(|group| write(group)).collect(),
-        needs: needs(&ranks, settings, window),
-    }
+    Response::of(groups.iter().filter_map(|group| write(group)), needs(&ranks, settings, window))
 }
 
 fn waiting<'a>(gpu: &'a Gpu, settings: &Settings) -> Option<Waiting<'a>> {
@@ -102,10 +98,6 @@ impl Waiting<'_> {
         let is_peer = |other: &Self| peers.split(' ').any(|peer| peer == other.gpu.id);
         group.iter().any(is_peer)
     }
-}
-
-fn is_full(gpu: &Gpu) -> bool {
-    gpu.full_share() >= share::MOST && !gpu.is_bouncing()
 }
 
 fn write(group: &[Waiting<'_>]) -> Option<Recommendation> {
@@ -178,22 +170,13 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         let low = power_share(gpu).is_some_and(|share| share < LOW_POWER);
         low && gpu.workload != Workload::Serving
     };
-    let is_open = |gpu: &Gpu| {
-        is_full(gpu)
-            && !hangs(gpu, window)
-            && !is_slowed(gpu)
-            && !is_behind(gpu, window)
-            && !has_defect(gpu, window)
-            && !is_held_back(gpu, window)
-    };
+    let is_open =
+        |gpu: &Gpu| is_full(gpu) && !has_defect(gpu, window) && does_usual_work(gpu, window);
     let ranks = || ranks.iter().copied();
     let sms = Need::by_vendor(
         "sm.activity",
-        [
-            "tells a GPU that computes from one that waits in a collective: dcgmi dmon -e 1002,1004,1005, or \
-             phasemeter run on Hopper and later, record it",
-            "tells a GPU that computes from one that waits in a collective",
-        ],
+        "tells a GPU that computes from one that waits in a collective",
+        ": dcgmi dmon -e 1002,1004,1005, or phasemeter run on Hopper and later, record it",
         ranks().filter(|gpu| {
             let may_wait = is_slow(gpu) || busy_link(gpu, settings).is_some();
             gpu.sensors.sm_activity.is_none() && may_wait && is_open(gpu)
@@ -207,21 +190,20 @@ fn needs(ranks: &[&Gpu], settings: &Settings, window: &Window) -> Vec<Need> {
         let may_wait = is_slow(gpu) || waits || idle_tensor(gpu, settings).is_some();
         nvlink(gpu).is_none() && pcie(gpu).is_none() && may_wait && is_open(gpu)
     };
-    let nvlink = Need::if_any(
-        "nvlink.activity",
-        "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010,1011,1012 records \
-         traffic over PCIe and NVLink",
-        ranks().filter(|gpu| lacks_links(gpu) && has_nvlink(&gpu.model)),
-    );
-    let pcie = Need::by_vendor(
-        "pcie.activity",
-        [
-            "tells a GPU that waits for others from one that waits for memory: dcgmi dmon -e 1009,1010 records \
-             traffic over PCIe",
+    let links = |missing, tools, has: bool| {
+        Need::by_vendor(
+            missing,
             "tells a GPU that waits for others from one that waits for memory",
-        ],
-        ranks().filter(|gpu| lacks_links(gpu) && !has_nvlink(&gpu.model)),
+            tools,
+            ranks().filter(|gpu| lacks_links(gpu) && has_nvlink(&gpu.model) == has),
+        )
+    };
+    let nvlink = links(
+        "nvlink.activity",
+        ": dcgmi dmon -e 1009,1010,1011,1012 records traffic over PCIe and NVLink",
+        true,
     );
+    let pcie = links("pcie.activity", ": dcgmi dmon -e 1009,1010 records traffic over PCIe", false);
     sms.into_iter().chain(nvlink).chain(pcie).collect()
 }
 

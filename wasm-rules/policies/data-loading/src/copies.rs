@@ -7,6 +7,8 @@ use phasemeter_diagnoses::{SIMILAR, confidence, nvlink, pcie_traffic};
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean};
 
+use crate::input::ENDED;
+
 /// Bytes per second of a copy from pageable memory: half of the 12 GB/s that NVIDIA's guide to best practices
 /// gives for pinned memory on sixteen lanes of PCIe 3. The CPU limits it, whatever the link. An assumption.
 const PAGEABLE: f64 = 6e9;
@@ -16,9 +18,6 @@ const MIN_COPYING: f64 = 0.15;
 
 /// Share of the time above which copies cannot be from pageable memory. An assumption.
 const MAX_COPYING: f64 = 1.2;
-
-/// Part of the time of copies that is saved: low, expected, high. An assumption; it needs a trial.
-const HIDDEN: [f64; 3] = [0.0, 0.4, 0.9];
 
 /// Recommends pinned memory.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
@@ -47,7 +46,7 @@ fn pin(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
     let level = first.accounts.busy().level();
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let of = |(gpu, copying): &(&Gpu, f64)| f64::min(*copying, 1.0).min(gpu.lost_underload());
-    let savings = group.iter().map(|it| (it.0, Saving::part(of(it), HIDDEN)));
+    let savings = group.iter().map(|it| (it.0, Saving::part(of(it), ENDED)));
     Some(Recommendation {
         title: "Copy batches from pinned memory".to_owned(),
         action: "Set pin_memory=True in the data loader and copy with non_blocking=True, one batch ahead. A \

@@ -1,7 +1,7 @@
 //! GPUs that wait in turn: if input is late, all GPUs of a job wait at the same time; the stages of a pipeline
 //! wait one after another.
 
-use phasemeter_diagnoses::are_separate;
+use phasemeter_diagnoses::{TOGETHER, are_separate};
 use phasemeter_policy::Need;
 use phasemeter_policy::column::mean_correlation;
 
@@ -9,10 +9,6 @@ use crate::waiting::Waiting;
 
 /// Difference of periods, relative to the longer, up to which they are the same. An assumption.
 const SAME_PERIOD: f64 = 0.02;
-
-/// Mean correlation of utilization below which GPUs do not wait at the same time: 1 if they all do, 0 if their
-/// waits are unrelated. An assumption.
-const AT_ONCE: f64 = 0.5;
 
 /// The same, if points are too long to show each wait: their means still rise and fall together if the waits
 /// coincide. An assumption.
@@ -31,7 +27,7 @@ pub(crate) fn have_same_period(a: &Waiting<'_>, b: &Waiting<'_>) -> bool {
 pub(crate) fn wait_in_turn(group: &[Waiting<'_>], step_seconds: f64) -> bool {
     let columns: Vec<_> = group.iter().map(|it| it.gpu.utilization.as_slice()).collect();
     let shows_waits = |it: &Waiting<'_>| POINTS_PER_PERIOD * step_seconds <= it.period;
-    let limit = if group.iter().all(shows_waits) { AT_ONCE } else { OPPOSED };
+    let limit = if group.iter().all(shows_waits) { TOGETHER } else { OPPOSED };
     mean_correlation(&columns).is_some_and(|mean| mean < limit)
 }
 
@@ -47,8 +43,8 @@ pub(crate) fn need(group: &[Waiting<'_>]) -> Need {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{bouncing, window};
     use phasemeter_policy::Gpu;
+    use phasemeter_policy::testing::{bouncing, window};
 
     use crate::{Settings, recommend};
 

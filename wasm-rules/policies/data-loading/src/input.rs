@@ -8,12 +8,9 @@ use phasemeter_policy::{
 
 use crate::waiting::Waiting;
 
-/// Part of the waiting that ends: low, expected, high. It ends if the cause was found and not otherwise, and
-/// then the next stage may be late. An assumption.
-const ENDED: [f64; 3] = [0.0, 0.4, 0.6];
-
-/// Part of that confidence if a slow exchange between the GPUs is as likely. An assumption.
-pub(crate) const AS_LIKELY: f64 = 0.5;
+/// Part of the waiting, for input or for copies, that ends: low, expected, high. It ends if the cause was found and not
+/// otherwise, and then the next stage may be late. An assumption.
+pub(crate) const ENDED: [f64; 3] = [0.0, 0.4, 0.6];
 
 /// What waits may be for.
 #[derive(Clone, Copy)]
@@ -68,7 +65,7 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
     if let Some((_, share)) = memory {
         evidence.push(Evidence::new("memory.peak_share", share, "1"));
     }
-    let cause = if may_exchange { AS_LIKELY } else { 1.0 };
+    let cause = if may_exchange { confidence::EVEN } else { 1.0 };
     let confidence = cause * mean(gpus(), Gpu::confidence);
     let make = |code: &str, lever: &str, title: &str, action: String, detail: String, sure: f64| {
         Recommendation {
@@ -100,14 +97,9 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
         "num_workers",
         "Use more loader workers",
         format!(
-            "Raise num_workers about {}×{}, up to the number of CPU cores. Then check whether CPU or storage is the \
+            "Raise num_workers about {}×, up to the number of CPU cores. Then check whether CPU or storage is the \
              bottleneck.",
             decimal(speedup, 1),
-            match others {
-                0 => String::new(),
-                1 => " (1 full GPU most likely waits too)".to_owned(),
-                _ => format!(" ({others} full GPUs most likely wait too)"),
-            },
         ),
         String::new(),
         confidence::PROBABLE,
@@ -124,16 +116,11 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
             "data-loading.decode",
             "dali",
             "Decode on the GPU",
-            Vendor::of(gpus())
-                .choose(
-                    "Move decoding and preprocessing from the workers to DALI. If the CPU is the bottleneck, more \
-                     workers do not help.",
-                    "Move decoding and preprocessing from the workers to rocAL. If the CPU is the bottleneck, more \
-                     workers do not help.",
-                    "Move decoding and preprocessing from the workers to the GPU. If the CPU is the bottleneck, more \
-                     workers do not help.",
-                )
-                .to_owned(),
+            format!(
+                "Move decoding and preprocessing from the workers to {}. If the CPU is the bottleneck, more workers do \
+                 not help.",
+                Vendor::of(gpus()).choose("DALI", "rocAL", "the GPU"),
+            ),
             [" GPU memory suffices", &peak, "."].concat(),
             confidence::EVEN,
         )

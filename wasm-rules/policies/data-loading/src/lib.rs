@@ -88,7 +88,7 @@ fn advise(settings: &Settings, window: &Window) -> Response {
         needs.extend(exchange);
     }
     recommendations.extend(copies::recommend(&observed, window));
-    Response { recommendations, needs }
+    Response::of(recommendations, needs)
 }
 
 /// Whether a GPU never waits.
@@ -106,29 +106,25 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
         is_without || gpu.vendor() != Vendor::Nvidia
     };
     let missing = if gpus().all(has_no_nvlink) { "pcie.activity" } else { "nvlink.activity" };
-    let reasons = [
-        "traffic between the GPUs in the pauses (NVLink, PCIe) tells late input from a slow exchange",
+    Need::by_vendor(
+        missing,
         "traffic between the GPUs in the pauses tells late input from a slow exchange",
-    ];
-    Need::by_vendor(missing, reasons, gpus().filter(|_| short && !is_measured))
+        " (NVLink, PCIe)",
+        gpus().filter(|_| short && !is_measured),
+    )
 }
 
 /// A single GPU that waits while others of its job are full.
 fn inspect(waiting: &Waiting<'_>) -> Recommendation {
     Recommendation {
         title: "Inspect this GPU: it waits, and the others do not".to_owned(),
-        action: waiting
-            .gpu
-            .vendor()
-            .choose(
-                "Compare its PCIe link (nvidia-smi --query-gpu=pcie.link.width.current) and its NUMA node with those \
-                 of the others, and profile a few steps of this rank.",
-                "Compare its PCIe link (amd-smi metric --pcie) and its NUMA node with those of the others, and \
-                 profile a few steps of this rank.",
-                "Compare its PCIe link and its NUMA node with those of the others, and profile a few steps of this \
-                 rank.",
-            )
-            .to_owned(),
+        action: format!(
+            "Compare its PCIe link{} and its NUMA node with those of the others, and profile a few steps of this rank.",
+            waiting.gpu.vendor().tool(
+                " (nvidia-smi --query-gpu=pcie.link.width.current)",
+                " (amd-smi metric --pcie)",
+            ),
+        ),
         rationale: format!(
             "The GPU waits {} in every {}, while others of this kind are always busy: in one job they have the same \
              loader, so the cause is this GPU, its PCIe link or its share of the work. It may also be a job of its \
@@ -154,7 +150,6 @@ mod tests {
     use phasemeter_policy::{Pattern, PatternKind, Percentiles, Workload};
 
     use super::*;
-    use crate::input::AS_LIKELY;
 
     fn recommendations(gpus: Vec<Gpu>) -> Vec<Recommendation> {
         recommend(&Settings::default(), &window(gpus)).recommendations
@@ -180,7 +175,6 @@ mod tests {
             recommendations(vec![starved.clone(), starved.clone(), full.clone(), full.clone()])
         };
         let found = &of(&full)[0];
-        assert!(found.action.contains("2 full GPUs most likely wait too"), "{}", found.action);
         assert!(found.rationale.contains("2 other GPUs of this kind are"), "{}", found.rationale);
         full.power.fill(600.0);
         assert!(!of(&full)[0].action.contains("full GPU"));
@@ -226,7 +220,7 @@ mod tests {
             let one = recommendations(vec![gpu; 2]).remove(0);
             (one.confidence, one.rationale.contains("input or exchange"))
         };
-        assert_eq!(sure(6, &[]), (AS_LIKELY * confidence::PROBABLE, true));
+        assert_eq!(sure(6, &[]), (confidence::EVEN * confidence::PROBABLE, true));
         assert_eq!(sure(6, &[("nvlink.activity", 0.1)]), (confidence::PROBABLE, false));
         assert_eq!(sure(40, &[]), (confidence::PROBABLE, false), "no exchange takes as long");
         let narrow = [("pcie.link.width", 4.0), ("pcie.link.max_width", 16.0)];

@@ -1,5 +1,6 @@
 //! A GPU that waits for input, and how long it waits in each cycle.
 
+use phasemeter_diagnoses::SIMILAR;
 use phasemeter_policy::Gpu;
 
 /// Readings in the shorter half of a cycle, so that it is seen. Two are the fewest that show both ends.
@@ -11,9 +12,6 @@ const LONG_WAIT_SECONDS: f64 = 5.0;
 
 /// Maximum memory use for decoding on the GPU, which needs a few GiB.
 const MAX_MEMORY_TO_DECODE: f64 = 0.85;
-
-/// Difference up to which the time below 10% and the cycles show the same waits. An assumption.
-const SAME_SHARE: f64 = 0.15;
 
 /// A GPU that waits for input.
 pub(crate) struct Waiting<'a> {
@@ -57,5 +55,5 @@ pub(crate) fn waiting_share(gpu: &Gpu, by_cycles: f64) -> f64 {
     let elsewhere = gpu.lost_idle() * all;
     let waits = f64::max(accounts.idle().seconds - elsewhere, 0.0);
     let share = waits / (waits + accounts.busy().seconds).max(1.0);
-    if (share - by_cycles).abs() <= SAME_SHARE { share } else { by_cycles }
+    if (share - by_cycles).abs() <= SIMILAR { share } else { by_cycles }
 }

@@ -1,6 +1,6 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
 
-use phasemeter_diagnoses::{NEARLY_IDLE, share, shows_holder};
+use phasemeter_diagnoses::{NEARLY_IDLE, share, shows_holder, time};
 use phasemeter_policy::{Gpu, Workload};
 
 use crate::holes::Holes;
@@ -8,31 +8,14 @@ use crate::holes::Holes;
 /// Points of a column per cycle, from which both of its halves are seen. Two are the fewest that show both.
 const POINTS_PER_CYCLE: f64 = 2.0;
 
-/// Share of the time of pauses in which a process holds the GPU, from which it is held. An
-/// assumption.
-const HELD: f64 = 0.8;
-
-/// The same share, up to which the GPU is free. An assumption.
-const FREE: f64 = 0.2;
-
-/// The same of other work. An assumption.
-const IDLE: f64 = 0.4;
-
 /// Pauses up to which a process saves its state or evaluates, in seconds. An assumption.
 const SHORT_SECONDS: f64 = 180.0;
 
 /// Ends and starts from which a process does not get to work. An assumption.
 const CRASHES: f64 = 10.0;
 
-/// Longest cycle of such a process, in seconds. An assumption.
-const CRASH_PERIOD: f64 = 600.0;
-
 /// Utilization while a process that crashes starts, relative to that of work. An assumption.
 const STARTING: f64 = 0.7;
-
-/// Memory in use in pauses, relative to that at work, below which a process starts: one that saves or evaluates keeps
-/// its model. An assumption.
-const LITTLE: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cause {
@@ -64,10 +47,10 @@ pub(crate) fn cause(
     if is_known && is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
     }
-    if gpu.quiet_share() > if job { NEARLY_IDLE } else { IDLE } {
+    if gpu.quiet_share() > if job { NEARLY_IDLE } else { share::MOST } {
         return None;
     }
-    let holds_little = memory.is_some_and(|(pause, work)| pause < LITTLE * work);
+    let holds_little = memory.is_some_and(|(pause, work)| pause < share::MOST * work);
     let keeps_memory = memory.is_some() && !holds_little;
     if job && holes.after_gap >= share::MOST && !keeps_memory {
         return Some(Cause::Starts);
@@ -75,7 +58,7 @@ pub(crate) fn cause(
     if !is_known {
         return None;
     }
-    let is_held = holes.held >= HELD;
+    let is_held = holes.held >= share::NEARLY_ALL;
     let is_short = holes.mean() <= SHORT_SECONDS;
     match gpu.workload {
         Workload::Training if !is_held || holds_little => Some(Cause::Restarts),
@@ -83,7 +66,7 @@ pub(crate) fn cause(
         Workload::Batch if is_held && holes.is_regular && is_short => Some(Cause::Checkpoints),
         Workload::Batch if is_held => Some(Cause::Tasks),
         Workload::Batch => Some(Cause::Queue),
-        Workload::Unknown if holes.held <= FREE => Some(Cause::Queue),
+        Workload::Unknown if holes.held <= share::HARDLY_ANY => Some(Cause::Queue),
         Workload::Training | Workload::Unknown => Some(Cause::Unknown),
         Workload::Serving | Workload::Interactive => None,
     }
@@ -92,7 +75,10 @@ pub(crate) fn cause(
 /// Whether a process takes memory and ends, over and over, and hardly works in that time, while it worked before or
 /// after. Jobs that follow one another work as much as ever, and pauses of a notebook are its user's.
 fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
-    if holes.count < CRASHES || holes.held > FREE || gpu.workload == Workload::Interactive {
+    if holes.count < CRASHES
+        || holes.held > share::HARDLY_ANY
+        || gpu.workload == Workload::Interactive
+    {
         return false;
     }
     let level = STARTING * gpu.accounts.busy().level();
@@ -109,6 +95,6 @@ fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
     let is_seen = POINTS_PER_CYCLE * step_seconds <= cycle;
     is_seen
         && is_between
-        && cycle <= CRASH_PERIOD
+        && cycle <= time::LASTING
         && work <= 0.5 * gpu.accounts.observed().effective_seconds
 }

@@ -1,5 +1,6 @@
 //! Dips of a GPU's utilization: runs of points below that of work.
 
+use phasemeter_diagnoses::{REGULAR, share};
 use std::ops::Range;
 
 use phasemeter_policy::{Accounts, Gpu};
@@ -7,14 +8,8 @@ use phasemeter_policy::{Accounts, Gpu};
 /// Shares of the times from one dip to the next between which they are regular if they are alike. An assumption.
 const MIDDLE: (f64, f64) = (0.2, 0.8);
 
-/// The longest of regular times, relative to the shortest. An assumption.
-pub(crate) const REGULAR: f64 = 1.5;
-
 /// Utilization of a point with a pause, relative to that of work, at most. An assumption.
 pub(crate) const DIP: f64 = 0.9;
-
-/// Tolerance of the depth of dips, relative to the utilization of work. An assumption.
-const DEPTH: f64 = 0.1;
 
 /// Runs of points below the utilization of work.
 #[derive(Debug, Default)]
@@ -91,7 +86,7 @@ impl Dips {
     /// shorter one takes at least half of its length from a point. Else cycles are shorter than points.
     pub(crate) fn are_resolved(&self, step_seconds: f64) -> bool {
         let mean = self.between / self.count.max(1.0);
-        self.lowest <= f64::max(1.0 - 0.5 * mean / step_seconds, 0.0) + DEPTH
+        self.lowest <= f64::max(1.0 - 0.5 * mean / step_seconds, 0.0) + share::HARDLY_ANY
     }
 }
 

@@ -3,11 +3,11 @@
 //! `activity` has them exactly if a GPU does nothing at all in a pause. If a driver reports a percent or two then, they
 //! are counted in the column, and last as long as the idle time.
 
-use phasemeter_diagnoses::share;
+use phasemeter_diagnoses::{NO_WORK, REGULAR, share};
 
 use phasemeter_policy::Gpu;
 
-use crate::dips::{Dips, REGULAR};
+use crate::dips::Dips;
 
 /// Readings in a pause of mean length, so that it is seen. An assumption.
 const READINGS_PER_PAUSE: f64 = 3.0;
@@ -15,10 +15,6 @@ const READINGS_PER_PAUSE: f64 = 3.0;
 /// Idle time that dips of the column show, relative to the idle time, at least and at most: other dips are no
 /// pauses. An assumption.
 const SHOWN: (f64, f64) = (0.5, 2.0);
-
-/// Mean utilization of idle time above which it is light load and no pause: drivers report a percent or two while a
-/// job waits. An assumption.
-const LIGHT_LOAD: f64 = 0.03;
 
 /// Pauses of one GPU.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +88,7 @@ fn is_shown(gpu: &Gpu, dips: &Dips, step_seconds: f64) -> bool {
     let shown = SHOWN.0 * dips.between..=SHOWN.1 * dips.between;
     dips.count >= 1.0
         && shown.contains(&dips.seconds)
-        && gpu.accounts.idle().level() <= LIGHT_LOAD
+        && gpu.accounts.idle().level() <= NO_WORK
         && dips.are_resolved(step_seconds)
 }
 

@@ -15,7 +15,7 @@ mod text;
 use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
-use phasemeter_diagnoses::{SIMILAR, Unit, are_independent, is_credible, units};
+use phasemeter_diagnoses::{SIMILAR, Unit, are_independent, is_credible, time, units};
 use phasemeter_policy::{Accounts, Gpu, HOUR, Response, Window, groups};
 use roles::Roles;
 
@@ -25,9 +25,6 @@ phasemeter_policy::settings! {
     /// Minimum number of pauses.
     min_pauses: number = 3.0 in 1.0..=1000.0;
 }
-
-/// Shortest mean pause, in seconds: shorter waits are those for input. An assumption.
-const MIN_MEAN_SECONDS: f64 = 60.0;
 
 /// A GPU, and what its columns show of its pauses.
 struct Seen<'a> {
@@ -75,7 +72,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
         let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
         let enough = holes.count >= settings.min_pauses
-            && holes.mean() >= MIN_MEAN_SECONDS
+            && holes.mean() >= time::BRIEF
             && holes.seconds >= least
             && !is_returned
             && !roles.iter().any(|roles| roles.contains(gpu));
@@ -91,9 +88,9 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
     };
     let groups = groups(findings, similar);
     let bounds = window.thresholds();
-    let given = groups.iter().filter_map(|group| {
-        text::recommendation(group, Returned::of(group, &units).as_ref(), bounds)
-    });
+    let given = groups
+        .iter()
+        .map(|group| text::recommendation(group, Returned::of(group, &units).as_ref(), bounds));
     given.chain(roles.iter().map(Roles::recommendation)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Two roles of one job, on GPUs of their own, of which one works while the other waits.
 
-use phasemeter_diagnoses::{SHORTENED, confidence, share};
+use phasemeter_diagnoses::{IN_STEP, SHORTENED, confidence, share};
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::format::{count, percent};
 use phasemeter_policy::{
@@ -9,12 +9,6 @@ use phasemeter_policy::{
 
 use crate::text::about;
 use crate::{Seen, Settings};
-
-/// Correlation of the utilization of GPUs that work in turn.
-const ALTERNATING: f64 = -0.7;
-
-/// Memory of both, as a share of that of a GPU, up to which they fit the same one. An assumption.
-const FITS: f64 = 0.9;
 
 /// GPUs that work in turn; the first role is that of the first GPU.
 pub(crate) struct Roles<'a> {
@@ -31,11 +25,11 @@ pub(crate) fn roles<'a>(seen: &'a [Seen<'a>], settings: &Settings) -> Vec<Roles<
     let in_turn = waiting.iter().copied().filter(|one| {
         waiting.iter().any(|other| {
             let both = idle(one.gpu) + idle(other.gpu);
-            both >= share::MOST && correlation(one, other).is_some_and(|it| it <= ALTERNATING)
+            both >= share::MOST && correlation(one, other).is_some_and(|it| it <= -IN_STEP)
         })
     });
     let are_of_one_job =
-        |a: &&Seen<'_>, b: &&Seen<'_>| correlation(a, b).is_some_and(|it| it.abs() >= -ALTERNATING);
+        |a: &&Seen<'_>, b: &&Seen<'_>| correlation(a, b).is_some_and(|it| it.abs() >= IN_STEP);
     let jobs = groups(in_turn, are_of_one_job).into_iter().map(|job| {
         let lead = job[0];
         let (first, other) =
@@ -117,7 +111,7 @@ impl Roles<'_> {
         };
         let both = most(&self.first).zip(most(&self.other)).map(|(first, other)| first + other);
         let shared = match both {
-            Some(both) if both > FITS => "",
+            Some(both) if both > share::NEARLY_ALL => "",
             Some(_) => " Or run both on the same GPUs: their memory fits.",
             None => " Or run both on the same GPUs, if their memory fits.",
         };
@@ -130,8 +124,8 @@ impl Roles<'_> {
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{gpu, window, with_memory};
     use phasemeter_policy::PatternKind;
+    use phasemeter_policy::testing::{gpu, window, with_memory};
 
     use super::*;
     use crate::recommend;

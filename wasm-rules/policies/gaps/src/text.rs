@@ -1,12 +1,10 @@
 //! What is written about pauses, and what shorter ones save.
 
-use phasemeter_diagnoses::{SHORTENED, confidence, saved};
-use std::borrow::Cow;
-
+use phasemeter_diagnoses::{SHORTENED, confidence, saved, share};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
-    Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Thresholds, Workload,
-    evidence, mean,
+    Effort, Gpu, Plan, Recommendation, RecommendationKind, Saving, Target, Thresholds, evidence,
+    mean,
 };
 
 use crate::cause::Cause;
@@ -18,17 +16,13 @@ const NEXT_SECONDS: f64 = 20.0;
 /// Lengths from which means are rounded, and to how many seconds.
 const ROUNDED: [(f64, f64); 2] = [(600.0, 60.0), (60.0, 5.0)];
 
-/// Why pauses are checkpoints.
-const CHECKPOINTS: &str =
-    "Regular or short pauses with the memory held are checkpoints or evaluation.";
-
 /// What differs between causes.
 struct Words {
     code: &'static str,
     lever: &'static str,
     title: &'static str,
-    action: Cow<'static, str>,
-    why: Cow<'static, str>,
+    action: String,
+    why: String,
 }
 
 /// A mean that is known to some seconds: `50 min`, `2 min 10 s`.
@@ -41,8 +35,8 @@ pub(crate) fn recommendation(
     group: &[Finding<'_>],
     returned: Option<&Returned>,
     bounds: Thresholds,
-) -> Option<Recommendation> {
-    let first = group.first()?;
+) -> Recommendation {
+    let first = &group[0];
     let gpus = || group.iter().map(|finding| finding.gpu);
     let lost = mean(group, |it| it.gpu.lost_idle());
     let (pauses, each) = (mean(group, |it| it.holes.count), mean(group, |it| it.holes.mean()));
@@ -54,15 +48,21 @@ pub(crate) fn recommendation(
     };
     let Words { code, lever, title, action, why } = words(first, bounds);
     let follows = matches!(first.cause, Cause::Queue | Cause::Tasks);
-    let packed = match returned.filter(|_| follows) {
-        Some(Returned { instances, needed, work }) => format!(
-            " The work of {} GPUs fits {needed} of {instances} instances, if jobs wait for one another.",
-            decimal(*work, 1),
+    let returned = returned.filter(|_| follows);
+    let (title, packed) = match returned {
+        Some(Returned { instances, needed, work }) => (
+            format!("Queue jobs, and return {} of {instances} instances", instances - needed),
+            format!(
+                " The work of {} GPUs fits {needed} of {instances} instances, if jobs wait for one another.",
+                decimal(*work, 1),
+            ),
         ),
-        None if follows => " This frees capacity; it saves money only if an instance is returned \
-                            sooner."
-            .to_owned(),
-        None => String::new(),
+        None if follows => (
+            title.to_owned(),
+            " This frees capacity; it saves money only if an instance is returned sooner."
+                .to_owned(),
+        ),
+        None => (title.to_owned(), String::new()),
     };
     let (each_gpu, times) = (subject(group.len()), count((pauses + 0.5) as usize, "time"));
     let (length, share) = (duration(each), percent(share));
@@ -74,7 +74,6 @@ pub(crate) fn recommendation(
     } else {
         format!("{each_gpu} paused {times}, for {length} on average{every}: {share} of the time")
     };
-    let rationale = [&*paused, ". ", &why, &packed].concat();
     let kind = match first.cause {
         Cause::CrashLoop => RecommendationKind::Risk,
         _ if follows && returned.is_none() => RecommendationKind::Capacity,
@@ -82,9 +81,7 @@ pub(crate) fn recommendation(
     };
     let saving = |gpu: &Gpu| match (first.cause, returned) {
         (Cause::Unknown | Cause::CrashLoop, _) => Saving::NONE,
-        (_, Some(returned)) if follows => {
-            Saving::part(returned.share().min(gpu.lost_idle()), saved::HALF)
-        }
+        (_, Some(returned)) => Saving::part(returned.share().min(gpu.lost_idle()), saved::HALF),
         (_, None) if follows => {
             let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);
             Saving::part(gpu.lost_idle() * filled, saved::HALF)
@@ -96,16 +93,10 @@ pub(crate) fn recommendation(
         Cause::Restarts => confidence::DOUBTFUL,
         _ => confidence::EVEN,
     };
-    let title = match returned.filter(|_| follows) {
-        Some(Returned { instances, needed, .. }) => {
-            format!("Queue jobs, and return {} of {instances} instances", instances - needed)
-        }
-        None => title.to_owned(),
-    };
-    Some(Recommendation {
+    Recommendation {
         title,
-        action: action.into_owned(),
-        rationale,
+        action,
+        rationale: [&*paused, ". ", &why, &packed].concat(),
         saving: Saving::combined(gpus().map(|gpu| (gpu, saving(gpu)))),
         confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: evidence([
@@ -117,81 +108,69 @@ pub(crate) fn recommendation(
         kind,
         effort: Effort::Medium,
         ..Recommendation::new(code, Target::Idle, lever, gpus())
-    })
+    }
 }
 
 fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
-    match (first.cause, first.gpu.workload) {
-        (Cause::Checkpoints, workload) if is_interrupted(first.gpu) => Words {
-            code: "gaps.checkpoints",
-            lever: "checkpoint_interval",
-            title: match workload {
-                Workload::Batch => "Write state and results in the background",
-                _ => "Save or evaluate in the background",
+    let (code, lever, title, action, why) = match first.cause {
+        Cause::Checkpoints => (
+            "gaps.checkpoints",
+            "checkpoint_interval",
+            "Save or evaluate in the background",
+            if is_interrupted(first.gpu) {
+                "Save state asynchronously or to faster storage, but not less often: each interruption repeats what \
+                 was not saved."
+            } else {
+                "Save state and results asynchronously, to faster storage or less often. If the pauses are evaluation, \
+                 run it on another GPU or on fewer samples."
             },
-            action: "Save state asynchronously or to faster storage, but not less often: each interruption repeats \
-                     what was not saved."
-                .into(),
-            why: CHECKPOINTS.into(),
-        },
-        (Cause::Checkpoints, Workload::Batch) => Words {
-            code: "gaps.checkpoints",
-            lever: "checkpoint_interval",
-            title: "Write results in the background, or less often",
-            action: "Write state and results asynchronously, to faster storage or less often.".into(),
-            why: "Short regular pauses with the memory held are writes of state or results.".into(),
-        },
-        (Cause::Checkpoints, _) => Words {
-            code: "gaps.checkpoints",
-            lever: "checkpoint_interval",
-            title: "Save or evaluate less often, or in the background",
-            action: "Save checkpoints asynchronously, to faster storage or less often. If the pauses are \
-                     evaluation, run it on another GPU or on fewer samples.".into(),
-            why: CHECKPOINTS.into(),
-        },
-        (Cause::Tasks, _) => Words {
-            code: "gaps.tasks",
-            lever: "overlap",
-            title: "Fetch the next task while one computes",
-            action: "Fetch and prepare the next task during the current one. If no task waits in the queue, run \
-                     fewer of these workers, or two on one GPU.".into(),
-            why: "A process held the memory, so it waited for its next task or its data.".into(),
-        },
-        (Cause::Starts, _) => Words {
-            code: "gaps.starts",
-            lever: "storage",
-            title: "Start faster after each interruption",
-            action: "Keep the image, the data and compiled kernels on a disk or in a cache near the node, and load the \
-                     last checkpoint from there. Interruptions themselves are not the waste."
-                .into(),
-            why: held(first).into(),
-        },
-        (Cause::Restarts, _) => restarts(first, bounds),
-        (Cause::CrashLoop, _) => Words {
-            code: "gaps.crash-loop",
-            lever: "restart",
-            title: "Find out why the process ends after each start",
-            action: "Read the log of the pod or job before each pause. Stop it until the cause is found: its GPU \
-                     is paid for in the meantime.".into(),
-            why: "Each time it filled memory, hardly worked and left the memory empty, as a process does that \
-                  crashes and is restarted.".into(),
-        },
-        (Cause::Queue, _) => Words {
-            code: "gaps.queue",
-            lever: "bin_pack",
-            title: "Keep the next job in a queue",
-            action: "Queue jobs, so that the next one starts when one ends. Prepare its data on a CPU node in \
-                     the meantime.".into(),
-            why: "The memory was free in most of them.".into(),
-        },
-        (Cause::Unknown, _) => Words {
-            code: "gaps.profile",
-            lever: "measure",
-            title: "Find out what happens in the pauses",
-            action: "Sample the stack of the process during a pause, for example with py-spy dump.".into(),
-            why: "A process held the memory: saving, evaluation and waiting look alike here.".into(),
-        },
-    }
+            "Regular or short pauses with the memory held are checkpoints, results that are written, or evaluation.",
+        ),
+        Cause::Tasks => (
+            "gaps.tasks",
+            "overlap",
+            "Fetch the next task while one computes",
+            "Fetch and prepare the next task during the current one. If no task waits in the queue, run fewer of these \
+             workers, or two on one GPU.",
+            "A process held the memory, so it waited for its next task or its data.",
+        ),
+        Cause::Starts => {
+            return Words {
+                code: "gaps.starts",
+                lever: "storage",
+                title: "Start faster after each interruption",
+                action: "Keep the image, the data and compiled kernels on a disk or in a cache near the node, and load \
+                         the last checkpoint from there. Interruptions themselves are not the waste."
+                    .to_owned(),
+                why: held(first),
+            };
+        }
+        Cause::Restarts => return restarts(first, bounds),
+        Cause::CrashLoop => (
+            "gaps.crash-loop",
+            "restart",
+            "Find out why the process ends after each start",
+            "Read the log of the pod or job before each pause. Stop it until the cause is found: its GPU is paid for in \
+             the meantime.",
+            "Each time it filled memory, hardly worked and left the memory empty, as a process does that crashes and is \
+             restarted.",
+        ),
+        Cause::Queue => (
+            "gaps.queue",
+            "bin_pack",
+            "Keep the next job in a queue",
+            "Queue jobs, so that the next one starts when one ends. Prepare its data on a CPU node in the meantime.",
+            "The memory was free in most of them.",
+        ),
+        Cause::Unknown => (
+            "gaps.profile",
+            "measure",
+            "Find out what happens in the pauses",
+            "Sample the stack of the process during a pause, for example with py-spy dump.",
+            "A process held the memory: saving, evaluation and waiting look alike here.",
+        ),
+    };
+    Words { code, lever, title, action: action.to_owned(), why: why.to_owned() }
 }
 
 /// Whether it may be interrupted, so that saved state counts.
@@ -201,61 +180,36 @@ fn is_interrupted(gpu: &Gpu) -> bool {
 
 /// What start-up holds, if it was recorded.
 fn held(first: &Finding<'_>) -> String {
-    let Some((pause, work)) = first.memory else {
-        return "This is most likely start-up: the image, data, compilation and the last checkpoint.".to_owned();
-    };
-    format!(
-        "It held {} then and {} at work, so this is start-up and no checkpoint: the image, data, compilation and \
-         loading.",
-        gib(pause),
-        gib(work),
-    )
+    let held = first.memory.map_or_else(String::new, |(pause, work)| {
+        format!("It held {} then and {} at work. ", gib(pause), gib(work))
+    });
+    held + "This is most likely start-up and no checkpoint: the image, data, compilation and loading."
 }
 
 /// A job that starts anew, or separate runs.
 fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
     let level = first.gpu.accounts.busy().level();
     // Light enough for two runs at a time.
-    let is_light = level < bounds.productive;
-    let action = if is_light {
-        format!(
+    let (title, action) = if level < bounds.productive {
+        let action = format!(
             "If these are separate runs, such as trials, start the next one at once, or two at a time if memory fits: \
              each keeps the GPU {} busy. If it is one job, read its log before each pause.",
             percent(level),
-        )
+        );
+        ("Find out why it restarts, or start runs at once", action)
     } else {
-        let price = first.gpu.price.as_ref();
-        let cause = if price.is_some_and(|price| price.plan == Some(Plan::Spot)) {
-            "Compare the pauses with interruptions of spot capacity. For the rest, read the log before each."
-        } else {
-            "Read its log before each pause."
-        };
-        format!(
-            "{cause} Save state more often, so that less is repeated, and keep images, data and compiled kernels on \
-             the node for a warm start. If these are separate runs, queue them."
-        )
+        let action = "Compare the pauses with interruptions of spot capacity, and read the log before each. Save state \
+                      more often, so that less is repeated, and keep images, data and compiled kernels on the node for \
+                      a warm start. If these are separate runs, queue them.";
+        ("Find out why the job restarts", action.to_owned())
     };
-    let why = match first.memory {
-        Some((pause, work)) if first.holes.held > 0.5 => format!(
-            "It held {} in them and {} at work, so the process most likely started anew. What it repeated is not \
-             visible here.",
-            gib(pause),
-            gib(work),
-        )
-        .into(),
-        _ => "In these pauses the memory was empty, so the process ended: one job that starts anew, or separate runs. \
-              What it repeated is not visible here."
-            .into(),
+    let held = match first.memory {
+        Some((pause, work)) if first.holes.held > share::MOST => {
+            format!("It held {} in them and {} at work", gib(pause), gib(work))
+        }
+        _ => "In these pauses the memory was empty".to_owned(),
     };
-    Words {
-        code: "gaps.restarts",
-        lever: "restart",
-        title: if is_light {
-            "Find out why it restarts, or start runs at once"
-        } else {
-            "Find out why the job restarts"
-        },
-        action: action.into(),
-        why,
-    }
+    let why = held
+        + ", so the process ended: one job that starts anew, or separate runs. What it repeated is not visible here.";
+    Words { code: "gaps.restarts", lever: "restart", title, action, why }
 }

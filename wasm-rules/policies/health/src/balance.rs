@@ -1,23 +1,10 @@
 //! Replicas of a service of which one is full and the others are not.
 
-use phasemeter_diagnoses::confidence;
-use phasemeter_policy::format::{decimal, percent};
+use phasemeter_diagnoses::{MOSTLY_FULL, NO_WORK, SAME_MEMORY, confidence, share};
+use phasemeter_policy::format::percent;
 use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence, mean};
 
 use crate::risk;
-
-/// Utilization of a replica that is full. An assumption.
-const FULL: f64 = 0.85;
-
-/// Utilization of the others, relative to it, below which the load is unequal. An assumption.
-const UNEQUAL: f64 = 0.5;
-
-/// Utilization from which a replica gets requests: a standby gets none. An assumption.
-const IN_USE: f64 = 0.03;
-
-/// Difference of the memory in use up to which replicas serve the same model, relative to the larger.
-/// An assumption.
-const SAME_MODEL: f64 = 0.4;
 
 /// Fewest others. An assumption.
 const MIN_OTHERS: usize = 2;
@@ -30,30 +17,21 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
 fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
     let level = |gpu: &Gpu| gpu.accounts.observed().level();
     let own = level(gpu);
-    if gpu.workload != Workload::Serving || own < FULL {
+    if gpu.workload != Workload::Serving || own < MOSTLY_FULL {
         return None;
     }
     let serves_same = |other: &&Gpu| {
         let memory = gpu.memory_share().zip(other.memory_share());
-        let is_similar = memory.is_some_and(|(a, b)| (a - b).abs() <= SAME_MODEL * a.max(b));
-        other.id != gpu.id && is_similar && level(other) >= IN_USE && other.is_alike(gpu)
+        let is_similar = memory.is_some_and(|(a, b)| (a - b).abs() <= SAME_MEMORY * a.max(b));
+        other.id != gpu.id && is_similar && level(other) >= NO_WORK && other.is_alike(gpu)
     };
     let others: Vec<_> = window.gpus.iter().filter(serves_same).collect();
-    let is_unequal = others.iter().all(|other| level(other) < UNEQUAL * own);
+    let is_unequal = others.iter().all(|other| level(other) < share::MOST * own);
     if others.len() < MIN_OTHERS || !is_unequal {
         return None;
     }
     let mean = mean(&others, |other| level(other));
-    let celsius = gpu.sensors.max_temperature_celsius.map_or_else(String::new, |celsius| {
-        [" It reached ", &decimal(celsius, 0), " °C."].concat()
-    });
     let [busy, others_busy] = [own, mean].map(percent);
-    let rationale = format!(
-        "The GPU is {busy} busy, and {} others of this model {others_busy}: if they serve the same, requests wait for \
-         one replica while the others have capacity left.{celsius}",
-        others.len(),
-    );
-    let title = format!("One replica is {busy} busy, others {others_busy}: balance requests");
     Some(Recommendation {
         evidence: evidence([("utilization", own, "1"), ("utilization.others", mean, "1")]),
         reversible: true,
@@ -62,11 +40,15 @@ fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
             "other",
             [gpu],
             [
-                &title,
+                &format!("One replica is {busy} busy, others {others_busy}: balance requests"),
                 "Route each request to the replica with the fewest in progress, and look for sticky sessions and \
                  long-lived connections, which keep clients on one replica.",
             ],
-            rationale,
+            format!(
+                "The GPU is {busy} busy, and {} others of this model {others_busy}: if they serve the same, requests \
+                 wait for one replica while the others have capacity left.",
+                others.len(),
+            ),
             confidence::PROBABLE,
         )
     })

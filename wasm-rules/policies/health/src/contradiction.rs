@@ -9,14 +9,6 @@ use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups}
 
 use crate::risk;
 
-/// What to do if counters have failed, and if utilization misses work, in words for every vendor.
-const NEUTRAL: [&str; 2] = [
-    "Let one program read profiling counters at a time: end other profilers, and restart the exporter. Until then \
-     ignore activity of this GPU.",
-    "Do not stop or share anything here yet: kernels run that utilization misses. Look for partitions, virtual GPUs \
-     and the driver's version, and bill by the activity that was measured.",
-];
-
 /// Warns of both.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter_map(|gpu| {
@@ -30,7 +22,7 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let unpowered = window.gpus.iter().filter_map(|gpu| Some((gpu, unpowered_work(gpu)?)));
     let unpowered = groups(unpowered, |a: &(&Gpu, (f64, f64)), b| a.1.1 == b.1.1);
     let sources = contradicted.iter().filter_map(|group| contradicting_sources(group));
-    sources.chain(unpowered.iter().filter_map(|group| contradicting_power(group))).collect()
+    sources.chain(unpowered.iter().map(|group| contradicting_power(group))).collect()
 }
 
 fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
@@ -62,18 +54,21 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
         Some(_) => ". Power does not decide which of them is wrong.",
         None => ". Which of them is wrong is unknown without power and its limit.",
     };
-    let [counters, misses] = first.vendor().choose(
-        [
-            "Let one program read profiling counters at a time: end other profilers (nsys, ncu, a second DCGM), run \
-             dcgmi profile --resume, and restart the exporter. Until then ignore activity of this GPU.",
-            "Do not stop or share anything here yet: kernels run that utilization misses. Look for MIG, vGPU and the \
-             driver's version, and bill by the activity that was measured.",
-        ],
-        NEUTRAL,
-        NEUTRAL,
-    );
-    let (rests, action) =
-        if has_failed_counters(first) { ("activity", counters) } else { ("idle time", misses) };
+    let (rests, action) = if has_failed_counters(first) {
+        let others = first.vendor().tool(
+            " (nsys, ncu, a second DCGM), run dcgmi profile --resume",
+            " (rocprof, a second exporter)",
+        );
+        let action = format!(
+            "Let one program read profiling counters at a time: end other profilers{others}, and restart the exporter. \
+             Until then ignore activity of this GPU."
+        );
+        ("activity", action)
+    } else {
+        let action = "Do not stop or share anything here yet: kernels run that utilization misses. Look for partitions, \
+                      virtual GPUs and the driver's version, and bill by the activity that was measured.";
+        ("idle time", action.to_owned())
+    };
     let time = duration(longest.seconds);
     let rationale = format!(
         "{} {time}, {}{draw}{cause} No recommendation here relies on its {rests}.",
@@ -93,26 +88,21 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
             "health.contradiction",
             "measure",
             group.iter().map(|(gpu, _)| *gpu),
-            [&title, action],
+            [&title, &action],
             rationale,
             if is_decided { confidence::VERY_LIKELY } else { confidence::EVEN },
         )
     })
 }
 
-fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
-    let (first, (watts, limit)) = group.first()?;
-    let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity?);
+fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Recommendation {
+    let (first, (watts, limit)) = &group[0];
+    let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity.unwrap_or(0.0));
     let draw = format!("{} of {} W", decimal(*watts, 0), decimal(*limit, 0));
     let level = percent(busy.level());
-    let title = format!("{draw} at {level} utilization: power is wrong");
-    let rationale = format!(
-        "For {}, utilization was {level} and SM activity {} at {draw}, which is less than an idle GPU draws: most \
-         likely the power sensor is wrong, and so is the energy here.",
-        duration(busy.seconds),
-        percent(sms),
-    );
-    Some(Recommendation {
+    let tool =
+        first.vendor().tool("nvidia-smi -q -d POWER and with ", "amd-smi metric --power and with ");
+    Recommendation {
         evidence: evidence([
             ("power", *watts, "W"),
             ("utilization", busy.level(), "1"),
@@ -124,17 +114,20 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Option<Recommendation> {
             "measure",
             group.iter().map(|(gpu, _)| *gpu),
             [
-                &title,
-                first.vendor().choose(
-                    "Compare with nvidia-smi -q -d POWER and with the power of the rack, and reset the GPU if they differ.",
-                    "Compare with amd-smi metric --power and with the power of the rack, and reset the GPU if they differ.",
-                    "Compare with the power of the rack, and reset the GPU if they differ.",
+                &format!("{draw} at {level} utilization: power is wrong"),
+                &format!(
+                    "Compare with {tool}the power of the rack, and reset the GPU if they differ."
                 ),
             ],
-            rationale,
+            format!(
+                "For {}, utilization was {level} and SM activity {} at {draw}, which is less than an idle GPU draws: \
+                 most likely the power sensor is wrong, and so is the energy here.",
+                duration(busy.seconds),
+                percent(sms),
+            ),
             confidence::VERY_LIKELY,
         )
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use phasemeter_diagnoses::{
     SIMILAR, UnexplainedPower, confidence, contradictions, unexplained_power,
 };
-use phasemeter_policy::format::{decimal, duration, percent};
+use phasemeter_policy::format::{decimal, duration, percent, subject, these};
 use phasemeter_policy::{Gpu, Need, Recommendation, Response, Window, evidence, groups, mean};
 
 use crate::risk;
@@ -17,51 +17,30 @@ pub(crate) fn recommend(window: &Window) -> Response {
     let groups = groups(found, |a, b| {
         a.1.limit == b.1.limit && (share(&a.1) - share(&b.1)).abs() <= SIMILAR
     });
-    let unmeasured = |group: &Vec<(&Gpu, UnexplainedPower)>| {
-        let lacks = group.iter().any(|(gpu, _)| gpu.sensors.sm_activity.is_none());
-        let reasons = [
-            "shows whether they work, since their power contradicts 0%: dcgmi dmon -e 1002",
-            "shows whether they work, since their power contradicts 0%",
-        ];
-        let gpus = group.iter().map(|(gpu, _)| *gpu).filter(|_| lacks);
-        Need::by_vendor("sm.activity", reasons, gpus)
-    };
-    Response {
-        needs: groups.iter().filter_map(unmeasured).collect(),
-        recommendations: groups.iter().filter_map(|group| warn(group)).collect(),
-    }
+    let unmeasured = groups.iter().flatten().map(|(gpu, _)| *gpu);
+    let need = Need::by_vendor(
+        "sm.activity",
+        "shows whether they work, since their power contradicts 0%",
+        ": dcgmi dmon -e 1002",
+        unmeasured.filter(|gpu| gpu.sensors.sm_activity.is_none()),
+    );
+    Response::of(groups.iter().map(|group| warn(group)), need)
 }
 
-fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
-    let (first, power) = group.first()?;
+fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Recommendation {
+    let (first, power) = &group[0];
     let watts = mean(group, |(_, power)| power.watts);
     let level = mean(group, |(gpu, _)| gpu.accounts.idle().level());
     let idle = mean(group, |(gpu, _)| gpu.accounts.idle().seconds);
     let draw = format!("{} of {} W", decimal(watts, 0), decimal(power.limit, 0));
-    let celsius = first
-        .sensors
-        .temperature_celsius
-        .map_or_else(String::new, |celsius| [" at ", &*decimal(celsius, 0), " °C"].concat());
     let level = if level < 0.005 { "0%".to_owned() } else { percent(level) };
-    let (these, each) = if group.len() == 1 { ("this GPU", "It") } else { ("these GPUs", "Each") };
-    let title = format!("Measure {these}: {level} busy at {draw}");
-    let neutral = "Do not stop or share anything here yet. Record the activity of its compute units. If it is above \
-                   0, this is work that utilization misses: look for partitions, virtual GPUs and the driver's \
-                   version. If it is 0, clocks are stuck: reset the GPU.";
-    let action = first.vendor().choose(
-        "Do not stop or share anything here yet. Record SM activity (dcgmi dmon -e 1002). If it is above 0, this is \
-         work that utilization misses: look for MIG, vGPU and the driver's version. If it is 0, clocks are stuck: \
-         reset the GPU.",
-        neutral,
-        neutral,
+    let action = format!(
+        "Do not stop or share anything here yet. Record the activity of its compute units{}. If it is above 0, this is \
+         work that utilization misses: look for partitions, virtual GPUs and the driver's version. If it is 0, \
+         clocks are stuck: reset the GPU.",
+        first.vendor().tool(" (dcgmi dmon -e 1002)", ""),
     );
-    let rationale = format!(
-        "{each} reports {level} for {} and draws {draw}{celsius} meanwhile. Without work, GPUs draw less than half of \
-         their limit, so most likely it works and the counter is wrong. No recommendation here relies on its idle \
-         time.",
-        duration(idle),
-    );
-    Some(Recommendation {
+    Recommendation {
         evidence: evidence([
             ("idle.power", watts, "W"),
             ("idle.power_share_of_limit", watts / power.limit, "1"),
@@ -72,11 +51,17 @@ fn warn(group: &[(&Gpu, UnexplainedPower)]) -> Option<Recommendation> {
             "health.credibility",
             "measure",
             group.iter().map(|(gpu, _)| *gpu),
-            [&title, action],
-            rationale,
+            [&format!("Measure {}: {level} busy at {draw}", these(group.len())), &action],
+            format!(
+                "{} reports {level} for {} and draws {draw} meanwhile. Without work, GPUs draw less than half of their \
+                 limit, so most likely it works and the counter is wrong. No recommendation here relies on its idle \
+                 time.",
+                subject(group.len()),
+                duration(idle),
+            ),
             confidence::VERY_LIKELY,
         )
-    })
+    }
 }
 
 #[cfg(test)]

@@ -27,15 +27,12 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Response {
         waiting.iter().map(|(gpu, _)| *gpu),
     );
     let hangs = groups.iter().filter_map(|group| warn(group, settings, window));
-    Response {
-        recommendations: hangs.chain(waiting_jobs(window)).collect(),
-        needs: need.into_iter().collect(),
-    }
+    Response::of(hangs.chain(waiting_jobs(window)), need)
 }
 
 /// Jobs that wait at full utilization again and again.
 fn waiting_jobs(window: &Window) -> Vec<Recommendation> {
-    let found = window.gpus.iter().filter(|gpu| Texts::of(gpu.workload).has_ranks);
+    let found = window.gpus.iter().filter(|gpu| has_ranks(gpu.workload));
     let found = found.filter_map(|gpu| {
         let matters = MATTERS * gpu.accounts.observed().seconds;
         Some((gpu, waits(gpu, window).filter(|waits| waits.seconds >= matters)?))
@@ -85,13 +82,14 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
     let (first, since) = *hung.first()?;
     let watts = *first.power.iter().rev().find(|power| !power.is_nan())?;
     let limit = power_limit(first)?;
-    let texts = Texts::of(first.workload);
+    let [what, remedy, guard] = texts(first.workload);
+    let has_ranks = has_ranks(first.workload);
     let stopped = window.gpus.iter().find(|gpu| {
         let after = gpu.activity.after_work.seconds;
         let has_stopped = after >= share::NEARLY_ALL * since || is_lost(gpu);
         gpu.is_alike(first) && gpu.node() == first.node() && has_stopped
     });
-    let rank = match stopped.filter(|_| texts.has_ranks) {
+    let rank = match stopped.filter(|_| has_ranks) {
         Some(gpu) if is_lost(gpu) => {
             " The driver lost a GPU of the job: its rank is gone.".to_owned()
         }
@@ -104,7 +102,7 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
             };
             [" ", &gpu.name(), rank].concat()
         }
-        None if texts.has_ranks && hung.len() > 1 => {
+        None if has_ranks && hung.len() > 1 => {
             " This is typical of a collective that waits for a rank that is gone.".to_owned()
         }
         None => String::new(),
@@ -121,10 +119,18 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
     let lasts = hung.iter().all(|(_, seconds)| *seconds >= settings.restart_seconds);
     let cost = so_far(&hung);
     let title = if lasts {
-        [texts.what, " hangs, ", &cost, ": ", texts.remedy, " it"].concat()
+        [what, " hangs, ", &cost, ": ", remedy, " it"].concat()
     } else {
-        [texts.what, " may hang, ", &cost, ": look at its stacks"].concat()
+        [what, " may hang, ", &cost, ": look at its stacks"].concat()
     };
+    let from = match first.workload {
+        Workload::Training => " from the last saved state",
+        _ => "",
+    };
+    let action = format!(
+        "Dump the stacks of its processes first, for example with py-spy dump, to find the one that stopped. Then \
+         {remedy} it{from}. {guard} would do so by itself."
+    );
     Some(Recommendation {
         evidence: evidence([
             ("hung.time", since, "s"),
@@ -139,54 +145,28 @@ fn warn(stalled: &[(&Gpu, Stall)], settings: &Settings, window: &Window) -> Opti
             "health.hang",
             "restart",
             hung.iter().map(|(gpu, _)| *gpu),
-            [&title, texts.action],
+            [&title, &action],
             rationale,
             if lasts { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE },
         )
     })
 }
 
-/// Texts for a kind of workload.
-struct Texts {
-    /// What hangs, and what to do with it.
-    what: &'static str,
-    remedy: &'static str,
-    action: &'static str,
-    /// Whether its GPUs may wait for one another.
-    has_ranks: bool,
+/// Texts for a kind of workload: what hangs, what to do with it, and what would have ended it by itself.
+const fn texts(workload: Workload) -> [&'static str; 3] {
+    match workload {
+        Workload::Training => ["The job", "restart", "A watchdog (NCCL's timeout)"],
+        Workload::Serving => {
+            ["The server", "restart", "A liveness probe that sends a request with little work"]
+        }
+        Workload::Interactive => ["The session", "interrupt", "A limit on the time of a cell"],
+        Workload::Batch | Workload::Unknown => ["The work", "restart", "A time limit"],
+    }
 }
 
-impl Texts {
-    const fn of(workload: Workload) -> Self {
-        let (what, remedy, action) = match workload {
-            Workload::Training => (
-                "The job",
-                "restart",
-                "Dump the stacks of all ranks first, for example with py-spy dump, to find the one that \
-                 stopped. Then restart from the last saved state. A watchdog (NCCL's timeout) would end \
-                 the job after minutes.",
-            ),
-            Workload::Serving => (
-                "The server",
-                "restart",
-                "Dump the stacks of the server first, for example with py-spy dump, then restart it. A \
-                 liveness probe that sends a request with little work would do so after a minute.",
-            ),
-            Workload::Interactive => (
-                "The session",
-                "interrupt",
-                "Interrupt the cell or the command that runs; restart the process if that has no effect.",
-            ),
-            Workload::Batch | Workload::Unknown => (
-                "The work",
-                "restart",
-                "Dump the stacks of its processes first, for example with py-spy dump, to find where they \
-                 stopped. Then restart it. A time limit would end it by itself.",
-            ),
-        };
-        let has_ranks = !matches!(workload, Workload::Serving | Workload::Interactive);
-        Self { what, remedy, action, has_ranks }
-    }
+/// Whether its GPUs may wait for one another.
+const fn has_ranks(workload: Workload) -> bool {
+    !matches!(workload, Workload::Serving | Workload::Interactive)
 }
 
 /// Restarts the job, by Slurm if it is one of its jobs.

@@ -5,7 +5,6 @@
 //! A risk saves nothing by itself; a job that hangs or fails loses its work.
 
 mod balance;
-mod cause;
 mod contradiction;
 mod cost;
 mod credibility;
@@ -28,8 +27,7 @@ phasemeter_policy::settings! {
 }
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
-    let mut found: Vec<_> = hardware::lost(window).into_iter().collect();
-    found.extend(hardware::vanished(window));
+    let mut found = hardware::gone(window);
     found.extend(hardware::faulty(window));
     found.extend(hardware::slow_links(window));
     found.extend(hardware::unlinked(window));

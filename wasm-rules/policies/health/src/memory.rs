@@ -1,22 +1,16 @@
 //! Memory that runs out: it rises, is nearly full, or ended the process before.
 
-use phasemeter_diagnoses::{FREE_MEMORY, NEARLY_FULL, OutOfMemory, confidence, out_of_memory};
-use phasemeter_policy::format::{count, duration, gib, percent};
+use phasemeter_diagnoses::{
+    FREE_MEMORY, NEARLY_FULL, OutOfMemory, confidence, out_of_memory, share, time,
+};
+use phasemeter_policy::format::{count, duration, gib, minutes, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
 
 use crate::{Settings, risk};
 
-/// Observed time that shows that memory rises, in seconds. An assumption.
-const MIN_RISE_SECONDS: f64 = 1_800.0;
-
 /// Variation of the memory in use, as a share of all, from which it varies with the work: an allocator that
 /// took all of it is full by design. An assumption.
 const VARIES: f64 = 0.01;
-
-const SECONDS_PER_MINUTE: f64 = 60.0;
-
-/// Memory that stays in use, as a share of all, from which another process holds it. An assumption.
-const HELD: f64 = 0.1;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let (ended, others): (Vec<_>, Vec<_>) = window
@@ -29,40 +23,36 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let full = others().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
     let full = groups(full, |a, b| a.0.workload == b.0.workload);
     let ended = ended.into_iter().filter_map(|(gpu, found)| Some(ended_by_it(gpu, found?)));
-    ended.chain(rising).chain(full.iter().filter_map(|group| keep_free(group))).collect()
+    ended.chain(rising).chain(full.iter().map(|group| keep_free(group))).collect()
 }
 
 /// Memory that ran out, which explains why the process ended.
 fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
     let total = gpu.memory_total_bytes.map_or(f64::INFINITY, |total| total as f64);
-    let kept = gib(found.kept);
-    let (why, action) = if found.kept >= HELD * total {
+    let (why, action) = if found.kept >= share::HARDLY_ANY * total {
+        let kept = gib(found.kept);
+        let lists =
+            gpu.vendor().tool(" (nvidia-smi lists its PID)", " (amd-smi process lists its PID)");
         (
             format!(" {kept} stay in use after each end: most likely a process of an earlier run."),
-            gpu.vendor().choose(
-                "End the process that holds the memory (nvidia-smi lists its PID), then start again.",
-                "End the process that holds the memory (amd-smi process lists its PID), then start again.",
-                "End the process that holds the memory, then start again.",
-            ),
+            format!("End the process that holds the memory{lists}, then start again."),
         )
-    } else if found.seconds >= MIN_RISE_SECONDS {
+    } else if found.seconds >= time::USUAL {
         (
             format!(" It takes {} to fill.", duration(found.seconds)),
             "Restart at a good moment before it is full, from a saved state, and find what grows: references to past \
-             steps or requests, operations that are added in a loop, or a cache without a limit.",
+             steps or requests, operations that are added in a loop, or a cache without a limit."
+                .to_owned(),
         )
     } else {
         (
             String::new(),
             "Take less at the start: a smaller batch, shorter inputs, or a smaller share of the memory for the server. \
-             The log of the process has the error.",
+             The log of the process has the error."
+                .to_owned(),
         )
     };
     let times = count(found.count, "time");
-    let title = ["Out of memory: it ended the process ", &times].concat();
-    let rationale = format!(
-        "Memory rose until it was full, and fell with the load, {times}: most likely the process ended.{why}"
-    );
     Recommendation {
         evidence: evidence([
             ("ends", found.count as f64, "1"),
@@ -73,8 +63,10 @@ fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
             "health.out-of-memory",
             "restart",
             [gpu],
-            [&title, action],
-            rationale,
+            [&["Out of memory: it ended the process ", &times].concat(), &action],
+            format!(
+                "Memory rose until it was full, and fell with the load, {times}: most likely the process ended.{why}"
+            ),
             confidence::VERY_LIKELY,
         )
     }
@@ -85,8 +77,7 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     let Memory::Rising { share, seconds_left } = gpu.memory_use(window.step_seconds) else {
         return None;
     };
-    if seconds_left > settings.memory_full_seconds
-        || gpu.accounts.observed().seconds < MIN_RISE_SECONDS
+    if seconds_left > settings.memory_full_seconds || gpu.accounts.observed().seconds < time::USUAL
     {
         return None;
     }
@@ -103,13 +94,12 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
         ),
         _ => ("measure", "Find what grows, for example with PyTorch's memory snapshot."),
     };
-    let left = duration((seconds_left / SECONDS_PER_MINUTE + 0.5).floor() * SECONDS_PER_MINUTE);
+    let left = minutes(seconds_left);
     let title = ["Memory runs out in about ", &left].concat();
     let rationale = format!(
-        "Memory is rising: it is at {}, and full in about {} at this rate. The process then \
-         fails, and loses what it has not saved.",
+        "Memory is rising: it is at {}, and full in about {left} at this rate. The process then fails, and loses what it \
+         has not saved.",
         percent(share),
-        left,
     );
     Some(Recommendation {
         evidence: evidence([("memory.share", share, "1"), ("memory.time_left", seconds_left, "s")]),
@@ -127,8 +117,8 @@ fn nearly_full(gpu: &Gpu, window: &Window) -> Option<f64> {
     matches!(gpu.memory_use(window.step_seconds), Memory::InUse(_)).then_some(share)
 }
 
-fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
-    let (first, _) = group.first()?;
+fn keep_free(group: &[(&Gpu, f64)]) -> Recommendation {
+    let (first, _) = group[0];
     let share = group.iter().map(|(_, share)| *share).fold(0.0, f64::max);
     let (lever, action) = match first.workload {
         Workload::Training => (
@@ -136,29 +126,27 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
             "Turn on activation checkpointing, or limit the length of samples, and let the batch take only what \
              leaves that much free. Save the state of the job often.",
         ),
-        Workload::Serving => (
+        _ => (
             "other",
-            "Limit the length of requests or their number at a time, or lower the share of the memory that the \
-             server takes.",
+            "Limit the length of inputs or requests, or their number at a time, or lower the share of the memory that \
+             a server takes.",
         ),
-        _ => ("other", "Process less data at a time, or limit the longest input."),
     };
     let (up_to, free) = (percent(share), percent(FREE_MEMORY));
-    let title = format!("Up to {up_to} of memory was in use: keep {free} free");
-    let rationale = format!(
-        "Up to {up_to} of the memory was in use, and the amount varies: a longer input than so far may end the process."
-    );
-    Some(Recommendation {
+    Recommendation {
         evidence: evidence([("memory.share", share, "1")]),
         ..risk(
             "health.memory-full",
             lever,
             group.iter().map(|(gpu, _)| *gpu),
-            [&title, action],
-            rationale,
+            [&format!("Up to {up_to} of memory was in use: keep {free} free"), action],
+            format!(
+                "Up to {up_to} of the memory was in use, and the amount varies: a longer input than so far may end the \
+                 process."
+            ),
             confidence::DOUBTFUL,
         )
-    })
+    }
 }
 
 #[cfg(test)]

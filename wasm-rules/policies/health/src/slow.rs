@@ -6,8 +6,7 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::{Gpu, Need, Response, Vendor, Window, groups, same_model};
 
-use crate::cause::{Cause, HOTTER};
-use crate::warn::warn;
+use crate::warn::{Cause, HOTTER, warn};
 
 /// Temperature from which a slow GPU is hot, in degrees Celsius. Data center GPUs slow down between 83
 /// and 95.
@@ -22,10 +21,7 @@ pub(crate) fn recommend(window: &Window) -> Response {
         Some((gpu, cause.or_else(|| Some(Cause::Unknown { lag: lag?, gpu }))?))
     });
     let groups = groups(slow, |a, b| a.1.is_like(&b.1));
-    Response {
-        needs: needs(&groups),
-        recommendations: groups.iter().filter_map(|group| warn(group, window)).collect(),
-    }
+    Response::of(groups.iter().map(|group| warn(group, window)), needs(&groups))
 }
 
 /// Columns that tell the cause.

@@ -6,35 +6,28 @@ use phasemeter_policy::{Gpu, Recommendation, Target, Window, evidence, groups};
 
 use crate::risk;
 
-/// Utilization up to which the SMs are not the limit. An assumption.
-const SMS_HAVE_ROOM: f64 = 0.7;
-
 /// GPUs whose video decoder or encoder is full.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
-    let full = window.gpus.iter().filter_map(|gpu| Some((gpu, full(gpu)?)));
+    let full = window.gpus.iter().filter_map(|gpu| Some((gpu, full(gpu, window)?)));
     let groups = groups(full, |a, b| a.1.0 == b.1.0 && a.0.workload == b.0.workload);
-    groups.iter().filter_map(|group| warn(group)).collect()
+    groups.iter().map(|group| warn(group)).collect()
 }
 
 /// The busiest engine and its use, if it is full.
-fn full(gpu: &Gpu) -> Option<(&'static str, f64)> {
+fn full(gpu: &Gpu, window: &Window) -> Option<(&'static str, f64)> {
     let engines = [("decoder", "decoder.utilization"), ("encoder", "encoder.utilization")];
     let of = |(name, metric)| Some((name, gpu.metric(metric)?));
     let busiest = engines.into_iter().filter_map(of).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_limit = busiest.1 >= FULL_ENGINE && gpu.accounts.observed().level() < SMS_HAVE_ROOM;
+    let is_limit = busiest.1 >= FULL_ENGINE
+        && gpu.accounts.observed().level() < window.thresholds().productive;
     is_limit.then_some(busiest)
 }
 
-fn warn(group: &[(&Gpu, (&str, f64))]) -> Option<Recommendation> {
-    let (first, (engine, used)) = group.first()?;
+fn warn(group: &[(&Gpu, (&str, f64))]) -> Recommendation {
+    let (first, (engine, used)) = &group[0];
     let level = first.accounts.observed().level();
     let is_idle = first.lost_idle() > first.lost_underload();
     let busy = percent(*used);
-    let rationale = format!(
-        "The video {engine} is {busy} busy, and the SMs {}: it most likely limits this work, and utilization does not \
-         cover it. Nothing else with video fits beside it.",
-        percent(level),
-    );
     let (remedy, action) = if *engine == "decoder" {
         (
             "decode less, or add decoders",
@@ -48,7 +41,7 @@ fn warn(group: &[(&Gpu, (&str, f64))]) -> Option<Recommendation> {
              price of an encoder (NVENC), not by their cores.",
         )
     };
-    Some(Recommendation {
+    Recommendation {
         // Where most of what utilization calls waste is.
         target: if is_idle { Target::Idle } else { Target::Underload },
         evidence: evidence([("engine.use", *used, "1"), ("utilization", level, "1")]),
@@ -58,10 +51,14 @@ fn warn(group: &[(&Gpu, (&str, f64))]) -> Option<Recommendation> {
             "other",
             group.iter().map(|(gpu, _)| *gpu),
             [&format!("Video {engine} {busy} busy: {remedy}"), action],
-            rationale,
+            format!(
+                "The video {engine} is {busy} busy, and the SMs {}: it most likely limits this work, and utilization \
+                 does not cover it. Nothing else with video fits beside it.",
+                percent(level),
+            ),
             confidence::VERY_LIKELY,
         )
-    })
+    }
 }
 
 #[cfg(test)]

@@ -1,105 +1,144 @@
-//! Texts of risks of slow GPUs.
+//! Causes of slow GPUs, and what is written about them.
 
-use phasemeter_diagnoses::{Lag, confidence, share, slowed_by_heat, slowed_by_power_supply};
+use phasemeter_diagnoses::{
+    Lag, SIMILAR, confidence, share, slowed_by_heat, slowed_by_power_supply,
+};
 use phasemeter_policy::column::percentile;
 use phasemeter_policy::format::{decimal, percent, subject};
-use phasemeter_policy::{Gpu, Recommendation, Remediation, Window, Workload, evidence};
+use phasemeter_policy::{Evidence, Gpu, Recommendation, Remediation, Window, Workload, evidence};
 
-use crate::cause::{Cause, HOTTER};
 use crate::cost::{repair, while_waiting};
 use crate::risk;
 
-/// Clock, relative to a higher one, up to which the difference is mentioned. An assumption.
-const LOWER: f64 = 0.95;
+/// Difference from the others, in kelvins, from which a slow GPU is hot. An assumption.
+pub(crate) const HOTTER: f64 = 15.0;
+
+/// What slows a GPU.
+#[derive(Clone, Copy)]
+pub(crate) enum Cause<'a> {
+    /// Its power limit, below that of others of its model, or of the model.
+    Limit { limit: f64, highest: f64, of: &'static str },
+    /// Heat, for a share of the time with work if that was recorded.
+    Heat { share: Option<f64> },
+    /// The power supply, for a share of the time with work.
+    Supply { share: f64 },
+    /// Unknown: it is behind the others.
+    Unknown { lag: Lag, gpu: &'a Gpu },
+}
+
+impl Cause<'_> {
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= SIMILAR;
+        match (self, other) {
+            (
+                Self::Limit { limit: a, highest: most, .. },
+                Self::Limit { limit: b, highest, .. },
+            ) => a == b && most == highest,
+            (Self::Heat { share: a }, Self::Heat { share: b }) => {
+                a.is_some() == b.is_some() && near(a.unwrap_or(0.0), b.unwrap_or(0.0))
+            }
+            (Self::Supply { share: a }, Self::Supply { share: b }) => near(*a, *b),
+            (Self::Unknown { lag: a, gpu }, Self::Unknown { lag: b, gpu: other }) => {
+                let ratio = match (a, b) {
+                    (Lag::Clock(a, _), Lag::Clock(b, _)) | (Lag::Power(a, _), Lag::Power(b, _)) => {
+                        a / b
+                    }
+                    _ => f64::INFINITY,
+                };
+                near(ratio, 1.0) && gpu.is_alike(other)
+            }
+            _ => false,
+        }
+    }
+}
 
 /// GPUs with the same cause.
 type Group<'a> = [(&'a Gpu, Cause<'a>)];
 
-pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Option<Recommendation> {
-    let (first, cause) = *group.first()?;
-    let gpus = || group.iter().map(|(gpu, _)| *gpu);
-    let subject = subject(group.len());
+pub(crate) fn warn(group: &Group<'_>, window: &Window) -> Recommendation {
+    let (_, cause) = group[0];
     let clock = [&*clock(group, window), &*waiting(group, window), "."].concat();
-    let power_limit = |limit: f64, highest: f64| {
-        let [limit, highest] = [limit, highest].map(|watts| decimal(watts, 0));
-        ["Power limit ", &*limit, " W instead of ", &highest, " W: confirm or raise it"].concat()
-    };
-    Some(match cause {
-        Cause::Limit { limit, highest, of } => Recommendation {
-            evidence: evidence([
-                ("power.limit", limit, "W"),
-                ("power.highest_limit", highest, "W"),
-            ]),
-            remediation: Some(Remediation::new(
-                first.vendor().choose("nvidia.power-limit", "gpu.power-limit", "gpu.power-limit"),
-                [("watts", decimal(highest, 0).replace(',', ""))],
-            )
-            .unless("the limit is meant, for the power or the cooling of the rack")),
-            ..risk(
-                "health.power-limit",
-                "power_limit",
-                gpus(),
-                [
-                    &power_limit(limit, highest),
-                    first.vendor().choose(
-                        "Raise the limit with nvidia-smi --power-limit, or confirm that it is meant, for example \
-                         by the power of the rack.",
-                        "Raise the limit with amd-smi set --power-cap, or confirm that it is meant, for example by \
-                         the power of the rack.",
-                        "Raise the limit, or confirm that it is meant, for example by the power of the rack.",
-                    ),
-                ],
-                format!(
-                    "{subject} runs at its limit of {} W, and {of} {} W{clock}",
-                    decimal(limit, 0),
-                    decimal(highest, 0),
-                ),
-                confidence::VERY_LIKELY,
-            )
-        },
+    match cause {
+        Cause::Limit { limit, highest, of } => capped(group, [limit, highest], of, &clock),
         Cause::Heat { share } => heat(group, share.is_some(), &clock, window),
-        Cause::Supply { .. } => {
-            let share = mean(group, |gpu| Some(slowed_by_power_supply(gpu)));
-            let action = repair(
-                first,
-                "Look for failed power supplies and for power budgets of the node and the rack, and move the \
-                 job to another node until they are repaired.",
-                first.vendor().choose(
-                    "nvidia-smi -q -d PERFORMANCE shows the power brake.",
-                    "The driver reports it.",
-                    "The driver reports it.",
-                ),
-            );
-            Recommendation {
-                evidence: evidence([("power_brake.share_of_time", share, "1")]),
-                ..risk(
-                    "health.power-supply",
-                    "other",
-                    gpus(),
-                    ["The power supply slows this node down", &action],
-                    format!(
-                        "{subject} lowered its clock because the power supply asked for it (power brake), for \
-                         {} of the time with work{clock}",
-                        percent(share)
-                    ),
-                    confidence::VERY_LIKELY,
-                )
-            }
-        }
+        Cause::Supply { .. } => short_of_power(group, &clock),
         Cause::Unknown { lag, .. } => straggler(group, lag, window),
-    })
+    }
+}
+
+fn capped(group: &Group<'_>, watts: [f64; 2], of: &str, clock: &str) -> Recommendation {
+    let vendor = group[0].0.vendor();
+    let [limit, highest] = watts.map(|watts| decimal(watts, 0));
+    let with = vendor.tool(" with nvidia-smi --power-limit", " with amd-smi set --power-cap");
+    let raise = Remediation::new(
+        vendor.choose("nvidia.power-limit", "gpu.power-limit", "gpu.power-limit"),
+        [("watts", highest.replace(',', ""))],
+    );
+    Recommendation {
+        evidence: evidence([
+            ("power.limit", watts[0], "W"),
+            ("power.highest_limit", watts[1], "W"),
+        ]),
+        remediation: Some(
+            raise.unless("the limit is meant, for the power or the cooling of the rack"),
+        ),
+        ..risk(
+            "health.power-limit",
+            "power_limit",
+            gpus(group),
+            [
+                &format!("Power limit {limit} W instead of {highest} W: confirm or raise it"),
+                &format!(
+                    "Raise the limit{with}, or confirm that it is meant, for example by the power of the rack."
+                ),
+            ],
+            format!(
+                "{} runs at its limit of {limit} W, and {of} {highest} W{clock}",
+                subject(group.len())
+            ),
+            confidence::VERY_LIKELY,
+        )
+    }
+}
+
+fn short_of_power(group: &Group<'_>, clock: &str) -> Recommendation {
+    let share = mean(group, |gpu| Some(slowed_by_power_supply(gpu)));
+    let action = repair(
+        group[0].0,
+        "Look for failed power supplies and for power budgets of the node and the rack, and move the job to another \
+         node until they are repaired.",
+        group[0].0.vendor().choose(
+            "nvidia-smi -q -d PERFORMANCE shows the power brake.",
+            "The driver reports it.",
+            "The driver reports it.",
+        ),
+    );
+    Recommendation {
+        evidence: evidence([("power_brake.share_of_time", share, "1")]),
+        ..risk(
+            "health.power-supply",
+            "other",
+            gpus(group),
+            ["The power supply slows this node down", &action],
+            format!(
+                "{} lowered its clock because the power supply asked for it (power brake), for {} of the time with \
+                 work{clock}",
+                subject(group.len()),
+                percent(share)
+            ),
+            confidence::VERY_LIKELY,
+        )
+    }
 }
 
 fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> Recommendation {
-    let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let share = mean(group, |gpu| Some(slowed_by_heat(gpu)));
-    let (title, cause) = if is_recorded {
-        let title = ["Heat slows the work down for ", &*percent(share), " of its time"].concat();
-        (title, " slowed down because of heat")
-    } else {
-        ("Heat slows the work down".to_owned(), " most likely slowed down because of heat")
+    let (time, likely) = match is_recorded {
+        true => ([" for ", &*percent(share), " of its time"].concat(), ""),
+        false => (String::new(), " most likely"),
     };
-    let hottest = gpus().filter_map(|gpu| gpu.sensors.max_temperature_celsius).fold(0.0, f64::max);
+    let temperatures = gpus(group).filter_map(|gpu| gpu.sensors.max_temperature_celsius);
+    let hottest = temperatures.fold(0.0, f64::max);
     let celsius = mean(group, |gpu| gpu.sensors.temperature_celsius);
     let others = median_of_others(group, window, |gpu| gpu.sensors.temperature_celsius);
     let others = others.filter(|others| celsius >= others + HOTTER);
@@ -124,63 +163,57 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
         ..risk(
             "health.heat",
             "other",
-            gpus(),
-            [&*title, &*action],
-            [subject(group.len()), cause, &*at, clock].concat(),
+            gpus(group),
+            [&["Heat slows the work down", &*time].concat(), &*action],
+            format!("{}{likely} slowed down because of heat{at}{clock}", subject(group.len())),
             confidence::VERY_LIKELY,
         )
     }
 }
 
 fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
+    let (name, unit, verb, values, why, sure) = match lag {
+        Lag::Clock(own, others) => {
+            let why = "In one job, the slowest GPU sets the pace";
+            ("clock", "MHz", "runs at", [own, others], why, confidence::LIKELY)
+        }
+        Lag::Power(own, others) => {
+            let why = "Its clock is probably lower, or it has less to do";
+            ("power", "W", "draws", [own, others], why, confidence::EVEN)
+        }
+    };
+    let [own, others] = values.map(|value| decimal(value, 0));
     let waiting = waiting(group, window);
-    let title = |verb: &str, unit: &str, own: f64, others: f64| {
-        let these = if group.len() == 1 { "This GPU " } else { "Each GPU " };
-        let [own, others] = [own, others].map(|value| decimal(value, 0));
-        [these, verb, &*own, unit, ", others ", &others, unit, ": find out why"].concat()
-    };
-    let (title, values, rationale, confidence) = match lag {
-        Lag::Clock(clock, others) => (
-            title("runs at ", " MHz", clock, others),
-            evidence([("clock", clock, "MHz"), ("clock.others", others, "MHz")]),
-            format!(
-                "It runs at {} MHz while busy, and others of this model at {}{waiting}. In one job, the slowest GPU \
-                 sets the pace.",
-                decimal(clock, 0),
-                decimal(others, 0),
-            ),
-            confidence::LIKELY,
-        ),
-        Lag::Power(watts, others) => (
-            title("draws ", " W", watts, others),
-            evidence([("power", watts, "W"), ("power.others", others, "W")]),
-            format!(
-                "It draws {} W while full, and others of this model {}{waiting}. Its clock is probably lower, or it \
-                 has less to do.",
-                decimal(watts, 0),
-                decimal(others, 0),
-            ),
-            confidence::EVEN,
-        ),
-    };
-    let action = group[0].0.vendor().choose(
-        "Look at the reasons in nvidia-smi -q -d PERFORMANCE, at its locked clocks (nvidia-smi -rgc resets them), \
-         cooling and power supply. Drain the node if they cannot be repaired.",
-        "Look at its locked clocks (amd-smi reset --clocks resets them), cooling and power supply. Drain the node if \
-         they cannot be repaired.",
-        "Look at its locked clocks, cooling and power supply. Drain the node if they cannot be repaired.",
+    let subject = subject(group.len());
+    let vendor = group[0].0.vendor();
+    let action = format!(
+        "Look at {}its locked clocks{}, cooling and power supply. Drain the node if they cannot be repaired.",
+        vendor.tool("the reasons in nvidia-smi -q -d PERFORMANCE, at ", ""),
+        vendor.tool(" (nvidia-smi -rgc resets them)", " (amd-smi reset --clocks resets them)"),
     );
     Recommendation {
-        evidence: values,
+        evidence: vec![
+            Evidence::new(name, values[0], unit),
+            Evidence::new(&[name, ".others"].concat(), values[1], unit),
+        ],
         ..risk(
             "health.straggler",
             "other",
-            group.iter().map(|(gpu, _)| *gpu),
-            [&title, action],
-            rationale,
-            confidence,
+            gpus(group),
+            [
+                &format!("{subject} {verb} {own} {unit}, others {others} {unit}: find out why"),
+                &action,
+            ],
+            format!(
+                "{subject} {verb} {own} {unit} while busy, and others of this model {others} {unit}{waiting}. {why}."
+            ),
+            sure,
         )
     }
+}
+
+fn gpus<'a>(group: &Group<'a>) -> impl Iterator<Item = &'a Gpu> {
+    group.iter().map(|(gpu, _)| *gpu)
 }
 
 /// `; its clock was 1,100 MHz, that of the others 1,960`, if it was recorded; of its own highest if there are no
@@ -193,10 +226,10 @@ fn clock(group: &Group<'_>, window: &Window) -> String {
     let others = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
     let highest = mean(group, |gpu| gpu.sensors.max_sm_clock_mhz);
     let beside = match others {
-        Some(others) if own < LOWER * others => {
+        Some(others) if own < share::NEARLY_ALL * others => {
             [", that of the others ", &decimal(others, 0)].concat()
         }
-        _ if own < LOWER * highest => [" of up to ", &decimal(highest, 0)].concat(),
+        _ if own < share::NEARLY_ALL * highest => [" of up to ", &decimal(highest, 0)].concat(),
         _ => String::new(),
     };
     ["; its clock was ", &decimal(own, 0), " MHz", &beside].concat()
@@ -212,7 +245,7 @@ fn waiting(group: &Group<'_>, window: &Window) -> String {
     let others: Vec<_> = others(group, window).filter(is_full).collect();
     let own = mean(group, |gpu| gpu.sensors.sm_clock_mhz);
     let theirs = median_of_others(group, window, |gpu| gpu.sensors.sm_clock_mhz);
-    let theirs = theirs.filter(|clock| own > 0.0 && own < LOWER * *clock);
+    let theirs = theirs.filter(|clock| own > 0.0 && own < share::NEARLY_ALL * *clock);
     while_waiting(&others, theirs.map(|clock| 1.0 - own / clock))
 }
 

@@ -20,29 +20,27 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
          the framework reports it, shows it",
         blocks.filter(|gpu| gpu.memory_use(window.step_seconds).is_pool()),
     );
-    let recommendations = groups.iter().filter_map(|group| share_reads(group)).collect();
-    Response { recommendations, needs: need.into_iter().collect() }
+    Response::of(groups.iter().filter_map(|group| share_reads(group)), need)
 }
 
 fn share_reads(gpus: &[&Gpu]) -> Option<Recommendation> {
     let first = gpus.first()?;
     let (dram, tensor) = (first.sensors.dram_activity?, first.sensors.tensor_activity?);
-    let (title, what) = match first.workload {
-        Workload::Batch => ("Process more sequences at a time", "sequences"),
-        _ => ("Serve more requests at a time", "requests"),
+    let latency = match first.workload {
+        Workload::Serving => ", as far as the latency allows",
+        _ => "",
     };
-    let latency = if what == "requests" { ", as far as the latency allows" } else { "" };
     let gpus = || gpus.iter().copied();
     Some(Recommendation {
         kind: kind_of_speedup(first.workload),
-        title: title.to_owned(),
+        title: "Process more requests or sequences at a time".to_owned(),
         action: format!(
-            "Raise the number of {what} per step, with continuous batching and memory for their caches{latency}. \
-             Narrower weights (8 bits) read half as much.",
+            "Raise the number of requests or sequences per step, with continuous batching and memory for their caches\
+             {latency}. Narrower weights (8 bits) read half as much.",
         ),
         rationale: format!(
             "{} uses {} of its memory bandwidth and {} of its tensor cores: most likely reading weights is the \
-             limit, and more {what} share each read.",
+             limit, and more requests share each read.",
             subject(gpus().len()),
             percent(dram),
             percent(tensor),

@@ -8,12 +8,6 @@ use phasemeter_policy::{
 
 use crate::{Settings, serves};
 
-/// Activity of SMs, tensor cores or memory from which a full GPU is saturated. An assumption.
-const FULL_ACTIVITY: f64 = 0.9;
-
-/// Utilization below which a GPU takes requests of a full one. An assumption.
-const LIGHT_LOAD: f64 = 0.4;
-
 /// Warns of saturated services, except for those that can do more inside of the GPU.
 pub(crate) fn recommend(
     observed: &[&Gpu],
@@ -61,7 +55,7 @@ fn is_saturated(gpu: &Gpu) -> bool {
     let sensors = &gpu.sensors;
     let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
     power_share(gpu).is_some_and(|share| share >= FULL_POWER)
-        || activity.iter().flatten().any(|activity| *activity >= FULL_ACTIVITY)
+        || activity.iter().flatten().any(|activity| *activity >= share::NEARLY_ALL)
 }
 
 /// The least busy GPU that serves, maybe of another model, and has memory for what a full one holds.
@@ -74,7 +68,7 @@ fn lightly_loaded<'a>(observed: &[&'a Gpu], full: &[&Gpu]) -> Option<&'a Gpu> {
         let free = gpu.memory_total_bytes.map(|total| total as f64).zip(gpu.memory_peak());
         serves(gpu)
             && gpu.attribute("service.name") == service
-            && level(gpu) < LIGHT_LOAD
+            && level(gpu) < share::MOST
             && free.is_some_and(|(total, peak)| total - peak >= held)
     };
     let others = observed.iter().copied().filter(is_light);

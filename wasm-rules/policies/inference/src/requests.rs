@@ -5,8 +5,8 @@
 //! fewer replicas suffice as it is has no use for it.
 
 use phasemeter_diagnoses::{
-    ABOVE, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence, power_share,
-    seldom, share,
+    ABOVE, BURSTS, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence,
+    power_share, seldom, share,
 };
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
@@ -20,9 +20,6 @@ use crate::{Settings, serves};
 /// Utilization above which a service is at its busiest.
 const SERVING_FULL: f64 = 0.65;
 
-/// Share of the time at its busiest up to which a service can take more requests at a time.
-const BUSIEST: f64 = 0.05;
-
 /// GPU time of batched requests relative to now: expected, and at best. An assumption; it needs a trial.
 const REQUESTS_BATCHED: [f64; 2] = [0.85, 0.6];
 
@@ -32,7 +29,7 @@ const MOST_REQUESTS: f64 = 10.0;
 /// A service with capacity left.
 struct Finding<'a> {
     gpu: &'a Gpu,
-    /// Utilization at its busiest: above it for [`BUSIEST`] of the time.
+    /// Utilization at its busiest: above it for [`BURSTS`] of the time.
     peak: f64,
     /// Share of the time above [`SERVING_FULL`].
     above: f64,
@@ -56,7 +53,7 @@ pub(crate) fn recommend(
     let loses = |gpu: &&Gpu| serves(gpu) && lost(gpu) >= settings.min_lost;
     let serving: Vec<_> = gpus.iter().copied().filter(loses).collect();
     let peaks = gpus.iter().filter(|gpu| serves(gpu) && !serving.is_empty());
-    let peak = |gpu: &Gpu| Some(Replay::of(&[gpu], window)?.exceeded(BUSIEST));
+    let peak = |gpu: &Gpu| Some(Replay::of(&[gpu], window)?.exceeded(BURSTS));
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
@@ -80,28 +77,19 @@ pub(crate) fn recommend(
     };
     let asked: Vec<_> = gpus.iter().copied().filter(asks).collect();
     let is_counted = window.metric("work.requests").is_some_and(|done| done > 0.0);
-    let (missing, why) = if is_counted {
-        (
-            "latency",
-            "the latency of requests shows how many more each GPU takes, and how much headroom its peaks need",
-        )
-    } else {
-        (
-            "requests",
-            "requests per second and their latency show how many more each GPU takes, whether there is traffic for \
-             them, and how much headroom its peaks need",
-        )
-    };
+    let missing = if is_counted { "latency" } else { "requests" };
     let hidden = if has_hidden {
         ". Fewer replicas were not checked: their load together was not recorded for most of the time, or readings are \
          more than 2 minutes apart"
     } else {
         ""
     };
-    Response {
-        recommendations: batched.chain(at_low_power(gpus)).collect(),
-        needs: Need::if_any(missing, &[why, hidden].concat(), asked).into_iter().collect(),
-    }
+    let why = "requests per second and their latency show how many more each GPU takes, and how much headroom its peaks \
+               need";
+    Response::of(
+        batched.chain(at_low_power(gpus)),
+        Need::if_any(missing, &[why, hidden].concat(), asked),
+    )
 }
 
 /// `peaks` are the loads of all that serve at their busiest.

@@ -110,48 +110,39 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
     let parts = [low * used[0], share * used[1], share * used[2]];
     let (gpus, target, saving) = replicas.booked(returned, parts);
     let (few, number) = (gpus.len(), count(kept, "replica"));
-    let (total, above) =
-        (fewer.replay.exceeded(ABOVE), fewer.replay.above(kept as f64, fewer.target));
-    let total = percent(total);
-    let (how, carried) = if few < now {
+    let time = duration(fewer.replay.seconds());
+    let total = percent(fewer.replay.exceeded(ABOVE));
+    let above = fewer.replay.above(kept as f64, fewer.target);
+    let theirs = if few < now {
         let theirs = gpus.iter().map(|gpu| gpu.accounts.observed().level()).sum();
-        let carried = format!(
-            "On average, {few} of {now} replicas carry {} of one GPU together, and all of them {total} or less for \
-             99% of {}",
-            percent(theirs),
-            duration(fewer.replay.seconds()),
-        );
-        ("Balance the requests over", carried)
-    } else {
-        (
-            "Scale the service to",
-            format!(
-                "{now} replicas carry {total} of one GPU together, or less, for 99% of {}",
-                duration(fewer.replay.seconds()),
-            ),
+        format!(
+            "On average, {few} of {now} replicas carry {} of one GPU together. ",
+            percent(theirs)
         )
-    };
-    let (then, doubt) = if is_returned {
-        let doubt = if is_named { "" } else { ", if all serve the same model" };
-        (format!(" and return {}", count(returned, "instance")), doubt)
     } else {
-        let freed = format!("; let other work use {}", count(returned, "GPU"));
-        (freed, ", if each of these GPUs serves on its own")
+        String::new()
     };
+    let (code, kind, then, doubt) = if is_returned {
+        let then = format!(" and return {}", count(returned, "instance"));
+        let doubt = if is_named { "" } else { ", if all serve the same model" };
+        ("inference.replicas", RecommendationKind::Saving, then, doubt)
+    } else {
+        let then = format!("; let other work use {}", count(returned, "GPU"));
+        let doubt = ", if each of these GPUs serves on its own";
+        ("inference.spare-replicas", RecommendationKind::Capacity, then, doubt)
+    };
+    let is_certain = is_returned && is_named;
     Recommendation {
         title: format!("Serve with {number} instead of {now}"),
-        action: format!("{how} {number}{then}. Watch the latency."),
+        action: format!("Balance the requests over {number}{then}. Watch the latency."),
         rationale: format!(
-            "{carried}: {kept} of them are above {} for {} of the time, in means of 10 seconds{doubt}.",
+            "{theirs}{now} replicas carry {total} of one GPU together, or less, for 99% of {time}: {kept} of them are \
+             above {} for {} of the time, in means of 10 seconds{doubt}.",
             percent(fewer.target),
             seldom(above),
         ),
         saving,
-        confidence: match is_returned {
-            true if is_named => confidence::NEARLY_CERTAIN,
-            true => confidence::PROBABLE,
-            false => confidence::PROBABLE,
-        },
+        confidence: if is_certain { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE },
         evidence: evidence([
             ("replicas", now as f64, "{replica}"),
             ("replicas.needed", kept as f64, "{replica}"),
@@ -161,13 +152,8 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
             Remediation::new("k8s.scale", [("replicas", kept.to_string())])
                 .unless("requests grow, or a replica is kept for when another one fails"),
         ),
-        kind: if is_returned { RecommendationKind::Saving } else { RecommendationKind::Capacity },
-        ..Recommendation::new(
-            if is_returned { "inference.replicas" } else { "inference.spare-replicas" },
-            target,
-            "replicas",
-            gpus,
-        )
+        kind,
+        ..Recommendation::new(code, target, "replicas", gpus)
     }
 }
 

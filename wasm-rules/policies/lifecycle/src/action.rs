@@ -1,6 +1,6 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
-use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit, share};
+use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit, confidence, share};
 use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
@@ -17,9 +17,6 @@ const STARTS: [f64; 3] = [3_600.0, 600.0, 0.0];
 /// What a schedule saves, relative to an instance that ends when it is idle, from which it is preferred if somebody
 /// would lose what is held, or wait for the next start. An assumption.
 const PREFERRED: f64 = 0.8;
-
-/// Share of a schedule's saving that is expected if it drew a little in its hours. An assumption.
-const DOUBTED: f64 = 0.5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
@@ -105,7 +102,7 @@ pub(crate) fn choose<'a>(
     let is_doubted = schedule.as_ref().is_some_and(|it| !it.is_quiet(&idle));
     let mut saved = match action {
         Action::Prepare => SHORTENED.map(|part| part * idle.share()),
-        Action::Fill if is_doubted => REUSED.map(|part| part * DOUBTED * expected),
+        Action::Fill if is_doubted => REUSED.map(|part| part * confidence::EVEN * expected),
         Action::Fill | Action::EndHeld => REUSED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),
         _ => released_after(idle.ends_after(workload, settings)),
@@ -115,7 +112,7 @@ pub(crate) fn choose<'a>(
     }
     if action == Action::Schedule && is_doubted {
         // Somebody may use it.
-        saved[1] *= DOUBTED;
+        saved[1] *= confidence::EVEN;
     }
     // What is held in between needs its owner.
     saved[0] = saved[0].min(idle.free);

@@ -1,6 +1,6 @@
 //! Periods in which no GPU of an instance works.
 
-use phasemeter_diagnoses::{QuietTime, Unit, share, shows_holder};
+use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, share, shows_holder, time};
 use phasemeter_policy::{Window, Workload};
 
 use crate::Settings;
@@ -9,15 +9,8 @@ use crate::Settings;
 /// may be of another second than those of other GPUs. An assumption.
 const NEAR: f64 = 0.001;
 
-/// Difference of the times for which GPUs are held, as a share of the longest, up to which one job holds them. An
-/// assumption.
-const TOGETHER: f64 = 0.1;
-
-/// Shortest period without work before the first work and after the last, in seconds. An assumption.
-const MIN_END_SECONDS: f64 = 1_200.0;
-
-/// Time after which an instance is given back at the earliest, in seconds: shorter periods save nothing.
-const MIN_SECONDS: f64 = 600.0;
+/// Shortest period without work before the first work and after the last, and of a session, in seconds. An assumption.
+pub(crate) const MIN_END_SECONDS: f64 = 1_200.0;
 
 /// Periods without work on a unit.
 pub(crate) struct Idle {
@@ -67,13 +60,13 @@ impl Idle {
         let longest = unit.gpus.iter().map(|gpu| gpu.activity.longest_seconds);
         // GPUs that are held for equally long are held by one job; others may be one after another.
         let (least, most) = (held().fold(time.length, f64::min), held().fold(0.0, f64::max));
-        let any_held = if most - least <= TOGETHER * most { most } else { held().sum() };
+        let any_held = if most - least <= SIMILAR * most { most } else { held().sum() };
         let is_known = unit.gpus.iter().all(|gpu| shows_holder(gpu));
         let common_quiet = quiet().fold(time.length, f64::min);
         let share = |seconds: f64| if time.length > 0.0 { seconds / time.length } else { 0.0 };
         Self {
             periods: time.at_least(unit, min_seconds, MIN_END_SECONDS),
-            all: time.at_least(unit, MIN_SECONDS, MIN_SECONDS),
+            all: time.at_least(unit, time::LASTING, time::LASTING),
             free: if is_known { share(f64::max(common_quiet - any_held, 0.0)) } else { 0.0 },
             quiet: share(common_quiet),
             below: share(below.fold(time.length, f64::min)),

@@ -8,7 +8,6 @@
 mod action;
 mod idle;
 mod on_demand;
-mod part;
 mod schedule;
 mod text;
 
@@ -76,7 +75,8 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         }
     }
     let is_found = |unit: &Unit<'_>| found.iter().any(|it| std::ptr::eq(it.unit, unit));
-    let parts: Vec<_> = units.iter().filter(|unit| !is_found(unit)).flat_map(part::parts).collect();
+    let parts: Vec<_> =
+        units.iter().filter(|unit| !is_found(unit)).flat_map(schedule::parts).collect();
     for part in &parts {
         let idle = Idle::of(part, window, settings.min_period_seconds);
         let schedule = Schedule::of(part);
@@ -94,7 +94,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
             && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
     };
     let groups = groups(found, similar);
-    let given = groups.iter().filter_map(|group| text::recommendation(group, settings, window));
+    let given = groups.iter().map(|group| text::recommendation(group, settings, window));
     let requests = Need::if_any(
         "requests",
         "light load, below the bound of idle, in the same hours every day: whether these are requests that users wait for \
@@ -105,10 +105,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         unknown.iter().partition(|gpu| gpu.memory.is_empty());
     let used = Need::if_any("memory.used", HOLDER, without);
     let total = Need::if_any("memory.total", HOLDER, with);
-    Response {
-        recommendations: given.chain(sessions).collect(),
-        needs: used.into_iter().chain(total).chain(requests).collect(),
-    }
+    Response::of(given.chain(sessions), used.into_iter().chain(total).chain(requests))
 }
 
 impl Finding<'_> {
@@ -376,7 +373,7 @@ mod tests {
         assert!(recommendations(vec![session(Workload::Serving)]).is_empty(), "users would wait");
         let run = recommendations(vec![session(Workload::Batch)]);
         assert_eq!((run[0].code.as_str(), run[0].saving.low), ("lifecycle.on-demand", 0.0));
-        assert!(run[0].title.contains("each run of this job"), "{}", run[0].title);
+        assert!(run[0].title.contains("for each use"), "{}", run[0].title);
     }
 
     #[test]

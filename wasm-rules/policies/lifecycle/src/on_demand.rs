@@ -7,13 +7,9 @@ use phasemeter_policy::{
     Effort, Gpu, Recommendation, Saving, Target, Window, Workload, evidence, mean,
 };
 
-use crate::idle::Idle;
+use crate::idle::{Idle, MIN_END_SECONDS};
 use crate::text::after_idle;
 use crate::{Settings, idle_saving};
-
-/// Shortest period without work for which an instance of a session is given back, in seconds. An
-/// assumption.
-const MIN_SECONDS: f64 = 1_200.0;
 
 /// Time that its next start takes, in seconds: expected. An assumption.
 const START_SECONDS: f64 = 300.0;
@@ -32,7 +28,7 @@ pub(crate) fn recommend(
     window: &Window,
     settings: &Settings,
 ) -> Option<Recommendation> {
-    let idle = Idle::of(unit, window, MIN_SECONDS);
+    let idle = Idle::of(unit, window, MIN_END_SECONDS);
     let after = idle.ends_after(unit.workload(), settings);
     let expected = idle.saved(after + START_SECONDS);
     if unit.is_committed || !idle.is_known || expected < settings.min_lost {
@@ -40,27 +36,13 @@ pub(crate) fn recommend(
     }
     let gpus = || unit.gpus.iter().copied();
     let saved = [0.0, expected, idle.all_saved(after)];
-    let (title, action) = match unit.workload() {
-        Workload::Batch => (
-            "Start an instance for each run of this job",
-            format!(
-                "Return the instance {} after each run and start it for the next, or run the job on one that \
-                 others use too.",
-                duration(after),
-            ),
-        ),
-        _ => (
-            "Start an instance for each use of this session",
-            format!(
-                "End the session after {} without work, and return the instance. The next use starts another, and \
-                 waits for it.",
-                duration(after),
-            ),
-        ),
-    };
     Some(Recommendation {
-        title: title.to_owned(),
-        action,
+        title: "Start an instance for each use".to_owned(),
+        action: format!(
+            "Return the instance {} after each use, and start it for the next, which waits for it; or work on one that \
+             others use too.",
+            duration(after),
+        ),
         rationale: format!(
             "{} did nothing for {} of {}, in {} of at most {}.",
             count(unit.gpus.len(), "GPU"),

@@ -1,15 +1,10 @@
 //! The hours in which a unit did nothing on any day, as a schedule to stop it by.
 
-use phasemeter_diagnoses::{MIN_HOURS, Unit, share};
-use phasemeter_policy::{Gpu, Remediation, Window};
+use phasemeter_diagnoses::{MIN_HOURS, Unit, are_separate, is_credible, share};
+use phasemeter_policy::format::{DAY, HOUR};
+use phasemeter_policy::{Gpu, Remediation, Window, groups};
 
 use crate::idle::Idle;
-
-/// Hours of a day.
-const HOURS_OF_DAY: f64 = 24.0;
-
-/// Seconds of a day.
-const DAY: f64 = 86_400.0;
 
 /// Days observed from which hours are a schedule, of working days and of weekends, and days with work; the last reading
 /// of a log covers nothing. An assumption.
@@ -62,7 +57,7 @@ impl Schedule {
         let off = |hours: &Hours, days: f64| {
             let count = hours.iter().filter(|hour| **hour).count();
             let starts = if is_all(hours) { 0.5 } else { runs(hours).count() as f64 };
-            (count as f64 / HOURS_OF_DAY * days, starts * days)
+            (count as f64 * HOUR / DAY * days, starts * days)
         };
         let (days_off, starts) = off(&workday, workdays);
         let (weekend_off, weekend_starts) = weekend.map_or((0.0, 0.0), |it| off(&it, weekends));
@@ -143,6 +138,21 @@ impl Schedule {
             None => workday(),
         }
     }
+}
+
+/// The GPUs with the same hours, for each set of hours; none if they are all GPUs of the instance.
+pub(crate) fn parts<'a>(unit: &Unit<'a>) -> Vec<Unit<'a>> {
+    let alone = |gpus| Unit { gpus, is_whole: false, ..*unit };
+    let scheduled = unit.gpus.iter().filter(|gpu| is_credible(gpu)).filter_map(|gpu| {
+        let schedule = Schedule::of(&alone(vec![*gpu]))?;
+        Some((*gpu, schedule))
+    });
+    let parts = groups(scheduled, |a, b| {
+        a.1.has_hours_of(&b.1) && a.0.is_alike(b.0) && !are_separate(a.0, b.0)
+    });
+    let is_part = |part: &Vec<_>| !unit.is_whole || part.len() < unit.gpus.len();
+    let of = |part: Vec<_>| alone(part.into_iter().map(|(gpu, _)| gpu).collect());
+    parts.into_iter().filter(is_part).map(of).collect()
 }
 
 /// Observed seconds of an hour of the week, on all these GPUs.

@@ -20,7 +20,7 @@ phasemeter_policy::settings! {
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let mut recommendations = profiles::recommend(settings, window);
     recommendations.extend(troughs::recommend(settings, window));
-    Response { recommendations, needs: needs::needs(settings, window) }
+    Response::of(recommendations, needs::needs(settings, window))
 }
 
 phasemeter_policy::recommender!(fn recommend);

@@ -1,29 +1,18 @@
 //! What the load of a GPU looks like: full, at part load, or faster than its readings.
 
-use phasemeter_diagnoses::{MATTERS, SEES_BURSTS, SMALL_MEMORY, share};
+use phasemeter_diagnoses::{FREQUENT, MATTERS, SEES_BURSTS, SMALL_MEMORY, share};
 use phasemeter_policy::{Account, Gpu, Memory, PatternKind, Window, Workload};
 
 /// Standard deviation of the utilization of readings from which they differ as idle and busy do. An assumption.
 const DIFFERENT: f64 = 0.15;
-
-/// Variance of the points of a column, relative to that of the readings, below which most of the
-/// variation is faster than a point. An assumption.
-const AVERAGED: f64 = 0.5;
 
 /// Mean squared change from one reading to the next, relative to the variance, from which phases
 /// have so few readings that they may be an illusion: 2 if readings are unrelated, 4 ÷ n if each
 /// phase has n. An assumption.
 const UNRELATED: f64 = 0.7;
 
-/// Times without work from which a session works again and again. An assumption.
-const OFTEN: u32 = 10;
-
 /// Length of a reading, in points of a column, from which each point is of one or two readings.
 const OWN_POINTS: f64 = 0.6;
-
-pub(crate) fn is_full(gpu: &Gpu) -> bool {
-    gpu.full_share() >= share::MOST && !gpu.is_bouncing()
-}
 
 fn has_pattern(gpu: &Gpu, kinds: &[PatternKind]) -> bool {
     gpu.pattern.is_some_and(|pattern| kinds.contains(&pattern.kind))
@@ -45,7 +34,7 @@ pub(crate) fn is_part_load(gpu: &Gpu, window: &Window) -> bool {
 /// A session that works again and again, and holds more memory than GPUs are shared with.
 pub(crate) fn is_large_session(gpu: &Gpu) -> bool {
     let holds_most = || gpu.memory_share().is_some_and(|share| share > SMALL_MEMORY);
-    gpu.workload == Workload::Interactive && gpu.activity.stretches >= OFTEN && holds_most()
+    gpu.workload == Workload::Interactive && gpu.activity.stretches >= FREQUENT && holds_most()
 }
 
 /// A batch job that seems to do nothing, but is never quiet.
@@ -89,7 +78,7 @@ fn jumps(gpu: &Gpu, points: f64) -> bool {
     if points >= OWN_POINTS {
         changes >= UNRELATED * variance
     } else {
-        variance < AVERAGED * readings
+        variance < share::MOST * readings
     }
 }
 

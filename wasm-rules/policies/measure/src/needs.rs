@@ -3,20 +3,18 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Format, LITTLE_POWER, Model, computes_in_fp64, does_usual_work, hangs, is_impaired,
+    Format, LITTLE_POWER, computes_in_fp64, does_usual_work, hangs, is_full, is_impaired,
     multiplies_matrices, power_share, share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
 
 use crate::Settings;
-use crate::load::{
-    has_pool, is_full, is_idle_batch, is_large_session, is_part_load, is_undersampled,
-};
+use crate::load::{has_pool, is_idle_batch, is_large_session, is_part_load, is_undersampled};
 
 /// Missing information: its name, what it would tell, and whether a GPU lacks it.
 type Rule = (&'static str, &'static str, fn(&Gpu, &Window) -> bool);
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 15] = [
     (
         "name",
         "the model decides on price, power limit and number formats; --gpu-model gives it",
@@ -58,14 +56,8 @@ const RULES: [Rule; 16] = [
     (
         "interval",
         "readings jump between idle and busy from one to the next, so a wait for input, a pause and an irregular \
-         load look alike; one reading per second (nvidia-smi -l 1) tells them apart",
-        |gpu, window| is_undersampled(gpu, window) && is_nvidia(gpu),
-    ),
-    (
-        "interval",
-        "readings jump between idle and busy from one to the next, so a wait for input, a pause and an irregular \
          load look alike; one reading per second tells them apart",
-        |gpu, window| is_undersampled(gpu, window) && !is_nvidia(gpu),
+        is_undersampled,
     ),
     ("power.draw", "power tells a job that hangs from one that computes", |gpu, _| {
         gpu.power.is_empty() && is_full(gpu) && gpu.full_share() >= share::NEARLY_ALL
@@ -199,19 +191,13 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let utilization = of(
         "utilization.gpu",
         "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
-         records it",
-        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && !is_divided(gpu) && !may_be_divided(gpu),
+         records it, or, if the GPU is in MIG mode, dcgmi dmon -e 1001,1002 the activity of each part",
+        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && !is_divided(gpu),
     );
     let other = of(
         "utilization",
         "what time without a value of utilization was spent on is unknown",
         &|gpu| lacks_values(gpu) && !is_nvidia(gpu),
-    );
-    let either = of(
-        "utilization.gpu",
-        "what time without a value of utilization was spent on is unknown: nvidia-smi --query-gpu=utilization.gpu \
-         records it, or, if the GPU is in MIG mode, dcgmi dmon -e 1001,1002 the activity of each part",
-        &|gpu| lacks_values(gpu) && is_nvidia(gpu) && !is_divided(gpu) && may_be_divided(gpu),
     );
     let short = of(
         "duration",
@@ -233,9 +219,8 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     let rules = RULES.iter().filter_map(|(missing, reason, lacks)| {
         of(missing, reason, &|gpu| observed(gpu) > 0.0 && lacks(gpu, window))
     });
-    let unobserved = readings.into_iter().chain(activity).chain(utilization).chain(either);
-    let unobserved = unobserved.chain(other);
-    unobserved.chain(short).chain(others).chain(rules).collect()
+    let unobserved = [readings, activity, utilization, other, short, others];
+    unobserved.into_iter().flatten().chain(rules).collect()
 }
 
 /// Whether the tools that texts name are those of its vendor.
@@ -245,17 +230,8 @@ fn is_nvidia(gpu: &Gpu) -> bool {
 
 /// Whether it is in MIG mode: then the driver never reports its utilization.
 fn is_divided(gpu: &Gpu) -> bool {
-    gpu.attribute("phasemeter.gpu.mig.profiles").is_some() || mig_mode(gpu) == Some("enabled")
-}
-
-fn mig_mode(gpu: &Gpu) -> Option<&str> {
-    gpu.attribute("phasemeter.gpu.mig.mode")
-}
-
-/// Whether MIG may be why a GPU never reported its utilization.
-fn may_be_divided(gpu: &Gpu) -> bool {
-    let is_capable = || Model::of(&gpu.model).is_some_and(|model| model.mig_slices > 0);
-    gpu.accounts.observed().seconds <= 0.0 && mig_mode(gpu).is_none() && is_capable()
+    gpu.attribute("phasemeter.gpu.mig.profiles").is_some()
+        || gpu.attribute("phasemeter.gpu.mig.mode") == Some("enabled")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Profiles whose result decides between causes that look alike.
 
 use phasemeter_diagnoses::{
-    FULL_ENGINE, LITTLE_POWER, LOW_POWER, confidence, hangs, has_defect, has_full_bandwidth,
-    is_behind, is_held_back, is_slowed, multiplies_matrices, power_share,
+    FULL_ENGINE, LITTLE_POWER, LOW_POWER, confidence, does_usual_work, has_defect,
+    has_full_bandwidth, is_full, multiplies_matrices, power_share,
 };
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
@@ -10,17 +10,7 @@ use phasemeter_policy::{
 };
 
 use crate::Settings;
-use crate::load::{has_pool, is_full, is_part_load, is_steady_part_load, is_undersampled};
-
-/// How to profile any program, and one in PyTorch, on GPUs of NVIDIA, of AMD, and of others.
-const PROFILES: [&str; 3] = [
-    "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep, or use \
-     torch.profiler.profile() over ten steps and export_chrome_trace().",
-    "Run rocprofv3 --sys-trace -d steps -- COMMAND, or use torch.profiler.profile() over ten steps and \
-     export_chrome_trace().",
-    "Use the profiler of the vendor for 30 seconds, or torch.profiler.profile() over ten steps and \
-     export_chrome_trace().",
-];
+use crate::load::{has_pool, is_part_load, is_steady_part_load, is_undersampled};
 
 /// What a profile would decide.
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
@@ -61,11 +51,8 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
 fn is_explained(gpu: &Gpu, window: &Window) -> bool {
     let video = ["decoder.utilization", "encoder.utilization"];
     video.iter().any(|engine| gpu.metric(engine).is_some_and(|it| it >= FULL_ENGINE))
-        || is_slowed(gpu)
         || has_defect(gpu, window)
-        || is_behind(gpu, window)
-        || hangs(gpu, window)
-        || is_held_back(gpu, window)
+        || !does_usual_work(gpu, window)
 }
 
 fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
@@ -101,14 +88,14 @@ fn at_full_bandwidth(gpus: &[&Gpu]) -> Option<Recommendation> {
     );
     (!gpus.is_empty()).then(|| Recommendation {
         title: "Find the kernels that read the most bytes".to_owned(),
-        action: Vendor::of(gpus.iter().copied())
-            .choose(
-                "Run ncu --set roofline -o bytes COMMAND on a short case, and start with the kernel that takes longest.",
-                "Run rocprof-compute profile -n bytes -- COMMAND on a short case, and start with the kernel that takes \
-                 longest.",
-                "Profile a short case with the vendor's tool, and start with the kernel that takes longest.",
-            )
-            .to_owned(),
+        action: format!(
+            "{} a short case, and start with the kernel that takes longest.",
+            Vendor::of(gpus.iter().copied()).choose(
+                "Run ncu --set roofline -o bytes COMMAND on",
+                "Run rocprof-compute profile -n bytes -- COMMAND on",
+                "Profile",
+            ),
+        ),
         evidence: evidence([("dram.activity", dram, "1")]),
         ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, confidence::LIKELY)
     })
@@ -155,10 +142,18 @@ fn profile(
     rationale: String,
     confidence: f64,
 ) -> Recommendation {
-    let [nvidia, amd, other] = PROFILES;
+    let run = Vendor::of(gpus.iter().copied()).choose(
+        "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep",
+        "Run rocprofv3 --sys-trace -d steps -- COMMAND",
+        "Use the profiler of the vendor for 30 seconds",
+    );
     Recommendation {
         title: "Profile a few steps".to_owned(),
-        action: Vendor::of(gpus.iter().copied()).choose(nvidia, amd, other).to_owned(),
+        action: [
+            run,
+            ", or use torch.profiler.profile() over ten steps and export_chrome_trace().",
+        ]
+        .concat(),
         rationale,
         confidence,
         ..Recommendation::new(code, target, "measure", gpus.iter().copied())

@@ -1,7 +1,7 @@
 //! Phases of low load that repeat in a training job that is otherwise full: evaluation, or checkpoints.
 
-use phasemeter_diagnoses::{MATTERS, SIMILAR, confidence, has_defect, share};
-use phasemeter_policy::format::{duration, percent, usd};
+use phasemeter_diagnoses::{MATTERS, REGULAR, SIMILAR, confidence, has_defect, share};
+use phasemeter_policy::format::{minutes, percent, usd};
 use phasemeter_policy::{
     Gpu, PatternKind, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
@@ -10,12 +10,6 @@ use crate::Settings;
 
 /// Fewest phases that repeat. An assumption.
 const MIN_COUNT: usize = 4;
-
-/// The shortest and the longest distance between two phases, relative to the median. An assumption.
-const REGULAR: [f64; 2] = [0.6, 1.6];
-
-/// Periods are shown in whole minutes.
-const SECONDS_PER_MINUTE: f64 = 60.0;
 
 /// Phases of one GPU.
 struct Troughs<'a> {
@@ -32,7 +26,7 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= settings.min_seconds;
     let found = window.gpus.iter().filter(long).filter_map(|gpu| troughs(gpu, window));
     let groups = groups(found, |a, b| (a.period - b.period).abs() <= SIMILAR * a.period);
-    groups.iter().filter_map(|group| describe(group)).collect()
+    groups.iter().map(|group| describe(group)).collect()
 }
 
 fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
@@ -48,9 +42,8 @@ fn troughs<'a>(gpu: &'a Gpu, window: &Window) -> Option<Troughs<'a>> {
     let mut distances: Vec<_> = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     distances.sort_by(f64::total_cmp);
     let median = *distances.get(distances.len() / 2).filter(|_| starts.len() >= MIN_COUNT)?;
-    let [shortest, longest] = REGULAR.map(|share| share * median);
     let (first, last) = (*distances.first()?, *distances.last()?);
-    if first < shortest || last > longest {
+    if REGULAR * first < median || last > REGULAR * median {
         return None;
     }
     let low = [gpu.accounts.idle(), gpu.accounts.underutilized];
@@ -68,8 +61,8 @@ fn starts(utilization: &[f64], productive: f64) -> Vec<usize> {
     points.map(|(point, _)| point + 1).collect()
 }
 
-fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
-    let first = group.first()?;
+fn describe(group: &[Troughs<'_>]) -> Recommendation {
+    let first = &group[0];
     let lost = |gpu: &Gpu| gpu.waste.underload.saturating_add(gpu.waste.idle);
     let lost: u64 = group.iter().map(|one| lost(one.gpu)).sum();
     let bill: u64 = group.iter().map(|one| one.gpu.bill()).sum();
@@ -79,20 +72,16 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
         let share = lost as f64 / bill as f64;
         [&*usd(lost), " (", &percent(share), " of the bill) was wasted in "].concat()
     };
-    let minutes = |seconds: f64| {
-        duration((seconds / SECONDS_PER_MINUTE + 0.5).floor().max(1.0) * SECONDS_PER_MINUTE)
-    };
     let (every, length) = (minutes(first.period), minutes(first.length));
     let gpus = group.iter().map(|one| one.gpu);
-    Some(Recommendation {
+    Recommendation {
         title: ["Shorten the low load that repeats every ", &every].concat(),
         action: [
             "Evaluate less often or with a larger batch, and write checkpoints in the background.",
-            Vendor::of(gpus.clone()).choose(
+            Vendor::of(gpus.clone()).tool(
                 " To see what the phase waits for: nsys profile -t cuda,nvtx,osrt --delay SECONDS -d 60 -o phase \
                  COMMAND.",
                 " To see what the phase waits for: rocprofv3 --sys-trace -d phase -- COMMAND.",
-                "",
             ),
         ]
         .concat(),
@@ -108,7 +97,7 @@ fn describe(group: &[Troughs<'_>]) -> Option<Recommendation> {
             ("low.utilization", first.level, "1"),
         ]),
         ..Recommendation::new("measure.low-phases", Target::Underload, "measure", gpus)
-    })
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use phasemeter_policy::{
     groups, mean, target_loads,
 };
 
-use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence};
+use phasemeter_diagnoses::{DOUBLING, FREE_MEMORY, SIMILAR, confidence, share};
 
 phasemeter_policy::settings! {
     /// Share of the memory from which it limits the batch. right-sizing: 80%. analytics and
@@ -31,9 +31,6 @@ const OTHER_PROFILES: f64 = 0.85;
 /// Work per step with checkpointing, relative to without: the forward pass runs twice, and a backward
 /// pass costs two forward passes.
 const CHECKPOINTING_WORK: f64 = 4.0 / 3.0;
-
-/// The most that a larger batch alone saves: twice the load in half of the time.
-const MOST_SAVED: f64 = 0.5;
 
 /// A GPU whose memory limits the batch, and the share in use.
 struct Finding<'a> {
@@ -57,7 +54,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         let saved = |to: f64| f64::min(1.0 - CHECKPOINTING_WORK * level / to, lost);
         let [_, expected, high] = target_loads(level, bounds);
         let expected = saved(expected.min(DOUBLING * level));
-        let saving = Saving::part(1.0, [0.0, expected, saved(high).min(MOST_SAVED)]);
+        let saving = Saving::part(1.0, [0.0, expected, saved(high).min(share::MOST)]);
         applies.then_some(Finding { gpu, share, saving })
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {

@@ -6,18 +6,21 @@
 //! sign of a model may have no such products: then the framework is a need. Training whose tensor activity was not
 //! recorded gets a trial, which promises nothing.
 
+mod step;
 mod trial;
 mod unclear;
 
 use phasemeter_diagnoses::{
-    Architecture, BUSY_LINK, FEW_SMS, FULL_BANDWIDTH, Format, Model, confidence, framework_need,
-    has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie,
+    BUSY_LINK, FEW_SMS, FULL_BANDWIDTH, Format, LOW_POWER, Model, confidence, framework_need,
+    has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie, power_share, share,
 };
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Recommendation, Remediation, Response, Saving, Target, Window,
-    Workload, column, evidence, groups, log, mean,
+    evidence, groups, log, mean,
 };
+
+use step::{Change, changes, has_tensor_cores};
 
 phasemeter_policy::settings! {
     /// Minimum compute-bound share of observed time.
@@ -26,45 +29,17 @@ phasemeter_policy::settings! {
     min_seconds: number = 60.0 in 0.0..=86400.0;
 }
 
-/// Power, as a share of the limit, from which it confirms a compute-bound load. An assumption.
-const COMPUTING_POWER: f64 = 0.6;
-
-/// Part of the confidence that is left if neither SM activity nor that of memory excludes other limits. An
-/// assumption.
-const UNMEASURED: f64 = 0.8;
-
 /// Tensor activity from which a job already runs mostly on tensor cores. Efficient mixed-precision
 /// training reaches 0.4 and more.
 const MIN_TENSOR_ACTIVITY: f64 = 0.25;
-
-/// Tensor activity, relative to that of the SMs, up to which the tensor cores are little used. An assumption.
-const LITTLE_USED: f64 = 0.1;
 
 /// Tensor activity, relative to that of the SMs, while matrix products use tensor cores. An assumption: it shows
 /// the share of the time in which they do already.
 const EFFICIENT_TENSOR: f64 = 0.5;
 
-/// Peak of TF32 relative to 16 bits, dense (NVIDIA's datasheets of A100 and H100).
-const TF32_SHARE: f64 = 0.5;
-
 /// Share of the time in matrix products, the only part that gets faster: low, expected, high. An
 /// assumption; it bounds the gain by Amdahl's law.
 const MATMUL_SHARE: [f64; 3] = [0.2, 0.4, 0.6];
-
-/// A change to faster arithmetic.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Change {
-    code: &'static str,
-    lever: &'static str,
-    title: &'static str,
-    action: &'static str,
-    /// Formats before and after the change, for people.
-    from: &'static str,
-    to: &'static str,
-    format: Format,
-    /// Ratio of the peaks.
-    speedup: f64,
-}
 
 /// A change for one GPU.
 struct Finding<'a> {
@@ -110,9 +85,8 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         };
         let mut changes = changes(model, tensor, gpu.workload);
         let declared = Format::declared(gpu, window);
-        changes.retain(|change| declared.is_none_or(|format| format < change.format));
-        let has_tensor_cores = has_tensor_cores(model);
-        if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores {
+        changes.retain(|change| declared.is_none_or(|format| format < change.step.format));
+        if changes.is_empty() && tensor < MIN_TENSOR_ACTIVITY && has_tensor_cores(model) {
             unclear.push(gpu);
         }
         findings.extend(changes.into_iter().map(|change| Finding { gpu, model, tensor, change }));
@@ -121,12 +95,12 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         a.model == b.model && a.change == b.change && a.gpu.workload == b.gpu.workload
     };
     let groups = groups(findings, similar);
-    let changes = groups.iter().filter_map(|group| write(group));
+    let changes = groups.iter().map(|group| write(group));
     let changes = changes.chain(unclear::profile(&unclear));
-    Response {
-        recommendations: changes.chain(trial::recommend(&unmeasured, window)).collect(),
-        needs: unclear::needs(&lacking).into_iter().chain(framework_need(without_sign)).collect(),
-    }
+    Response::of(
+        changes.chain(trial::recommend(&unmeasured, window)),
+        unclear::needs(&lacking).into_iter().chain(framework_need(without_sign)),
+    )
 }
 
 /// Tensor activity of a GPU relative to that of its SMs, as far as measured.
@@ -148,116 +122,45 @@ fn arithmetic_limits(gpu: &Gpu) -> bool {
     let is_used = tensor >= MIN_TENSOR_ACTIVITY;
     // Kernels that exchange keep SMs active.
     let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
-    let unmeasured = (is_used || tensor <= LITTLE_USED) && gpu.workload.is_job();
+    let unmeasured = (is_used || tensor <= share::HARDLY_ANY) && gpu.workload.is_job();
     sms.map_or(unmeasured, |sms| sms >= FEW_SMS)
         && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
         && (is_used || !exchanges())
 }
 
-/// Whether it has units for matrix products in few bits.
-const fn has_tensor_cores(model: &Model) -> bool {
-    !matches!(model.architecture, Architecture::Kepler | Architecture::Pascal)
-}
-
-/// Returns the next changes, safest first: to TF32 and to 16 bits if the tensor cores are little used,
-/// else to 8 bits, as far as the model supports them. TF32 is right for every kind of workload.
-fn changes(model: &Model, tensor: f64, workload: Workload) -> Vec<Change> {
-    let half = model.bf16_tflops.or(model.fp16_tflops);
-    let speedup =
-        |fast: Option<f64>, slow: Option<f64>| Some(fast? / slow?).filter(|ratio| *ratio > 1.0);
-    if tensor >= MIN_TENSOR_ACTIVITY {
-        let to_fp8 = speedup(model.fp8_tflops, half).map(|speedup| Change {
-            code: "precision.fp8",
-            lever: "fp8",
-            title: "Try FP8 for matrix products",
-            action: "Run linear layers in FP8, with Transformer Engine or torchao, and compare the loss \
-                     over some thousand steps.",
-            from: "16 bits",
-            to: "FP8",
-            format: Format::Fp8,
-            speedup,
-        });
-        return to_fp8.filter(|_| workload.is_job()).into_iter().collect();
-    }
-    if tensor > LITTLE_USED || !has_tensor_cores(model) {
-        return Vec::new();
-    }
-    let has_tf32 = model.architecture >= Architecture::Ampere;
-    let tf32 = half.map(|half| half * TF32_SHARE);
-    let to_tf32 = speedup(tf32, model.fp32_tflops).filter(|_| has_tf32).map(|speedup| Change {
-        code: "precision.tf32",
-        lever: "tf32",
-        title: "Enable TF32 for matrix products",
-        action: "Set torch.set_float32_matmul_precision(\"high\"): matrix products then use the tensor \
-                 cores. Compare the results once: TF32 keeps 10 bits of each fraction.",
-        from: "FP32",
-        to: "TF32",
-        format: Format::Tf32,
-        speedup,
-    });
-    // Compared with TF32, which is one setting.
-    let slow = if has_tf32 { tf32 } else { model.fp32_tflops };
-    let to_half = speedup(half, slow).map(|speedup| {
-        if model.bf16_tflops.is_some() {
-            Change {
-                code: "precision.bf16",
-                lever: "bf16",
-                title: if workload == Workload::Training { "Train in BF16" } else { "Compute in BF16" },
-                action: "Use autocast with bfloat16, keep master weights in FP32, and compare the loss \
-                         over a few thousand steps.",
-                from: if has_tf32 { "TF32" } else { "FP32" },
-                to: "BF16",
-                format: Format::Half,
-                speedup,
-            }
-        } else {
-            Change {
-                code: "precision.amp",
-                lever: "amp",
-                title: "Use mixed precision",
-                action: "Turn on automatic mixed precision: FP16 with loss scaling. This architecture \
-                         does not support BF16.",
-                from: "FP32",
-                to: "FP16 on tensor cores",
-                format: Format::Half,
-                speedup,
-            }
-        }
-    });
-    to_tf32.into_iter().chain(to_half.filter(|_| workload.is_job())).collect()
-}
-
 /// Recommends a change for GPUs of the same model.
-fn write(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let Finding { change, model, tensor, .. } = group.first()?;
+fn write(group: &[Finding<'_>]) -> Recommendation {
+    let Finding { gpu: first, change, model, tensor } = &group[0];
+    let step = change.step;
     let bound = |gpu: &Gpu| share_of_bill(gpu, gpu.accounts.compute_bound);
+    let in_16_bits = *step == step::FP8;
     // The part that runs on tensor cores already does not get faster.
-    let done = if change.lever == "fp8" { 0.0 } else { tensor / EFFICIENT_TENSOR };
-    let gain = MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
-    let sure = if group[0].gpu.workload.is_job() { confidence::LIKELY } else { confidence::EVEN };
-    let is_measured = group.iter().all(|f| has_limits(f.gpu));
-    let sure = match change.lever {
-        "fp8" => sure,
+    let done = if in_16_bits { 0.0 } else { tensor / EFFICIENT_TENSOR };
+    let [_, expected, high] =
+        MATMUL_SHARE.map(|share| f64::max(share - done, 0.0) * (1.0 - 1.0 / change.speedup));
+    let mut sure = if first.workload.is_job() { confidence::LIKELY } else { confidence::EVEN };
+    if !in_16_bits {
         // The more of the time tensor cores are used, the less likely the rest are matrix products.
-        _ if is_measured => sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY),
-        _ => UNMEASURED * sure * (1.0 - tensor / MIN_TENSOR_ACTIVITY),
-    };
-    // A trial shows whether accuracy allows it.
-    let gain = [0.0, gain[1], gain[2]];
+        sure *= 1.0 - tensor / MIN_TENSOR_ACTIVITY;
+        if !group.iter().all(|found| has_limits(found.gpu)) {
+            sure *= confidence::VERY_LIKELY;
+        }
+    }
     let gpus = || group.iter().map(|finding| finding.gpu);
     let level = mean(gpus(), |gpu| gpu.accounts.compute_bound.level());
     let time = mean(gpus(), Gpu::full_share);
+    let activity = mean(gpus(), |gpu| gpu.sensors.tensor_activity.unwrap_or(0.0));
     let mut values = evidence([
         ("compute_bound.share_of_time", time, "1"),
         ("compute_bound.utilization", level, "1"),
         ("peak.speedup", change.speedup, "1"),
+        ("tensor.activity", activity, "1"),
     ]);
-    let activity = mean(gpus(), |gpu| gpu.sensors.tensor_activity.unwrap_or(0.0));
-    let sms = group[0].gpu.sensors.sm_activity.map(|_| {
+    let sms = first.sensors.sm_activity.map(|_| {
         let sms = mean(gpus(), |gpu| gpu.sensors.sm_activity.unwrap_or(0.0));
         [", and SMs ", &percent(sms)].concat()
     });
-    let limit = if change.lever == "fp8" {
+    let limit = if in_16_bits {
         "arithmetic in 16 bits most likely limits it"
     } else {
         "matrix products most likely run in FP32"
@@ -271,39 +174,43 @@ fn write(group: &[Finding<'_>]) -> Option<Recommendation> {
         percent(time),
         model.name,
         decimal(change.speedup, 1),
-        change.to,
+        step.name,
         change.from,
     );
-    let watts = gpus().filter_map(|gpu| Some(column::mean(&gpu.power)? / gpu.power_limit_watts?));
-    if let Some(share) = watts.reduce(f64::min) {
+    if let Some(share) = gpus().filter_map(power_share).reduce(f64::min) {
         values.push(Evidence::new("power.share_of_limit", share, "1"));
-        let meaning = if share >= COMPUTING_POWER {
-            " of the limit, which confirms a compute-bound load."
-        } else if is_measured {
-            " of the limit."
-        } else {
-            " of the limit, so the load may be memory-bound instead."
-        };
-        rationale += &[" Power draw is ", &percent(share), meaning].concat();
+        let confirms =
+            if share >= LOW_POWER { ", which confirms a compute-bound load" } else { "" };
+        rationale += &[" Power draw is ", &percent(share), " of the limit", confirms, "."].concat();
     }
-    values.push(Evidence::new("tensor.activity", activity, "1"));
-    Some(Recommendation {
-        title: change.title.to_owned(),
-        action: change.action.to_owned(),
+    Recommendation {
+        title: ["Try ", step.name, " for matrix products"].concat(),
+        action: format!(
+            "Use {}, and compare the loss or the results over some thousand steps.",
+            step.how
+        ),
         rationale,
-        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(bound(gpu), gain)))),
+        // A trial shows whether accuracy allows it.
+        saving: Saving::combined(
+            gpus().map(|gpu| (gpu, Saving::part(bound(gpu), [0.0, expected, high]))),
+        ),
         confidence: mean(gpus(), Gpu::confidence) * sure,
         evidence: values,
-        kind: kind_of_speedup(group[0].gpu.workload),
-        effort: if change.lever == "tf32" { Effort::Low } else { Effort::Medium },
+        kind: kind_of_speedup(first.workload),
+        effort: if *step == step::TF32 { Effort::Low } else { Effort::Medium },
         // The other changes are in the code of the job.
-        remediation: (change.lever == "tf32").then(|| {
+        remediation: (*step == step::TF32).then(|| {
             let name = ("name", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE".to_owned());
             Remediation::new("env.set", [name, ("value", "1".to_owned())])
                 .unless("the result needs more than ten bits of each fraction")
         }),
-        ..Recommendation::new(change.code, Target::Throughput, change.lever, gpus())
-    })
+        ..Recommendation::new(
+            &["precision.", step.lever].concat(),
+            Target::Throughput,
+            step.lever,
+            gpus(),
+        )
+    }
 }
 
 /// Returns an account's share of the bill, or of the time if the GPU is unpriced.
@@ -316,8 +223,8 @@ phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::RecommendationKind;
     use phasemeter_policy::testing::{bouncing, steady, window, with_power};
+    use phasemeter_policy::{RecommendationKind, Workload};
 
     use super::*;
 

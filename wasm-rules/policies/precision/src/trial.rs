@@ -1,13 +1,15 @@
 //! Training at full load whose tensor activity was not recorded: it may use a fast format already, so a trial decides.
 
 use phasemeter_diagnoses::{
-    Architecture, FULL_POWER, Format, LOW_POWER, Model, computes_in_fp64, confidence,
-    does_usual_work, has_full_bandwidth, is_slowed, power_share, waits,
+    FULL_POWER, Format, LOW_POWER, Model, computes_in_fp64, confidence, does_usual_work,
+    has_full_bandwidth, is_slowed, power_share, waits,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
 };
+
+use crate::step::{Step, next};
 
 /// Recommends the fastest format that a GPU has next to the declared one.
 pub(crate) fn recommend(unmeasured: &[&Gpu], window: &Window) -> Vec<Recommendation> {
@@ -25,48 +27,22 @@ pub(crate) fn recommend(unmeasured: &[&Gpu], window: &Window) -> Vec<Recommendat
         let declared = Format::declared(gpu, window).unwrap_or(Format::Fp32);
         Some((*gpu, next(Model::of(&gpu.model).filter(|_| may_compute)?, declared)?))
     });
-    let groups = groups(found, |a: &(&Gpu, Trial), b| a.1 == b.1 && a.0.is_alike(b.0));
-    groups.iter().filter_map(|group| write(group)).collect()
+    let groups = groups(found, |a: &(&Gpu, &Step), b| a.1 == b.1 && a.0.is_alike(b.0));
+    groups.iter().map(|group| write(group)).collect()
 }
 
-/// A lever, what to change, and how.
-type Trial = (&'static str, &'static str, &'static str);
-
-/// The next faster format of a model; `None` if it has none.
-fn next(model: &Model, declared: Format) -> Option<Trial> {
-    let is_half_new = matches!(declared, Format::Fp32 | Format::Tf32);
-    match model.architecture {
-        _ if declared == Format::Half => model
-            .fp8_tflops
-            .map(|_| ("fp8", "FP8", "linear layers in FP8, with Transformer Engine or torchao")),
-        Architecture::Cdna2 | Architecture::Cdna3 | Architecture::Cdna4 if is_half_new => {
-            Some(("bf16", "BF16", "torch.autocast(\"cuda\", dtype=torch.bfloat16)"))
-        }
-        Architecture::Volta | Architecture::Turing if is_half_new => {
-            Some(("amp", "mixed precision", "automatic mixed precision (FP16 with loss scaling)"))
-        }
-        architecture if architecture >= Architecture::Ampere && is_half_new => Some((
-            "bf16",
-            "BF16",
-            "torch.autocast(\"cuda\", dtype=torch.bfloat16), or at first only \
-             torch.set_float32_matmul_precision(\"high\") for TF32",
-        )),
-        _ => None,
-    }
-}
-
-fn write(group: &[(&Gpu, Trial)]) -> Option<Recommendation> {
-    let (_, (lever, what, how)) = *group.first()?;
+fn write(group: &[(&Gpu, &Step)]) -> Recommendation {
+    let Step { lever, name, how, .. } = group[0].1;
     let gpus = || group.iter().map(|(gpu, _)| *gpu);
     let power = mean(gpus(), |gpu| power_share(gpu).unwrap_or(0.0));
     let time = mean(gpus(), Gpu::full_share);
-    Some(Recommendation {
-        title: ["Try ", what, " for matrix products, if it is not in use yet"].concat(),
+    Recommendation {
+        title: ["Try ", name, " for matrix products, if it is not in use yet"].concat(),
         action: format!(
             "Run 300 steps as they are and 300 with {how}, each with --work steps=300 and the same data. phasemeter \
              compare must show fewer GPU-seconds per step, and the loss must agree. If it is in use, declare it \
              (--precision){}.",
-            Vendor::of(gpus()).choose("; dcgmi dmon -e 1004 shows it without a trial", "", ""),
+            Vendor::of(gpus()).tool("; dcgmi dmon -e 1004 shows it without a trial", ""),
         ),
         rationale: format!(
             "{} trains at full load {} of the time at {} of its power limit, and tensor activity was not recorded: it may \
@@ -82,7 +58,7 @@ fn write(group: &[(&Gpu, Trial)]) -> Option<Recommendation> {
         ]),
         effort: Effort::Medium,
         ..Recommendation::new("precision.trial", Target::Throughput, lever, gpus())
-    })
+    }
 }
 
 #[cfg(test)]

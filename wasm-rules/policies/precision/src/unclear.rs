@@ -9,20 +9,14 @@ pub(crate) fn needs(gpus: &[&Gpu]) -> Vec<Need> {
     let gpus = || gpus.iter().copied();
     let sms = Need::by_vendor(
         "sm.activity",
-        [
-            "tells arithmetic outside of tensor cores from waiting: dcgmi dmon -e 1002,1004,1005, or phasemeter run \
-             on Hopper and later, record it",
-            "tells arithmetic outside of tensor cores from waiting",
-        ],
+        "tells arithmetic outside of tensor cores from waiting",
+        ": dcgmi dmon -e 1002,1004,1005, or phasemeter run on Hopper and later, record it",
         gpus().filter(|gpu| gpu.sensors.sm_activity.is_none()),
     );
     let dram = Need::by_vendor(
         "dram.activity",
-        [
-            "tells arithmetic outside of tensor cores from memory bandwidth as the limit: dcgmi dmon -e \
-             1002,1004,1005 records it",
-            "tells arithmetic outside of tensor cores from memory bandwidth as the limit",
-        ],
+        "tells arithmetic outside of tensor cores from memory bandwidth as the limit",
+        ": dcgmi dmon -e 1002,1004,1005 records it",
         gpus().filter(|gpu| gpu.sensors.dram_activity.is_none()),
     );
     sms.into_iter().chain(dram).collect()
@@ -43,15 +37,16 @@ pub(crate) fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
     );
     (!gpus.is_empty()).then(|| Recommendation {
         title: "Find the kernels that run outside of tensor cores".to_owned(),
-        action: Vendor::of(gpus.iter().copied())
-            .choose(
+        action: [
+            Vendor::of(gpus.iter().copied()).choose(
                 "Run nsys profile -t cuda,nvtx -d 30 -o kernels COMMAND, then nsys stats -r cuda_gpu_kern_sum \
-                 kernels.nsys-rep, which lists kernels by time; or sort torch.profiler's table by cuda_time_total.",
-                "Run rocprofv3 --kernel-trace --stats -d kernels -- COMMAND, which lists kernels by time; or sort \
-                 torch.profiler's table by cuda_time_total.",
-                "Profile the command, and list its kernels by time.",
-            )
-            .to_owned(),
+                 kernels.nsys-rep",
+                "Run rocprofv3 --kernel-trace --stats -d kernels -- COMMAND",
+                "Profile the command",
+            ),
+            ", and list its kernels by time; or sort torch.profiler's table by cuda_time_total.",
+        ]
+        .concat(),
         rationale,
         confidence: confidence::LIKELY * mean(gpus, |gpu| gpu.confidence()),
         evidence: evidence([

@@ -80,7 +80,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
             found[first..].iter_mut().for_each(|one| one.rationale += ALTERNATIVES);
         }
     }
-    Response { recommendations: found, needs }
+    Response::of(found, needs)
 }
 
 /// A lower rate for these GPUs, without texts and evidence.

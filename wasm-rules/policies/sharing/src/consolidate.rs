@@ -1,25 +1,19 @@
 //! Instances whose work fits fewer of them: only then can GPUs beside busy ones be given back.
 
-use phasemeter_diagnoses::{ABOVE, Replay, Unit, are_independent, confidence, needs_repair};
+use phasemeter_diagnoses::{
+    ABOVE, DIFFERENCE_SAVED, NEARLY_FULL, Replay, Unit, are_independent, confidence, needs_repair,
+};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, Window, evidence,
     mean, same_model,
 };
 
-use crate::divide::{MAX_MEMORY, MAX_UTILIZATION};
+use crate::divide::MAX_UTILIZATION;
 use crate::find::sees_bursts;
-
-/// Share of the instances that are not needed which is given back: low, expected, high. Jobs must move. An
-/// assumption.
-const RETURNED: [f64; 3] = [0.0, 0.9, 1.0];
 
 /// Tasks that run on one GPU at most: a doubling.
 const TASKS: usize = 2;
-
-/// How to try whether tasks fit one GPU, in words for every vendor.
-const DOUBLE: &str = "Run two of these tasks on one GPU for a day. If they keep their pace, move all, and return the \
-                      instances that are then free.";
 
 /// Instances of one type of which fewer hold the work.
 pub(crate) struct Pack<'a> {
@@ -58,15 +52,11 @@ impl Pack<'_> {
         let is_underload = mean(gpus(), Gpu::lost_underload) > mean(gpus(), Gpu::lost_idle);
         let target = if is_underload { Target::Underload } else { Target::Idle };
         let lost = |gpu: &Gpu| if is_underload { gpu.lost_underload() } else { gpu.lost_idle() };
-        let each = |gpu: &Gpu| Saving::part(self.returned().min(lost(gpu)), RETURNED);
-        // Whether two tasks slow one another is not recorded.
-        let shared = Vendor::of(gpus()).choose("mps", "time_slicing", "time_slicing");
-        let (code, lever) = match self.doubled {
-            None => ("sharing.consolidate", "consolidate"),
-            Some(_) => ("sharing.double", shared),
-        };
-        let (rationale, action, sure) = match self.doubled {
+        let each = |gpu: &Gpu| Saving::part(self.returned().min(lost(gpu)), DIFFERENCE_SAVED);
+        let (code, lever, rationale, action, sure) = match self.doubled {
             None => (
+                "sharing.consolidate",
+                "consolidate",
                 format!(
                     "{} had no work for {} of {}; by count, the {} that worked fit {needed} of {instances}, but \
                      the data has no job sizes.",
@@ -75,24 +65,29 @@ impl Pack<'_> {
                     duration(observed),
                     self.busy,
                 ),
-                "Let the scheduler pack jobs, drain the instances that are not needed, and return them. Running jobs move at their next checkpoint or end.",
+                "Let the scheduler pack jobs, drain the instances that are not needed, and return them. Running jobs \
+                 move at their next checkpoint or end."
+                    .to_owned(),
                 confidence::EVEN,
             ),
             Some((load, memory)) => (
+                "sharing.double",
+                Vendor::of(gpus()).choose("mps", "time_slicing", "time_slicing"),
                 format!(
-                    "{} run at {} on average. Two on one GPU are at {} or less for 99% of the time, in means of 10 seconds, and need {}, so {needed} of \
+                    "{} run at {} on average. Two on one GPU are at {} or less for 99% of the time, in means of 10 \
+                     seconds, and need {}, so {needed} of \
                      {instances} hold all, if two tasks do not slow one another.",
                     count(self.busy, "GPU"),
                     percent(level),
                     percent(load),
                     gib(memory),
                 ),
-                Vendor::of(gpus()).choose(
-                    "Run two of these tasks on one GPU (MPS or time slices) for a day. If they keep their pace, move \
-                     all, and return the instances that are then free.",
-                    DOUBLE,
-                    DOUBLE,
-                ),
+                [
+                    "Run two of these tasks on one GPU",
+                    Vendor::of(gpus()).tool(" (MPS or time slices)", ""),
+                    " for a day. If they keep their pace, move all, and return the instances that are then free.",
+                ]
+                .concat(),
                 confidence::DOUBTFUL,
             ),
         };
@@ -109,7 +104,7 @@ impl Pack<'_> {
                 count(needed, "instance"),
                 decimal(returned as f64, 0)
             ),
-            action: action.to_owned(),
+            action,
             rationale,
             saving: Saving::combined(gpus().map(|gpu| (gpu, each(gpu)))),
             confidence: sure * mean(gpus(), Gpu::confidence),
@@ -166,7 +161,7 @@ fn doubled(busy: &[&Gpu], window: &Window) -> Option<(f64, f64)> {
     let (mut loads, mut peaks) = (Vec::new(), Vec::new());
     for gpu in busy {
         // A preallocated pool counts as it is: what is in use inside of it is unknown.
-        let fits = gpu.memory_share()? <= MAX_MEMORY / TASKS as f64;
+        let fits = gpu.memory_share()? <= NEARLY_FULL / TASKS as f64;
         if !fits || gpu.is_shared() || gpu.is_bouncing() || !sees_bursts(gpu) || needs_repair(gpu) {
             return None;
         }

@@ -1,15 +1,14 @@
 //! The smallest part of a GPU that fits its task: an instance of MIG that carries its load by replay, else a share on
 //! trial, since nothing shows whether tasks slow one another.
 
-use phasemeter_diagnoses::{Model, Replay, SMALL_MEMORY, seldom};
+use phasemeter_diagnoses::{
+    ABOVE, BURSTS, Model, NEARLY_FULL, Replay, SMALL_MEMORY, SMALLEST, seldom,
+};
 use phasemeter_policy::format::percent;
 use phasemeter_policy::{Evidence, Gpu, Vendor};
 
 /// Utilization of a shared GPU, at most. An assumption.
 pub(crate) const MAX_UTILIZATION: f64 = 0.8;
-
-/// Memory use of a shared GPU, at most. An assumption.
-pub(crate) const MAX_MEMORY: f64 = 0.95;
 
 /// Parts of a GPU at most: that is how many MIG has.
 const MAX_PARTS: usize = 7;
@@ -25,13 +24,6 @@ const SEVENTHS: [(f64, f64); 4] = [
 
 /// The same of GPUs with four slices (NVIDIA's MIG User Guide).
 const QUARTERS: [(f64, f64); 2] = [(0.25, 0.25), (0.5, 0.5)];
-
-/// Share of the time in which bursts may be above that utilization, and then take longer; and a steady load. An
-/// assumption.
-const ABOVE: [f64; 2] = [0.05, 0.01];
-
-/// Part of a load that is divided by, at least.
-const MIN_PART: f64 = 0.001;
 
 /// How a task uses a part of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -100,18 +92,17 @@ pub(crate) fn divide(
     part: f64,
     is_burst: bool,
 ) -> Option<Part> {
-    let [bursts, steady] = ABOVE;
-    let most = if is_burst { bursts } else { steady };
+    let most = if is_burst { BURSTS } else { ABOVE };
     let slices = Model::of(&gpu.model).map_or(0, |model| model.mig_slices);
     let instances = match slices {
         7 => &SEVENTHS[..],
         4 => &QUARTERS,
         _ => &[],
     };
-    let above = |compute: f64| replay.above(compute / part.max(MIN_PART), MAX_UTILIZATION);
+    let above = |compute: f64| replay.above(compute / part.max(SMALLEST), MAX_UTILIZATION);
     let fits = |instance: &&(f64, f64)| {
         // Instances have some percent less than their part.
-        share <= MAX_MEMORY * MAX_MEMORY * instance.1 && above(instance.0) <= most
+        share <= NEARLY_FULL * NEARLY_FULL * instance.1 && above(instance.0) <= most
     };
     let instance = instances
         .iter()
@@ -120,7 +111,7 @@ pub(crate) fn divide(
     let beside = || {
         let load = if is_burst { in_use(gpu) } else { part * replay.exceeded(most) };
         let fit = if is_burst { Fit::InTurns { load } } else { Fit::Beside { load } };
-        (f64::max(share / MAX_MEMORY, load / MAX_UTILIZATION), fit)
+        (f64::max(share / NEARLY_FULL, load / MAX_UTILIZATION), fit)
     };
     let of = |(kept, fit): (f64, Fit)| {
         let parts = if kept > 0.0 { (1.0 / kept) as usize } else { 0 };

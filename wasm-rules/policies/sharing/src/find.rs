@@ -1,8 +1,8 @@
 //! What others could use of one GPU: all of it, or a part.
 
 use phasemeter_diagnoses::{
-    Allocation, NEARLY_IDLE, REUSED, Replay, SEES_BURSTS, SMALL_MEMORY, Unit, are_separate, hangs,
-    needs_repair, share, shows_holder, work_together,
+    Allocation, NEARLY_IDLE, NO_WORK, REUSED, Replay, SEES_BURSTS, SMALL_MEMORY, Unit,
+    are_separate, hangs, needs_repair, share, shows_holder, time, work_together,
 };
 use phasemeter_policy::{
     Accounts, Gpu, HOUR, Memory, PatternKind, RecommendationKind, Saving, Target, Window, Workload,
@@ -11,22 +11,8 @@ use phasemeter_policy::{
 use crate::Settings;
 use crate::divide::{Fit, Part, divide};
 
-/// Share of the time before the first work and after the last from which a GPU is free then, while
-/// others of its instance work. An assumption.
-const MIN_ENDS: f64 = 0.2;
-
-/// Interval between readings up to which a load that is the same all day is seen, in seconds. An
-/// assumption.
-const SEES_LOAD: f64 = 60.0;
-
-/// Share of the time without work from which a GPU is unused.
-const UNUSED: f64 = 0.95;
-
 /// Utilization up to which a steady task is small enough to share.
 const SMALL_UTILIZATION: f64 = 0.4;
-
-/// Utilization from which a GPU works with the others of its job. An assumption.
-const AT_WORK: f64 = 0.05;
 
 /// Attribute of GPUs that Slurm allocated.
 const SLURM: &str = "slurm.job.id";
@@ -65,7 +51,7 @@ pub(crate) enum Capacity {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Action {
     /// Other jobs use it as a whole; `held` by a process that does nothing, of a job that holds it by `slurm`.
-    Use { held: bool, when: Free, slurm: bool, workload: Workload },
+    Use { held: bool, when: Free, slurm: bool },
     /// Other tasks use a part of it.
     Divide { parts: usize, lever: &'static str },
 }
@@ -89,7 +75,7 @@ pub(crate) fn unused(gpu: &Gpu) -> Option<bool> {
     let long = gpu.activity.longest_seconds >= share::MOST * gpu.accounts.observed().seconds;
     let is_held =
         quiet.held_seconds > share::MOST * quiet.seconds || !gpu.holder_names().is_empty();
-    (gpu.quiet_share() >= UNUSED && long).then_some(is_held)
+    (gpu.quiet_share() >= share::NEARLY_ALL && long).then_some(is_held)
 }
 
 pub(crate) fn find<'a>(
@@ -123,7 +109,7 @@ pub(crate) fn find<'a>(
         };
         return Some(Finding {
             gpu,
-            action: Action::Use { held, when, slurm, workload: gpu.workload },
+            action: Action::Use { held, when, slurm },
             target: Target::Idle,
             kind: RecommendationKind::Capacity,
             why,
@@ -206,7 +192,7 @@ fn part<'a>(
 /// and is hardly ever busy does not: waiting for others counts as work. Replicas of a service rise and fall together
 /// with its requests.
 fn is_stage(gpu: &Gpu, unit: &Unit<'_>) -> bool {
-    let works = |other: &Gpu| other.accounts.observed().level() >= AT_WORK;
+    let works = |other: &Gpu| other.accounts.observed().level() >= NO_WORK;
     let is_sibling = |other: &&Gpu| match gpu.workload {
         Workload::Training => {
             other.workload == gpu.workload
@@ -243,7 +229,7 @@ fn free(gpu: &Gpu, unit: &Unit<'_>) -> Option<(bool, Free, f64)> {
         own if last >= share::NEARLY_ALL * own => Free::After,
         _ => Free::Around,
     };
-    let least = f64::max(HOUR, MIN_ENDS * gpu.accounts.observed().seconds);
+    let least = f64::max(HOUR, share::HARDLY_ANY * gpu.accounts.observed().seconds);
     (own >= least).then_some((held > share::MOST, when, own))
 }
 
@@ -251,5 +237,5 @@ fn free(gpu: &Gpu, unit: &Unit<'_>) -> Option<(bool, Free, f64)> {
 pub(crate) fn sees_bursts(gpu: &Gpu) -> bool {
     let is_mixed = gpu.pattern.is_none_or(|pattern| pattern.kind == PatternKind::Mixed);
     let interval = gpu.activity.interval_seconds.unwrap_or(f64::INFINITY);
-    interval <= SEES_BURSTS || (!is_mixed && interval <= SEES_LOAD)
+    interval <= SEES_BURSTS || (!is_mixed && interval <= time::BRIEF)
 }

@@ -4,16 +4,14 @@
 //! The whole instance is replaced, so what it saves is the difference of both bills: also GPUs with work get cheaper.
 
 use phasemeter_diagnoses::{
-    DIFFERENCE_SAVED, Model, NEARLY_IDLE, Unit, are_independent, confidence, saved, work_together,
+    DIFFERENCE_SAVED, Model, NEARLY_IDLE, Unit, are_independent, confidence, saved, share,
+    work_together,
 };
 use phasemeter_policy::format::{count, duration, percent, usd};
 use phasemeter_policy::{
     Accounts, Effort, Gpu, HOUR, Offer, Price, Recommendation, Remediation, Saving, Target, Window,
     Workload, evidence, mean, same_model,
 };
-
-/// Smallest share of the instance's price for which work is moved. An assumption.
-const MIN_SAVED: f64 = 0.1;
 
 /// An instance of which some GPUs are unused, and smaller ones that have enough.
 pub(crate) struct Resize<'a> {
@@ -68,7 +66,7 @@ impl<'a> Resize<'a> {
         // One instance, if several are no cheaper.
         let cheapest = offers.filter(fits).min_by_key(|it| (it.hourly().1, it.instances))?;
         let (now, then) = cheapest.hourly();
-        (now.saturating_sub(then) as f64 >= MIN_SAVED * now as f64).then_some(cheapest)
+        (now.saturating_sub(then) as f64 >= share::HARDLY_ANY * now as f64).then_some(cheapest)
     }
 
     /// Dollars per hour of the instance, now and then, in billionths.
@@ -148,24 +146,18 @@ impl<'a> Resize<'a> {
             1 => other.to_owned(),
             instances => format!("{instances} × {other}"),
         };
-        let (start, parts) = match self.workload {
-            Workload::Serving => {
-                (format!("Serve with {} on {place}", count(all - free, "replica")), "replicas")
-            }
-            _ => (format!("Start the next run on {place}"), "jobs"),
+        let start = match self.workload {
+            Workload::Serving => format!("Serve with {} on", count(all - free, "replica")),
+            _ => "Start the next run on".to_owned(),
         };
-        let independent = match self.instances {
-            1 => String::new(),
-            _ => ["the ", parts, " are independent and "].concat(),
-        };
-        let (code, sure) = match self.instances {
-            1 => ("sharing.resize", confidence::LIKELY),
-            _ => ("sharing.split", confidence::EVEN),
+        let (code, sure, independent) = match self.instances {
+            1 => ("sharing.resize", confidence::LIKELY, ""),
+            _ => ("sharing.split", confidence::EVEN, "the tasks are independent and "),
         };
         Words {
             code,
             title: format!("Rent {place}: {free} of {all} GPUs had no work"),
-            action: format!("{start}, if {independent}CPUs and host memory suffice there."),
+            action: format!("{start} {place}, if {independent}CPUs and host memory suffice there."),
             why: format!(
                 "{free} of {all} GPUs had no work for {} of {}",
                 duration(mean(&self.free, |gpu| gpu.activity.quiet.seconds)),

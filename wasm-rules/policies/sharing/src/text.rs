@@ -1,41 +1,31 @@
 //! What is written about GPUs that others could use.
 
 use phasemeter_diagnoses::{Allocation, SIMILAR, confidence};
-use phasemeter_policy::format::{count, duration, gib, percent, subject};
+use phasemeter_policy::format::{count, duration, gib, list, percent, subject, these};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Thresholds, Vendor, Workload, evidence, mean,
+    Target, Thresholds, Vendor, evidence, mean,
 };
 
 use crate::find::{Action, Capacity, Finding, Free};
 
-/// The most holders that are named.
-const NAMED: usize = 3;
-
 /// The recommendation for GPUs with the same action and similar loads.
 pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Option<Recommendation> {
-    let first = group.first()?;
+    let first = &group[0];
     let gpus = || group.iter().map(|finding| finding.gpu);
     let mean = |value: &dyn Fn(&Gpu) -> f64| mean(gpus(), value);
-    let lost = phasemeter_policy::mean(group, |finding| finding.lost);
-    let quiet = mean(&|gpu| gpu.activity.quiet.seconds);
-    let observed = mean(&|gpu| gpu.accounts.observed().seconds);
-    let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
-    let on_average = if group.iter().any(is_far) { " on average" } else { "" };
     let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
     let mut values = evidence([
         ("idle.share_of_time", mean(&|gpu| gpu.share(Accounts::idle)), "1"),
-        ("quiet.time", quiet, "s"),
-        ("lost.share_of_bill", lost, "1"),
+        ("quiet.time", mean(&|gpu| gpu.activity.quiet.seconds), "s"),
+        ("lost.share_of_bill", phasemeter_policy::mean(group, |finding| finding.lost), "1"),
     ]);
     values.extend(peak.map(|peak| Evidence::new("memory.peak", peak, "By")));
-    let saving = Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving)));
-    let confidence = mean(&|gpu| gpu.confidence());
     let kind = match first.why {
         Capacity::Alone if group.len() == 1 => RecommendationKind::Capacity,
         _ => first.kind,
     };
-    let part = match (kind, first.why) {
+    let capacity = match (kind, first.why) {
         (RecommendationKind::Capacity, Capacity::Busy) => {
             " This instance has busy GPUs too, so this frees capacity and saves no money by itself."
         }
@@ -51,134 +41,149 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
         }
         _ => "",
     };
-    Some(match first.action {
-        Action::Use { held, when, slurm, workload } => {
-            let seconds = group.iter().map(|finding| finding.free_seconds).sum::<f64>();
-            let time = [duration(seconds / group.len() as f64), duration(observed)].join(" of ");
-            let is_used = when != Free::Always;
-            let (code, lever) = match (is_used, held) {
-                (false, true) => ("sharing.unused", "release_memory"),
-                (false, false) => ("sharing.free", "bin_pack"),
-                (true, true) => ("sharing.ends-held", "release_memory"),
-                (true, false) => ("sharing.ends", "bin_pack"),
-            };
-            let title = match held {
-                true => "End what holds these GPUs: no work for ",
-                false => "Place other jobs on these GPUs: free for ",
-            };
-            let action = match (is_used, held) {
-                _ if slurm => {
-                    "Request fewer GPUs, or end the allocation with the work (scancel): the queue cannot use GPUs \
-                     that it has allocated."
-                }
-                (false, true) if workload == Workload::Serving => {
-                    "Remove the replicas without requests, and let other work use their GPUs."
-                }
-                (false, true) => {
-                    "End the process and let other jobs use the GPU, or start the job on as many GPUs as it uses."
-                }
-                (true, true) => {
-                    "Start the process with the first work, end it after the last, and let other jobs use the GPUs \
-                     otherwise."
-                }
-                (false, false) if first.why == Capacity::Busy => {
-                    "Let the scheduler fill them, or move the other jobs and return the instance."
-                }
-                _ => "Let the scheduler fill them.",
-            };
-            let action = match released(group) {
-                Some(released) if !slurm => released,
-                _ => action.to_owned(),
-            };
-            let rationale = format!(
-                "{} {} for {time}{on_average}{}{}.{part}",
-                subject(group.len()),
-                if held { "did nothing, held by a process," } else { "was free" },
-                match when {
-                    Free::Always => "",
-                    Free::Before => ", before its first work",
-                    Free::After => ", after its last work",
-                    Free::Around => ", before its first work and after its last",
-                },
-                match first.why {
-                    Capacity::Unrecorded => "",
-                    _ => ", while other GPUs of the instance work",
-                },
-            );
-            Recommendation {
-                title: [title, &time].concat(),
-                action,
-                rationale,
-                saving,
-                confidence: confidence::PROBABLE * confidence,
-                evidence: values,
-                kind,
-                reversible: !held,
-                ..Recommendation::new(code, Target::Idle, lever, gpus())
-            }
-        }
+    let words = match first.action {
+        Action::Use { held, when, slurm } => free(group, held, when, slurm),
         Action::Divide { parts, lever } => {
-            let memory =
-                peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
             // That of the largest task.
             let fits = group.iter().filter_map(|finding| finding.fit);
             let fit = fits.reduce(|a, b| if b > a { b } else { a })?;
             values.push(fit.evidence());
-            let each = if group.len() == 1 { "it" } else { "each" };
-            let (how, remedy, parameter) = match lever {
-                "mig" => ("MIG instances", "nvidia.mig", "instances"),
-                "mps" => ("MPS clients", "nvidia.mps", "clients"),
-                _ => ("time slices", "nvidia.time-slicing", "replicas"),
-            };
-            let is_nvidia = Vendor::of(gpus()) == Vendor::Nvidia;
-            let longest = mean(&|gpu| gpu.activity.longest_seconds);
-            let idle = percent(mean(&|gpu| gpu.share(Accounts::idle)));
-            let is_small = first.target == Target::Underload;
-            let level = percent(mean(&|gpu| gpu.accounts.observed().level()));
-            let which = if group.len() == 1 { "this GPU" } else { "each GPU" };
-            let title = match is_small {
-                true => format!("Share {which}: {level} busy all the time"),
-                false => format!("Share {which}: idle {idle} of the time"),
-            };
-            let (code, load) = if is_small {
-                ("sharing.small", format!("runs a steady {level} all the time"))
-            } else if longest < 1.0 {
-                let bound = percent(bounds.idle);
-                let load =
-                    format!("was below {bound} for {idle} of the time, and never without work");
-                ("sharing.divide", load)
-            } else {
-                let short = if longest < HOUR { ", too short to switch it off" } else { "" };
-                let longest = duration(longest);
-                let load =
-                    format!("was idle {idle} of the time, for at most {longest} at once{short}");
-                ("sharing.divide", load)
-            };
-            Recommendation {
-                title,
-                action: format!(
-                    "Divide {each} into {how} for {} of this size, if their owners agree. Work that comes in \
-                     bursts then takes longer.",
-                    count(parts, "task")
-                ),
-                rationale: format!(
-                    "{} {load}.{memory} {}{part}",
-                    subject(group.len()),
-                    fit.reason(parts),
-                ),
-                saving,
-                confidence: confidence::EVEN * confidence,
-                evidence: values,
-                kind,
-                effort: Effort::Medium,
-                remediation: is_nvidia.then(|| {
-                    Remediation::new(remedy, [(parameter, parts.to_string())])
-                        .unless("owners do not agree, or a task grows beyond its part")
-                }),
-                ..Recommendation::new(code, first.target, lever, gpus())
-            }
+            divided(group, parts, lever, &fit.reason(parts), bounds)
         }
+    };
+    let is_held = matches!(first.action, Action::Use { held: true, .. });
+    let is_divided = matches!(first.action, Action::Divide { .. });
+    Some(Recommendation {
+        title: words.title,
+        action: words.action,
+        rationale: words.why + capacity,
+        saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
+        confidence: mean(&|gpu| gpu.confidence())
+            * if is_divided { confidence::EVEN } else { confidence::PROBABLE },
+        evidence: values,
+        kind,
+        effort: if is_divided { Effort::Medium } else { Effort::Low },
+        reversible: !is_held,
+        remediation: words.remediation,
+        ..Recommendation::new(words.code, first.target, words.lever, gpus())
     })
+}
+
+/// What differs between actions.
+struct Words {
+    code: &'static str,
+    lever: &'static str,
+    title: String,
+    action: String,
+    why: String,
+    remediation: Option<Remediation>,
+}
+
+/// GPUs that others can use as a whole.
+fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool) -> Words {
+    let observed = mean(group, |it| it.gpu.accounts.observed().seconds);
+    let seconds = mean(group, |it| it.free_seconds);
+    let time = [duration(seconds), duration(observed)].join(" of ");
+    let lost = mean(group, |it| it.lost);
+    let is_far = |finding: &Finding<'_>| (finding.lost - lost).abs() > SIMILAR;
+    let on_average = if group.iter().any(is_far) { " on average" } else { "" };
+    let always = when == Free::Always;
+    let (title, how, lever, code) = match held {
+        true => (
+            "End what holds these GPUs: no work for ",
+            "did nothing, held by a process,",
+            "release_memory",
+            if always { "sharing.unused" } else { "sharing.ends-held" },
+        ),
+        false => (
+            "Place other jobs on these GPUs: free for ",
+            "was free",
+            "bin_pack",
+            if always { "sharing.free" } else { "sharing.ends" },
+        ),
+    };
+    let action = match released(group) {
+        _ if slurm => {
+            "Request fewer GPUs, or end the allocation with the work (scancel): the queue cannot use GPUs that it has \
+             allocated."
+                .to_owned()
+        }
+        Some(released) => released,
+        None if held => {
+            "End the process after its last work and start it with the next, or start it on as many GPUs as it uses; \
+             remove replicas without requests. Let other jobs use the GPUs otherwise."
+                .to_owned()
+        }
+        None => "Let the scheduler fill them, or move the other jobs and return the instance.".to_owned(),
+    };
+    let when = match when {
+        Free::Always => "",
+        Free::Before => ", before its first work",
+        Free::After => ", after its last work",
+        Free::Around => ", before its first work and after its last",
+    };
+    let beside = match group[0].why {
+        Capacity::Unrecorded => "",
+        _ => ", while other GPUs of the instance work",
+    };
+    Words {
+        code,
+        lever,
+        title: [title, &time].concat(),
+        action,
+        why: format!("{} {how} for {time}{on_average}{when}{beside}.", subject(group.len())),
+        remediation: None,
+    }
+}
+
+/// GPUs of which others can use a part.
+fn divided(
+    group: &[Finding<'_>],
+    parts: usize,
+    lever: &'static str,
+    fits: &str,
+    bounds: Thresholds,
+) -> Words {
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let (how, kind, parameter) = match lever {
+        "mig" => ("MIG instances", "nvidia.mig", "instances"),
+        "mps" => ("MPS clients", "nvidia.mps", "clients"),
+        _ => ("time slices", "nvidia.time-slicing", "replicas"),
+    };
+    let longest = mean(gpus(), |gpu| gpu.activity.longest_seconds);
+    let idle = percent(mean(gpus(), |gpu| gpu.share(Accounts::idle)));
+    let level = percent(mean(gpus(), |gpu| gpu.accounts.observed().level()));
+    let is_small = group[0].target == Target::Underload;
+    let load = if is_small {
+        format!("runs a steady {level} all the time")
+    } else if longest < 1.0 {
+        let bound = percent(bounds.idle);
+        format!("was below {bound} for {idle} of the time, and never without work")
+    } else {
+        let short = if longest < HOUR { ", too short to switch it off" } else { "" };
+        format!("was idle {idle} of the time, for at most {} at once{short}", duration(longest))
+    };
+    let (code, busy) = match is_small {
+        true => ("sharing.small", [&*level, " busy all the time"].concat()),
+        false => ("sharing.divide", ["idle ", &*idle, " of the time"].concat()),
+    };
+    let peak = gpus().filter_map(Gpu::memory_peak).reduce(f64::max);
+    let memory =
+        peak.map_or_else(String::new, |peak| [" It uses up to ", &gib(peak), "."].concat());
+    let set = || Remediation::new(kind, [(parameter, parts.to_string())]);
+    Words {
+        code,
+        lever,
+        title: format!("Share {}: {busy}", these(group.len())),
+        action: format!(
+            "Divide each into {how} for {} of this size, if their owners agree. Work that comes in bursts then takes \
+             longer.",
+            count(parts, "task")
+        ),
+        why: format!("{} {load}.{memory} {fits}", subject(group.len())),
+        remediation: (Vendor::of(gpus()) == Vendor::Nvidia)
+            .then(|| set().unless("owners do not agree, or a task grows beyond its part")),
+    }
 }
 
 /// How those that hold these GPUs release them; `None` if they are unknown.
@@ -194,15 +199,11 @@ fn released(group: &[Finding<'_>]) -> Option<String> {
     if known.iter().any(|of| of.release() != first.release()) {
         return None;
     }
-    let named: Vec<&str> = known.iter().take(NAMED).map(|of| of.name.as_str()).collect();
-    let more = match known.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let names: Vec<&str> = known.iter().map(|of| of.name.as_str()).collect();
     Some(format!(
-        "For {}{more}: save what the process holds, then {}. Request {} again with the first work.",
-        named.join(", "),
+        "For {}: save what the process holds, then {}. Request {} again with the first work.",
+        list(&names),
         first.release(),
-        if group.len() == 1 { "this GPU" } else { "these GPUs" },
+        these(group.len()),
     ))
 }

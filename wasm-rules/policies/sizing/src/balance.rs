@@ -3,15 +3,14 @@
 //! GPUs of a node may be of several jobs: they are of one if an attribute names it, or if they work at the same
 //! times with similar memory.
 
-use phasemeter_diagnoses::{JOBS, confidence, saved};
+use phasemeter_diagnoses::{JOBS, confidence, saved, time};
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Need, Recommendation, Response, Saving, Target, Window, Workload, evidence,
     groups, mean,
 };
 
-use crate::Settings;
-use crate::pattern::is_steady;
+use crate::{Settings, is_steady};
 
 /// Difference between the levels of one job's GPUs from which they are out of balance.
 const IMBALANCE: f64 = 0.15;
@@ -19,10 +18,6 @@ const IMBALANCE: f64 = 0.15;
 /// Memory of the GPUs of one job, relative to each other, at most. An assumption: the first stage
 /// of a pipeline holds the activations of several batches.
 const MAX_MEMORY_RATIO: f64 = 2.5;
-
-/// Difference between the times at which the GPUs of one job start and end to work, in seconds. An
-/// assumption.
-const SAME_TIME: f64 = 120.0;
 
 /// Recommends to move work between the GPUs of a job.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings) -> Response {
@@ -41,10 +36,7 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings)
     // Those of one job, whatever their levels are.
     let groups =
         groups(of_job, |a, b| a.node() == b.node() && a.is_alike(b) && have_one_job(a, b, window));
-    Response {
-        recommendations: groups.iter().filter_map(|group| balance(group)).collect(),
-        needs: need.into_iter().collect(),
-    }
+    Response::of(groups.iter().map(|group| balance(group)), need)
 }
 
 /// Whether a GPU waits for the slowest of its job.
@@ -73,7 +65,7 @@ fn have_one_job(a: &Gpu, b: &Gpu, window: &Window) -> bool {
     if JOBS.iter().any(|name| window.attribute(name).is_some()) {
         return true;
     }
-    let near = |a: f64, b: f64| (a - b).abs() <= SAME_TIME;
+    let near = |a: f64, b: f64| (a - b).abs() <= time::BRIEF;
     let have_similar_memory = match (a.memory_peak(), b.memory_peak()) {
         (Some(a), Some(b)) => a.max(b) <= MAX_MEMORY_RATIO * a.min(b),
         _ => false,
@@ -83,23 +75,17 @@ fn have_one_job(a: &Gpu, b: &Gpu, window: &Window) -> bool {
         && near(a.activity.after_work.seconds, b.activity.after_work.seconds)
 }
 
-fn balance(group: &[&Gpu]) -> Option<Recommendation> {
-    let levels = || group.iter().map(|gpu| gpu.accounts.busy().level());
-    let (least, most) = levels()
-        .fold((1.0, 0.0), |(least, most), level| (f64::min(least, level), f64::max(most, level)));
-    let [least, most] = [least, most].map(percent);
-    let range = match least.strip_suffix('%') {
-        Some(least) if *least != most[..most.len() - 1] => [least, "–", &*most].concat(),
-        _ => most,
-    };
+fn balance(group: &[&Gpu]) -> Recommendation {
+    let level = mean(group, |gpu| gpu.accounts.busy().level());
     let lost = mean(group, |gpu| gpu.lost_underload());
-    (!group.is_empty()).then(|| Recommendation {
-        title: ["Balance the load of these GPUs: ", &*range, " beside busier ones"].concat(),
+    let busy = percent(level);
+    Recommendation {
+        title: ["Balance the load of these GPUs: ", &*busy, " beside busier ones"].concat(),
         action: "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
                  micro-batches."
             .to_owned(),
         rationale: format!(
-            "{} runs at {range} while working, and busier GPUs of the node work at the same times: in one job, these \
+            "{} runs at {busy} while working, and busier GPUs of the node work at the same times: in one job, these \
              most likely wait for the slowest. This wastes {} of the bill.",
             subject(group.len()),
             percent(lost),
@@ -110,12 +96,12 @@ fn balance(group: &[&Gpu]) -> Option<Recommendation> {
         ),
         confidence: confidence::EVEN * mean(group, |gpu| gpu.confidence()),
         evidence: evidence([
-            ("busy.utilization", mean(levels(), |level| level), "1"),
+            ("busy.utilization", level, "1"),
             ("underload.share_of_bill", lost, "1"),
         ]),
         effort: Effort::High,
         ..Recommendation::new("sizing.balance", Target::Underload, "other", group.iter().copied())
-    })
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +137,7 @@ mod tests {
         let observed: Vec<_> = window.gpus.iter().collect();
         let found = recommend(&observed, &window, &Settings::default()).recommendations;
         assert_eq!((found.len(), found[0].gpus.len()), (1, 2));
-        assert!(found[0].title.contains("31–62%"), "{}", found[0].title);
+        assert!(found[0].title.contains("46%"), "{}", found[0].title);
     }
 
     #[test]

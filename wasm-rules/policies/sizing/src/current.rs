@@ -2,19 +2,15 @@
 
 use phasemeter_diagnoses::{
     Architecture, LOW_POWER, Model, Replay, SMALLEST, Unit, carries_exchange, computes_in_fp64,
-    has_full_bandwidth, has_idle_tensor_cores, power_share, share,
+    has_full_bandwidth, has_idle_tensor_cores, power_share, share, time,
 };
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Window, Workload, same_model};
 
-use crate::pattern::is_steady;
 use crate::profile::Profile;
-use crate::{Settings, serves};
+use crate::{Settings, is_steady, serves};
 
 /// Peaks of a GPU that is as fast, relative to this one. An assumption.
 pub(crate) const AS_FAST: f64 = 0.95;
-
-/// Time with work from which a session shows what it needs, in seconds. An assumption.
-const MIN_WORK: f64 = 1_800.0;
 
 /// The GPUs of an instance, with the price of each.
 pub(crate) struct Current<'a, 'b> {
@@ -60,7 +56,7 @@ impl<'a, 'b> Current<'a, 'b> {
         };
         let is_shown = observed.iter().any(|it| std::ptr::eq(*it, *gpu))
             && gpu.accounts.observed().seconds >= settings.min_size_seconds
-            && gpu.accounts.busy().seconds >= MIN_WORK;
+            && gpu.accounts.busy().seconds >= time::USUAL;
         let paid = unit.price().filter(|_| is_session && is_shown && unit.is_returnable())?;
         Self::new(gpu, unit.gpus.as_slice(), paid, window, settings)
     }

@@ -6,15 +6,12 @@
 
 use phasemeter_diagnoses::{
     BUSY_LINK, FEW_SMS, confidence, framework_need, has_full_bandwidth, has_idle_tensor_cores,
-    kind_of_speedup, multiplies_matrices, nvlink, pcie, reads_weights, saved, share,
+    is_full, kind_of_speedup, multiplies_matrices, nvlink, pcie, reads_weights, saved,
 };
 use phasemeter_policy::format::{percent, subject};
 use phasemeter_policy::{
     Effort, Gpu, Recommendation, Response, Saving, Target, Window, Workload, evidence, groups, mean,
 };
-
-/// Use of the memory bandwidth up to which it is not the limit. An assumption.
-const FREE_BANDWIDTH: f64 = 0.35;
 
 /// What limits a full GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,15 +33,14 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Response {
     let (models, others): (Vec<_>, Vec<_>) =
         findings.partition(|found| multiplies_matrices(found.gpu, window));
     let groups = groups(models, |a, b| a.limit == b.limit && a.gpu.is_alike(b.gpu));
-    Response {
-        recommendations: groups.iter().filter_map(|group| change(group)).collect(),
-        needs: framework_need(others.iter().map(|found| found.gpu)).into_iter().collect(),
-    }
+    Response::of(
+        groups.iter().map(|group| change(group)),
+        framework_need(others.iter().map(|found| found.gpu)),
+    )
 }
 
 fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
-    if gpu.full_share() < share::MOST || gpu.is_bouncing() || gpu.workload == Workload::Interactive
-    {
+    if !is_full(gpu) || gpu.workload == Workload::Interactive {
         return None;
     }
     let sensors = &gpu.sensors;
@@ -57,7 +53,7 @@ fn find<'a>(gpu: &'a Gpu, window: &Window) -> Option<Finding<'a>> {
         let is_job = gpu.workload.is_job() && !reads_weights(gpu, window);
         Some(Limit::Bandwidth).filter(|_| is_job || is_other)
     } else {
-        let is_small = sm <= FEW_SMS && dram <= FREE_BANDWIDTH;
+        let is_small = sm <= FEW_SMS && dram <= FEW_SMS;
         Some(Limit::Launches).filter(|_| is_small && exchanges_little(gpu, window))
     };
     Some(Finding { gpu, limit: limit?, activity: [sm, tensor, dram] })
@@ -73,40 +69,31 @@ fn exchanges_little(gpu: &Gpu, window: &Window) -> bool {
     is_measured && is_free(gpu) && others.all(is_free)
 }
 
-fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let Finding { limit, activity: [sm, tensor, dram], .. } = group.first()?;
-    let trains = group.iter().all(|finding| finding.gpu.workload == Workload::Training);
-    let fuse = if trains {
-        "Compile the model (torch.compile), use fused optimizers and normalization, and FlashAttention where there \
-         is attention. A profile names the kernels that take longest."
-    } else {
-        "Compile the model (torch.compile), fuse normalization and activations, and use FlashAttention where there \
-         is attention. A profile names the kernels that take longest."
-    };
-    let (code, lever, title, action, cause, saved, sure) = match limit {
+fn change(group: &[Finding<'_>]) -> Recommendation {
+    let Finding { gpu: first, limit, activity: [sm, tensor, dram] } = &group[0];
+    let gpus = || group.iter().map(|finding| finding.gpu);
+    let (code, lever, title, action, cause, sure) = match limit {
         Limit::Bandwidth => (
             "sizing.fuse",
             "fused_kernels",
             "Fuse the kernels that memory bandwidth limits",
-            fuse,
+            "Compile the model (torch.compile), fuse normalization, activations and in training the optimizer, and use \
+             FlashAttention where there is attention. A profile names the kernels that take longest.",
             "memory bandwidth is the limit, and faster arithmetic would wait for the same bytes.",
-            saved::FIFTH,
             confidence::EVEN,
         ),
         Limit::Launches => (
             "sizing.compile",
             "compile",
             "Launch fewer and larger kernels",
-            "Compile the model (torch.compile with mode reduce-overhead) or capture its steps in CUDA \
-             graphs, and put more work into each step. A profile of ten steps shows how long kernels are.",
+            "Compile the model (torch.compile with mode reduce-overhead) or capture its steps in CUDA graphs, and put \
+             more work into each step. A profile of ten steps shows how long kernels are.",
             "a kernel always runs, but most are too small for this GPU.",
-            saved::FIFTH,
             confidence::DOUBTFUL,
         ),
     };
-    let gpus = || group.iter().map(|finding| finding.gpu);
-    Some(Recommendation {
-        kind: kind_of_speedup(group[0].gpu.workload),
+    Recommendation {
+        kind: kind_of_speedup(first.workload),
         title: title.to_owned(),
         action: action.to_owned(),
         rationale: format!(
@@ -116,7 +103,9 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
             percent(*tensor),
             percent(*dram),
         ),
-        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), saved)))),
+        saving: Saving::combined(
+            gpus().map(|gpu| (gpu, Saving::part(gpu.full_share(), saved::FIFTH))),
+        ),
         confidence: sure * mean(gpus(), Gpu::confidence),
         evidence: evidence([
             ("sm.activity", *sm, "1"),
@@ -125,7 +114,7 @@ fn change(group: &[Finding<'_>]) -> Option<Recommendation> {
         ]),
         effort: Effort::Medium,
         ..Recommendation::new(code, Target::Throughput, lever, gpus())
-    })
+    }
 }
 
 #[cfg(test)]

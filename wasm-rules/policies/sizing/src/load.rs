@@ -6,22 +6,14 @@ use phasemeter_policy::{
     Workload, evidence, groups, mean,
 };
 
-use phasemeter_diagnoses::{DOUBLING, FEW_SMS, FREE_MEMORY, SIMILAR, SMALLEST, confidence};
+use phasemeter_diagnoses::{DOUBLING, FEW_SMS, FREE_MEMORY, SIMILAR, SMALLEST, confidence, share};
 
-use crate::Settings;
 use crate::balance::waits_for_others;
-use crate::pattern::is_steady;
+use crate::{Settings, is_steady};
 
 /// Share of the waste that a larger batch saves, expected, before each doubling halves it. An
 /// assumption.
 const BATCH_EXPECTED: f64 = 0.4;
-
-/// Share of the waste that a larger batch saves, at most, before each doubling halves it. An
-/// assumption.
-const BATCH_MOST: f64 = 0.9;
-
-/// Share of the time with work that a doubled load takes.
-const DOUBLED: f64 = 0.5;
 
 /// Share of the memory in use that grows with the batch. An assumption.
 const GROWS: f64 = 0.5;
@@ -83,7 +75,7 @@ pub(crate) fn recommend(
 pub(crate) fn saved_by_batch(gpu: &Gpu, growth: f64) -> (f64, f64) {
     let lost = gpu.lost_underload();
     let less = 1.0 - 1.0 / growth;
-    let most = f64::min(BATCH_MOST * lost * less, DOUBLED * gpu.share(Accounts::busy));
+    let most = f64::min(share::NEARLY_ALL * lost * less, gpu.share(Accounts::busy) / DOUBLING);
     (f64::min(BATCH_EXPECTED * lost * (DOUBLING * less).min(1.0), most), most)
 }
 
@@ -171,17 +163,8 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
                     percent(FREE_MEMORY),
                 )
             },
-            match first.gpu.memory_share() {
-                None => "A steady part load most likely means small steps. Memory was not recorded, so a trial \
-                         shows whether a larger batch fits.",
-                Some(_) if first.gpu.memory_pool().is_some() => {
-                    "A steady part load most likely means small steps; a trial shows that, and whether a larger \
-                     batch fits."
-                }
-                Some(_) => "A steady part load most likely means small steps, and memory allows a larger batch: a \
-                            trial shows whether it helps.",
-            }
-            .to_owned(),
+            "A steady part load most likely means small steps: a trial shows whether a larger batch fits and helps."
+                .to_owned(),
         ),
     };
     Some(Recommendation {

@@ -4,16 +4,15 @@
 //! the links there. Throughput there is not computed from peaks: they only exclude models that cannot be enough, the
 //! low saving is 0, and where the throughput alone decides, it is missing.
 
-use phasemeter_diagnoses::{DIFFERENCE_SAVED, Unit, confidence, has_full_bandwidth, saved};
+use phasemeter_diagnoses::{
+    DIFFERENCE_SAVED, DOUBLING, Unit, confidence, has_full_bandwidth, saved,
+};
 use phasemeter_policy::{Gpu, Memory, Offer, Price, Saving, Window, Workload};
 
 use crate::Settings;
 use crate::balance::waits_for_others;
 use crate::current::{AS_FAST, Current};
 use crate::load::{growth, saved_by_batch};
-
-/// Memory of a larger GPU that a job may use now, so that twice the batch fits and leaves a tenth free.
-const MAX_BEFORE_DOUBLING: f64 = 0.6;
 
 /// Price relative to the one paid from which a smaller GPU is worth a measurement. An assumption.
 const MUCH_CHEAPER: f64 = 0.7;
@@ -183,9 +182,10 @@ impl<'a> Current<'a, '_> {
         let peak = limited.then(|| self.memory_peak())??;
         let offers = self.offers().filter_map(|(offer, price)| {
             let share = peak / offer.memory_bytes? as f64;
-            let (least, _) = self.speed(offer).filter(|_| share <= MAX_BEFORE_DOUBLING)?;
+            let (least, _) = self.speed(offer)?;
             // No faster than here: only the larger batch counts.
-            let (expected, most) = saved_by_batch(self.gpu, growth(Memory::InUse(share))?);
+            let growth = growth(Memory::InUse(share)).filter(|growth| *growth >= DOUBLING)?;
+            let (expected, most) = saved_by_batch(self.gpu, growth);
             let [expected, most] = [expected, most].map(|it| 1.0 - price * (1.0 - it));
             (least >= AS_FAST && most >= self.settings.min_lost).then_some((offer, expected, most))
         });

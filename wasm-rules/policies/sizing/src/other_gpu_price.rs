@@ -1,14 +1,11 @@
 //! GPUs that are far too large, without a price to compare with others: what is missing to do so.
 
-use phasemeter_diagnoses::Unit;
+use phasemeter_diagnoses::{Unit, share};
 use phasemeter_policy::{Gpu, Memory, Need, Plan, Window};
 
 use crate::Settings;
 use crate::current::{are_alike, together};
 use crate::profile::Profile;
-
-/// Load relative to that of the profile from which a GPU is clearly too large, whatever it costs. An assumption.
-const CLEARLY: f64 = 0.5;
 
 /// What is missing to choose a smaller GPU: the provider, or what is rented there.
 pub(crate) fn needs(
@@ -57,7 +54,7 @@ fn is_oversized(gpus: &[&Gpu], observed: &[&Gpu], window: &Window, settings: &Se
     let (max_level, max_memory) = profile.oversized;
     let load = |gpu: &Gpu| gpu.sensors.sm_activity.unwrap_or(gpu.accounts.busy().level());
     let is_low = |gpu: &&Gpu| {
-        load(gpu) < CLEARLY * max_level.min(profile.underutilized)
+        load(gpu) < share::MOST * max_level.min(profile.underutilized)
             && gpu.lost_underload() >= settings.min_lost
     };
     let memory = || together(gpus.iter().map(|gpu| gpu.memory_use(window.step_seconds)));

@@ -20,33 +20,90 @@ pub(crate) fn response(findings: Vec<Finding<'_>>, questions: Vec<Question<'_>>)
         std::ptr::eq(a.offer, b.offer) && a.missing == b.missing
     };
     let (found, open) = (groups(findings, same), groups(questions, alike));
-    Response {
-        recommendations: found.iter().filter_map(|group| recommendation(group)).collect(),
-        needs: open.iter().filter_map(|group| need(group)).collect(),
-    }
+    Response::of(
+        found.iter().map(|group| recommendation(group)),
+        open.iter().filter_map(|group| need(group)),
+    )
+}
+
+/// What differs between reasons.
+struct Words {
+    code: &'static str,
+    target: Target,
+    lever: &'static str,
+    title: &'static str,
+    why: String,
+}
+
+fn words(group: &[Finding<'_>], level: f64, ratio: f64, there: &str) -> Words {
+    let Finding { gpu, offer, reason, .. } = group[0];
+    let gpus = subject(group.len());
+    let level = percent(level);
+    let peak =
+        gpu.memory_peak().map_or_else(String::new, |it| [", with up to ", &gib(it)].concat());
+    let (code, target, lever, title, why) = match reason {
+        Reason::Smaller { oversized } => {
+            let how = if oversized { "far too large" } else { "too large" };
+            let why = format!(
+                "is {how} for its work: it runs at {level}{peak}. {there}Its peaks do not exclude it"
+            );
+            ("sizing.smaller", Target::Underload, "smaller_gpu", "Use a smaller GPU", why)
+        }
+        Reason::FewSms { activity } => {
+            let why = format!(
+                "has {} of its SMs active while it works, though its utilization is {level}{peak}. {there}By measured \
+                 activity its peaks do not exclude it",
+                percent(activity),
+            );
+            ("sizing.smaller", Target::Rate, "smaller_gpu", "Use a smaller GPU", why)
+        }
+        Reason::Session => {
+            let why = format!(
+                "works {} of the time, at {level}{peak}. {there}Its peaks do not exclude it, but what runs may take \
+                 longer{}",
+                percent(mean(group, |it| it.gpu.share(Accounts::busy))),
+                if lacks_bf16(gpu, offer) { ", and it has no BF16" } else { "" },
+            );
+            ("sizing.smaller-session", Target::Rate, "smaller_gpu", "Use a smaller GPU", why)
+        }
+        Reason::MoreMemory => {
+            let why = format!(
+                "runs at {level} with its memory full ({}): memory limits the batch. {there}Twice the batch fits there",
+                percent(gpu.memory_share().unwrap_or(1.0)),
+            );
+            ("sizing.larger", Target::Underload, "larger_gpu", "A GPU with more memory", why)
+        }
+        Reason::Newer => {
+            let why = format!(
+                "can be replaced by a newer one. {there}By its peaks of arithmetic and bandwidth it is at least as fast"
+            );
+            ("sizing.newer", Target::Rate, "larger_gpu", "Use a newer GPU", why)
+        }
+        Reason::Bandwidth { ratio } => {
+            let why = format!(
+                "uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth",
+                percent(mean(group, |it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
+                decimal(ratio, 1),
+            );
+            (
+                "sizing.bandwidth-price",
+                Target::Throughput,
+                "larger_gpu",
+                "A GPU with more bandwidth",
+                why,
+            )
+        }
+    };
+    let pays = ["; it pays from ", &*decimal(ratio, 2), " times the work per hour."].concat();
+    Words { code, target, lever, title, why: [gpus, " ", &*why, &pays].concat() }
 }
 
 /// Recommends another GPU for GPUs with the same one in view.
-fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
-    let first = group.first()?;
-    let Finding { gpu, paid, offer, reason, .. } = *first;
+fn recommendation(group: &[Finding<'_>]) -> Recommendation {
+    let Finding { gpu, paid, offer, .. } = group[0];
     let level = mean(group, |it| it.gpu.accounts.busy().level());
     let [now, then] = [paid.nano_usd_per_gpu_hour, offer.price.nano_usd_per_gpu_hour];
     let ratio = then as f64 / now.max(1) as f64;
-    let (code, target) = match reason {
-        Reason::Smaller { .. } => ("sizing.smaller", Target::Underload),
-        Reason::Session => ("sizing.smaller-session", Target::Rate),
-        Reason::FewSms { .. } => ("sizing.smaller", Target::Rate),
-        Reason::MoreMemory => ("sizing.larger", Target::Underload),
-        Reason::Newer => ("sizing.newer", Target::Rate),
-        Reason::Bandwidth { .. } => ("sizing.bandwidth-price", Target::Throughput),
-    };
-    let (lever, title) = match reason {
-        Reason::MoreMemory => ("larger_gpu", "A GPU with more memory"),
-        Reason::Newer => ("larger_gpu", "Use a newer GPU"),
-        Reason::Bandwidth { .. } => ("larger_gpu", "A GPU with more bandwidth"),
-        _ => ("smaller_gpu", "Use a smaller GPU"),
-    };
     let size = offer.memory_bytes.map(|it| ["has ", &gib(it as f64), " and "].concat());
     let there = format!(
         "{} {}costs {} per hour there ({}), and this one {}. ",
@@ -56,54 +113,7 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         offer.price.source,
         usd(now),
     );
-    let gpus = subject(group.len());
-    let peak =
-        |words: &str| gpu.memory_peak().map_or_else(String::new, |it| words.to_owned() + &gib(it));
-    let why = match reason {
-        Reason::Smaller { oversized } => format!(
-            "{gpus} is {} for its work: it runs at {}{}. {there}Its peaks do not exclude it; it pays if it does \
-             at least {} of the work per hour.",
-            if oversized { "far too large" } else { "too large" },
-            percent(level),
-            peak(" with up to "),
-            percent(ratio),
-        ),
-        Reason::Session => format!(
-            "{gpus} works {} of the time, at {}{}. {there}Its peaks do not exclude it, but what runs may take longer{}.",
-            percent(mean(group, |it| it.gpu.share(Accounts::busy))),
-            percent(level),
-            peak(", with up to "),
-            if lacks_bf16(gpu, offer) { ", and it has no BF16" } else { "" },
-        ),
-        Reason::FewSms { activity } => format!(
-            "{gpus} has {} of its SMs active while it works, though its utilization is {}{}. {there}By measured \
-             activity its peaks do not exclude it; it pays if it does at least {} of the work per hour.",
-            percent(activity),
-            percent(level),
-            peak(", and uses up to "),
-            percent(ratio),
-        ),
-        Reason::MoreMemory => format!(
-            "{gpus} runs at {} with its memory full ({}): memory limits the batch. {there}Twice the batch \
-             fits there, and it saves money if it does {} times as much per hour.",
-            percent(level),
-            percent(gpu.memory_share().unwrap_or(1.0)),
-            decimal(ratio, 2),
-        ),
-        Reason::Newer => format!(
-            "{gpus} can be replaced by a newer one at {} of its price. {there}By its peaks of arithmetic and \
-             bandwidth it is at least as fast.",
-            percent(ratio),
-        ),
-        Reason::Bandwidth { ratio: times } => format!(
-            "{gpus} uses {} of its memory bandwidth, which most likely limits it. {there}It has {} times the bandwidth \
-             for {} times the price, and pays from {} times the work per hour.",
-            percent(mean(group, |it| it.gpu.sensors.dram_activity.unwrap_or(0.0))),
-            decimal(times, 1),
-            decimal(ratio, 2),
-            decimal(ratio, 2),
-        ),
-    };
+    let words = words(group, level, ratio, &there);
     let mut values = evidence([
         ("busy.utilization", level, "1"),
         ("current.price", now as f64 / 1e9, "{USD}/h"),
@@ -111,26 +121,27 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
         ("break_even.throughput_ratio", ratio, "1"),
     ]);
     values.extend(gpu.memory_share().map(|it| Evidence::new("memory.peak_share", it, "1")));
-    Some(Recommendation {
+    let or_keep = match words.lever {
+        "smaller_gpu" => {
+            " Or keep this GPU and give it more work: sharing and moving are alternatives."
+        }
+        _ => "",
+    };
+    Recommendation {
         title: format!(
-            "{title}: {} at {}, now {}",
+            "{}: {} at {}, now {}",
+            words.title,
             offer.model.strip_prefix("NVIDIA ").unwrap_or(&offer.model),
             usd(then),
             usd(now),
         ),
         action: format!(
-            "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory \
-             of its host.{}",
+            "Try {} with the same work, and compare dollars per unit of it{}. Check the CPUs and the memory of its \
+             host.{or_keep}",
             name(offer),
             work_now(gpu),
-            match reason {
-                Reason::Smaller { .. } | Reason::Session | Reason::FewSms { .. } => {
-                    " Or keep this GPU and give it more work: sharing and moving are alternatives."
-                }
-                _ => "",
-            },
         ),
-        rationale: why.trim_end().to_owned(),
+        rationale: words.why,
         saving: Saving::combined(group.iter().map(|finding| (finding.gpu, finding.saving))),
         confidence: mean(group, |it| it.confidence),
         evidence: values,
@@ -139,8 +150,13 @@ fn recommendation(group: &[Finding<'_>]) -> Option<Recommendation> {
             Remediation::to_place("instance.resize", &offer.price)
                 .unless("a trial there takes longer by more than the price is lower")
         }),
-        ..Recommendation::new(code, target, lever, group.iter().map(|finding| finding.gpu))
-    })
+        ..Recommendation::new(
+            words.code,
+            words.target,
+            words.lever,
+            group.iter().map(|finding| finding.gpu),
+        )
+    }
 }
 
 /// `NVIDIA L4 (g6.xlarge, aws us-east-1)`.
@@ -189,7 +205,6 @@ fn need(group: &[Question<'_>]) -> Option<Need> {
         ),
     };
     // The contract allows 300 bytes.
-    let end = reason.char_indices().map(|(at, _)| at).take_while(|at| *at <= 299).last();
-    let reason = if reason.len() > 300 { &reason[..end.unwrap_or(0)] } else { &reason };
+    let reason = &reason[..reason.floor_char_boundary(300)];
     Some(Need::new(missing, reason, group.iter().map(|question| question.gpu)))
 }

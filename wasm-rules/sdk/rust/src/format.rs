@@ -5,6 +5,15 @@
 /// Seconds of an hour.
 pub const HOUR: f64 = 3_600.0;
 
+/// Seconds of a minute.
+pub const MINUTE: f64 = 60.0;
+
+/// Seconds of a day.
+pub const DAY: f64 = 86_400.0;
+
+/// Names in a list, at most.
+const NAMED: usize = 3;
+
 /// Formats a share as a percentage, with one decimal below 10%: `51%`, `2.5%`.
 #[must_use]
 pub fn percent(share: f64) -> String {
@@ -61,6 +70,12 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// Formats seconds in whole minutes, at least one: `3 h 47 min`.
+#[must_use]
+pub fn minutes(seconds: f64) -> String {
+    duration((seconds / MINUTE + 0.5).floor().max(1.0) * MINUTE)
+}
+
 /// Formats nanoseconds since 1970 as minutes of UTC: `2026-07-27 14:05 UTC`.
 #[must_use]
 pub fn instant(nanos: u64) -> String {
@@ -91,6 +106,23 @@ pub fn count(number: usize, noun: &str) -> String {
 #[must_use]
 pub fn subject(number: usize) -> &'static str {
     if number == 1 { "The GPU" } else { "Each GPU" }
+}
+
+/// Returns what an action is about: `this GPU` or `these GPUs`.
+#[must_use]
+pub fn these(number: usize) -> &'static str {
+    if number == 1 { "this GPU" } else { "these GPUs" }
+}
+
+/// Lists names, of many the first: `a, b, c and 4 more`.
+#[must_use]
+pub fn list<T: AsRef<str>>(names: &[T]) -> String {
+    let named: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let more = match names.len() - named.len() {
+        0 => String::new(),
+        more => [" and ", &*more.to_string(), " more"].concat(),
+    };
+    named.join(", ") + &more
 }
 
 fn thousands(number: u64) -> String {

@@ -94,15 +94,16 @@ impl Need {
         Some(Self::new(missing, reason, gpus))
     }
 
-    /// The same with a reason that names tools of NVIDIA, and one for GPUs of others.
+    /// The same with a reason that ends with tools of NVIDIA, if all are its GPUs.
     pub fn by_vendor<'a>(
         missing: &str,
-        [nvidia, other]: [&str; 2],
+        reason: &str,
+        nvidia: &'static str,
         gpus: impl IntoIterator<Item = &'a Gpu>,
     ) -> Option<Self> {
         let gpus: Vec<_> = gpus.into_iter().collect();
-        let reason = Vendor::of(gpus.iter().copied()).choose(nvidia, other, other);
-        Self::if_any(missing, reason, gpus)
+        let tools = Vendor::of(gpus.iter().copied()).tool(nvidia, "");
+        Self::if_any(missing, &[reason, tools].concat(), gpus)
     }
 }
 
@@ -115,6 +116,14 @@ impl Workload {
 }
 
 impl Response {
+    /// Returns a response of these recommendations, and of what is missing for others.
+    pub fn of(
+        recommendations: impl IntoIterator<Item = Recommendation>,
+        needs: impl IntoIterator<Item = Need>,
+    ) -> Self {
+        Self { recommendations: Vec::from_iter(recommendations), needs: Vec::from_iter(needs) }
+    }
+
     /// Adds another response to this one.
     pub fn extend(&mut self, more: Self) {
         self.recommendations.extend(more.recommendations);
@@ -124,12 +133,12 @@ impl Response {
 
 impl FromIterator<Recommendation> for Response {
     fn from_iter<I: IntoIterator<Item = Recommendation>>(recommendations: I) -> Self {
-        Vec::from_iter(recommendations).into()
+        Self::of(recommendations, [])
     }
 }
 
 impl From<Vec<Recommendation>> for Response {
     fn from(recommendations: Vec<Recommendation>) -> Self {
-        Self { recommendations, needs: Vec::new() }
+        Self::of(recommendations, [])
     }
 }

@@ -41,6 +41,12 @@ impl Vendor {
             Self::Other => other,
         }
     }
+
+    /// Returns the tool that a text names for it, of NVIDIA or of AMD; empty for others.
+    #[must_use]
+    pub fn tool(self, nvidia: &'static str, amd: &'static str) -> &'static str {
+        self.choose(nvidia, amd, "")
+    }
 }
 
 impl Gpu {
