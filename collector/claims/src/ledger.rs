@@ -13,9 +13,9 @@ const MAX_OPEN: usize = 1_000;
 
 /// The claims of all runs that continue one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     /// Until when the time of each GPU, by its key, is claimed.
-    pub until: BTreeMap<String, Timestamp>,
+    pub(crate) until: BTreeMap<String, Timestamp>,
     /// Claims whose requests are not stored yet, with their numbers: of each GPU, until when it was claimed before.
     open: BTreeMap<u64, BTreeMap<String, Timestamp>>,
     next: u64,
@@ -23,13 +23,12 @@ pub struct Ledger {
 
 impl Ledger {
     /// Continues with what earlier runs have claimed.
-    #[must_use]
-    pub fn new(until: BTreeMap<String, Timestamp>) -> Self {
+    pub(crate) fn new(until: BTreeMap<String, Timestamp>) -> Self {
         Self { until, ..Self::default() }
     }
 
     /// The run goes on from `until`, when its process was killed. `joined`: when its GPUs began to be claimed.
-    pub fn go_on(&mut self, until: Timestamp, joined: BTreeMap<String, Timestamp>) {
+    pub(crate) fn go_on(&mut self, until: Timestamp, joined: BTreeMap<String, Timestamp>) {
         self.until.values_mut().for_each(|at| *at = until.min(*at));
         for (gpu, at) in joined {
             self.until.entry(gpu).or_insert(at);
@@ -37,13 +36,13 @@ impl Ledger {
     }
 
     /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything.
-    pub fn begin(&mut self, gpu: String, at: Timestamp) {
+    pub(crate) fn begin(&mut self, gpu: String, at: Timestamp) {
         self.until.insert(gpu, at);
     }
 
     /// Adds the claims of GPUs that have begun, which count once their requests are [stored](Self::store). Returns their
     /// number.
-    pub fn add(&mut self, kind: ClaimKind, claims: &[Claim]) -> u64 {
+    pub(crate) fn add(&mut self, kind: ClaimKind, claims: &[Claim]) -> u64 {
         let mut before = BTreeMap::new();
         for Claim { gpu, from, to } in claims {
             let Some(until) = self.until.get_mut(gpu) else { continue };
@@ -62,13 +61,12 @@ impl Ledger {
     }
 
     /// The requests of a claim are stored, or have an outcome: what a backend rejects is lost, and counted.
-    pub fn store(&mut self, id: u64) {
+    pub(crate) fn store(&mut self, id: u64) {
         self.open.remove(&id);
     }
 
     /// Until when the time of each GPU is claimed whatever becomes of this process.
-    #[must_use]
-    pub fn stored_until(&self) -> BTreeMap<String, Timestamp> {
+    pub(crate) fn stored_until(&self) -> BTreeMap<String, Timestamp> {
         let mut until = self.until.clone();
         for (gpu, before) in self.open.values().flatten() {
             if let Some(until) = until.get_mut(gpu) {

@@ -9,13 +9,11 @@ use std::time::SystemTime;
 
 use thiserror::Error;
 
-use crate::disk::Directories;
-use crate::file_disk::{lock, sync_directory};
+use crate::disk::{Directories, Disk};
+use crate::file_disk::{FileDirectories, lock, sync_directory};
 use crate::limits::Limits;
-use crate::record::Records;
 use crate::run_directory::{RunDirectory, Runs};
 use crate::segment;
-use crate::stream::Stream;
 
 const OUTBOX: &str = "outbox";
 const JOURNALS: &str = "journals";
@@ -39,6 +37,7 @@ pub struct DataDirectory {
     path: PathBuf,
     outbox: Runs,
     journals: Runs,
+    own: Arc<dyn Directories>,
     limits: Limits,
     clock: fn() -> u64,
     /// Held while it is used by this process alone.
@@ -82,29 +81,36 @@ impl DataDirectory {
             path: path.to_owned(),
             outbox: Runs::of_files(path.join(OUTBOX)),
             journals: Runs::of_files(path.join(JOURNALS)),
+            own: Arc::new(FileDirectories(path.to_owned())),
             limits: Limits::default(),
             clock: wall_nanos,
             _lock: lock,
         }
     }
 
-    /// One whose outboxes and journals are elsewhere than in a file system. `clock`: the time in nanoseconds since 1970.
+    /// One whose outboxes, journals and [files](Self::files) are elsewhere than in a file system. `clock`: the time in nanoseconds since 1970.
     #[must_use]
     pub fn new(
         path: &Path,
-        [outboxes, journals]: [Arc<dyn Directories>; 2],
+        [outboxes, journals, own]: [Arc<dyn Directories>; 3],
         limits: Limits,
         clock: fn() -> u64,
     ) -> Self {
         let outbox = Runs::new(outboxes, path.join(OUTBOX));
         let journals = Runs::new(journals, path.join(JOURNALS));
-        Self { path: path.to_owned(), outbox, journals, limits, clock, _lock: None }
+        Self { path: path.to_owned(), outbox, journals, own, limits, clock, _lock: None }
     }
 
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files in it, beside the directories of runs.
+    #[must_use]
+    pub fn files(&self) -> Box<dyn Disk + Send> {
+        self.own.disk("")
     }
 
     /// Where its runs are.
@@ -177,28 +183,8 @@ impl DataDirectory {
     ///
     /// # Errors
     /// Returns an error if a directory or file cannot be read.
-    pub fn read_newest(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
-        let outbox = self.outbox();
-        if !outbox.try_exists()? {
-            return Ok(());
-        }
-        for run in fs::read_dir(outbox)? {
-            let run = run?.path();
-            let files = fs::read_dir(&run)?.flatten();
-            let name = |file: fs::DirEntry| segment::parse(file.file_name().to_str()?);
-            let segments: Vec<_> = files.filter_map(name).collect();
-            for stream in Stream::ALL {
-                let mut of_stream: Vec<_> =
-                    segments.iter().filter(|(it, _)| *it == stream).map(|(_, it)| *it).collect();
-                of_stream.sort_unstable();
-                for first in of_stream.into_iter().rev().take(2) {
-                    let bytes = fs::read(run.join(segment::name(stream, first)))?;
-                    let records = Records::new(&bytes, segment::salt(stream, first));
-                    records.for_each(|(_, record)| read(record.payload));
-                }
-            }
-        }
-        Ok(())
+    pub fn read_newest(&self, read: impl FnMut(&[u8])) -> io::Result<()> {
+        self.outbox.read_newest(read)
     }
 
     /// The directories of runs that ended, oldest first; see [`Runs::ended`].

@@ -129,7 +129,7 @@ pub trait Directories: Debug + Send + Sync {
     /// Returns an error if it cannot be locked.
     fn lock(&self, name: &str, file: &str) -> io::Result<Option<Box<dyn Any + Send + Sync>>>;
 
-    /// The files of a directory.
+    /// The files of a directory; without a name, those beside all.
     fn disk(&self, name: &str) -> Box<dyn Disk + Send>;
 
     /// Makes names that were made or removed durable.

@@ -69,8 +69,13 @@ impl Disk for FileDisk {
     }
 
     fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let path = self.at(name);
+        // A device may have no end.
+        if !fs::metadata(&path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
         let mut bytes = Vec::new();
-        File::open(self.at(name))?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

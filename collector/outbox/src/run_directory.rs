@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use crate::disk::{Directories, Disk};
 use crate::file_disk::FileDirectories;
+use crate::record::Records;
+use crate::stream::Stream;
 use crate::{journal, segment};
 
 const LOCK: &str = "lock";
@@ -68,6 +70,29 @@ impl Runs {
         disk.sync_directory()?;
         self.directories.sync()?;
         Ok(self.run(name, label.to_owned(), lock))
+    }
+
+    /// Reads the payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
+    pub(crate) fn read_newest(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
+        let names = match self.directories.names() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            names => names?,
+        };
+        for name in names {
+            let disk = self.directories.disk(&name);
+            let files = disk.names()?;
+            let mut segments: Vec<_> = files.iter().filter_map(|it| segment::parse(it)).collect();
+            segments.sort_unstable_by_key(|(_, first)| *first);
+            for stream in Stream::ALL {
+                let of_stream = segments.iter().rev().filter(|(it, _)| *it == stream);
+                for (_, first) in of_stream.take(2) {
+                    let bytes = disk.read(&segment::name(stream, *first))?;
+                    let records = Records::new(&bytes, segment::salt(stream, *first));
+                    records.for_each(|(_, record)| read(record.payload));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The directories of runs that ended, oldest first. Each is locked once it is taken, so that no other process

@@ -175,7 +175,7 @@ pub struct SimulatedDirectories {
 }
 
 impl SimulatedDirectories {
-    /// Both that a machine has.
+    /// All that a machine has.
     #[must_use]
     pub fn of(machine: &Machine) -> [Self; PARENTS] {
         std::array::from_fn(|parent| Self { machine: machine.clone(), parent })
@@ -221,8 +221,11 @@ impl Directories for SimulatedDirectories {
     }
 
     fn disk(&self, name: &str) -> Box<dyn Disk + Send> {
-        // One that does not exist has no files.
-        let directory = self.machine.state().entry(self.parent, name).unwrap_or(usize::MAX);
+        let directory = match name {
+            "" => self.parent,
+            // One that does not exist has no files.
+            name => self.machine.state().entry(self.parent, name).unwrap_or(usize::MAX),
+        };
         Box::new(SimulatedDisk { machine: self.machine.clone(), directory })
     }
 

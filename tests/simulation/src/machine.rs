@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::rng::Rng;
 
 const SECTOR: usize = 512;
-/// The directories that have the others: those of outboxes, and of journals.
-pub(crate) const PARENTS: usize = 2;
+/// The directories that have the others: those of outboxes, and of journals; and the data directory itself, which has files.
+pub(crate) const PARENTS: usize = 3;
 /// The file of an outbox that says up to where requests are settled.
 pub(crate) const HEAD: &str = "head";
 

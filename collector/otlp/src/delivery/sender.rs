@@ -25,7 +25,7 @@ impl RequestSender {
     }
 
     /// Like [`Self::enqueue`]. The receipt has what becomes of it; `None` if the request is discarded.
-    pub(super) fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
+    pub fn enqueue_with_receipt(&self, request: EncodedRequest) -> Option<Receipt> {
         if !*self.addressed.of(request.signal()) || request.items() == 0 {
             return None;
         }

@@ -7,10 +7,10 @@ use phasemeter_environment::instance;
 use phasemeter_environment::variables::Environment;
 use phasemeter_meter::units::Nanos;
 use phasemeter_otlp::delivery::{
-    Client, Config, ConfigErrors, Destination, Receipt, RequestSender, StorageKind,
+    Client, Config, ConfigErrors, Destination, RequestSender, StorageKind,
 };
 use phasemeter_otlp::experiment::Attributes;
-use phasemeter_otlp::{BySignal, EncodedRequest, Request, Signal};
+use phasemeter_otlp::{BySignal, Request, Signal};
 use tracing::warn;
 
 use super::data_dir::ExportOptions;
@@ -124,11 +124,6 @@ impl Delivery {
     /// Makes space for the metrics of this many GPUs.
     pub(super) fn make_space_for(&self, gpus: usize) {
         self.client.make_space_for(gpus);
-    }
-
-    /// Enqueues an encoded request; never blocks. `None` if its signal is not exported.
-    pub(super) fn send_encoded(&self, request: EncodedRequest) -> Option<Receipt> {
-        self.client.enqueue_with_receipt(request)
     }
 
     /// Enqueues requests without blocking.

@@ -6,14 +6,13 @@ use std::io::{self, BufWriter};
 use std::rc::Rc;
 use std::time::Instant;
 
+use phasemeter_claims::HeldRequests;
 use phasemeter_engine::pipeline::RequestSink;
 use phasemeter_otlp::delivery::RequestSender;
 use phasemeter_otlp::encode::Outgoing;
 use phasemeter_otlp::exposition::Exposition;
 use phasemeter_otlp::{OtlpFile, Request};
 use tracing::warn;
-
-use super::claims::HeldRequests;
 
 /// Takes the requests that have a queue of their own; returns whether it took this one.
 pub(super) type Divert = Box<dyn Fn(&Request) -> bool>;

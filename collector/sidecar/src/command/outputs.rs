@@ -17,7 +17,7 @@ use phasemeter_report::Provenance;
 use tracing::{error, warn};
 
 use super::agent_accounts::AgentAccounts;
-use super::claims::Claims;
+use super::claims::{self, Claims};
 use super::data_dir::ExportOptions;
 use super::delivery::{self, Delivery, Export, NotSent};
 use super::delivery_report::DeliveryReport;
@@ -199,7 +199,8 @@ impl Outputs {
     pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, gpus: usize) {
         let delivery = self.delivery.as_ref().ok();
         delivery.into_iter().for_each(|delivery| delivery.make_space_for(gpus));
-        self.claims.iter_mut().for_each(|claims| claims.step(pipeline, delivery));
+        let sender = delivery.map(Delivery::sender);
+        self.claims.iter_mut().for_each(|claims| claims.step(pipeline, sender.as_ref()));
     }
 
     /// Keeps what has changed the pipeline in the journal, if there is one.
@@ -245,13 +246,15 @@ impl Outputs {
         file.iter().for_each(LiveFile::finish);
         let forwarded = relay.map(|relay| relay.finish(grace, &is_cut));
         let (forwarded, passed) = forwarded.unwrap_or_default();
-        claims.iter_mut().for_each(|claims| claims.finish(&run, &gpus, delivery.as_ref().ok()));
+        let sender = delivery.as_ref().ok().map(Delivery::sender);
+        let sender = sender.as_ref();
+        claims.iter_mut().for_each(|claims| claims::finish(claims, &run, &gpus, sender));
         let billed = || run_report::billed(args, &gpus, &run, (&provenance, accounts.as_ref()));
         interim.iter_mut().for_each(|interim| interim.conclude(billed));
         // What a relay has waited for, the last points do not wait for again.
         let left = until.saturating_duration_since(Instant::now()).max(GRACE);
         let delivered = delivery.map(|delivery| delivery.finish(left, &is_cut));
-        claims.into_iter().for_each(|claims| claims.conclude(&run));
+        claims.into_iter().for_each(|claims| claims::conclude(claims, &run));
         // Internal telemetry has these counts, too.
         let left = until.saturating_duration_since(Instant::now());
         let left = if is_cut() { Duration::ZERO } else { left };
@@ -281,9 +284,7 @@ fn claims(options: &ExportOptions, optional: Optional) -> Result<Option<Claims>,
     if optional.0 || options.named().is_none() {
         return Ok(None);
     }
-    let Some(data) = options.directory()? else { return Ok(None) };
-    let failed = |error: &CommandError| warn!("{}; no claims are kept", error.in_one_line());
-    Ok(Claims::open(&data).inspect_err(failed).ok())
+    Ok(options.directory()?.and_then(|data| claims::open(&data)))
 }
 
 /// The time for the final flush of so many metered GPUs.

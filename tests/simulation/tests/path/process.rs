@@ -69,9 +69,9 @@ impl Process {
 
 impl World {
     pub(crate) fn data(&self) -> Arc<DataDirectory> {
-        let [outboxes, journals] = SimulatedDirectories::of(&self.machine);
-        let runs: [Arc<dyn Directories>; 2] = [Arc::new(outboxes), Arc::new(journals)];
-        Arc::new(DataDirectory::new(Path::new("data"), runs, self.limits, wall_nanos))
+        let all = SimulatedDirectories::of(&self.machine);
+        let all = all.map(|one| Arc::new(one) as Arc<dyn Directories>);
+        Arc::new(DataDirectory::new(Path::new("data"), all, self.limits, wall_nanos))
     }
 
     /// Goes on with the run that an earlier process has left; `None` if there is none.

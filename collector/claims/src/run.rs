@@ -1,48 +1,38 @@
-//! Keeps until when the time of GPUs is claimed, in the data directory, so that after a restart every second is claimed once, in
-//! a sum or as a gap.
-//!
-//! A request that claims time is stored with what it claims, a note, by delivery. What notes say is in a file, too, since they are
-//! removed once their requests are delivered.
-
-mod earlier;
-mod file;
+//! What a run does with claims: it sends the requests that claim time, and keeps which of them are stored.
 
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use phasemeter_claims::{Content, InstantFormat, Ledger, Restored, State};
 use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline};
-use phasemeter_environment::host;
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::Request;
-use phasemeter_otlp::delivery::{DataDirectory, Receipt};
+use phasemeter_otlp::delivery::{DataDirectory, Receipt, RequestSender};
 use phasemeter_otlp::encode::Outgoing;
 use phasemeter_sources::clock::{Clock, wall_time};
 use tracing::warn;
 
-use self::earlier::Earlier;
-pub(super) use self::earlier::keep_notes;
-use self::file::{ClaimsFile, wait_until};
-use super::delivery::Delivery;
-use super::error::CommandError;
+use crate::earlier::Earlier;
+use crate::file::{ClaimsError, ClaimsFile, Writing};
+use crate::format::{Content, InstantFormat, Restored, State};
+use crate::ledger::Ledger;
 
 /// Requests that claim time and have not left.
-pub(super) type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
+pub type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
 
-/// The file is written once so many bytes were sent since the last time, as gzip less than a segment of the outbox, or after
-/// this time. Each write also writes what other files have begun to write.
-const BYTES: usize = 4 << 20;
-const EVERY: Duration = Duration::from_secs(60);
+/// The file is written once requests of so many segments of the outbox were sent since the last time, as gzip less than one, or
+/// after this time. Each write also writes what other files have begun to write.
+const SEGMENTS: u64 = 4;
+const EVERY: Nanos = Nanos::from_secs(60);
 
 /// The minimum difference of the wall clock that counts as set. Wall time is kept in whole seconds.
 const MIN_STEP: Nanos = Nanos::from_secs(2);
 
 /// The claims of this run and those of earlier ones.
 #[derive(Debug)]
-pub(super) struct Claims {
+pub struct Claims {
     file: ClaimsFile,
     earlier: Earlier,
     /// Whether it is not known what earlier runs have claimed.
@@ -54,48 +44,69 @@ pub(super) struct Claims {
     held: HeldRequests,
     /// Those of claims that are not stored yet.
     receipts: Vec<(u64, Vec<Receipt>)>,
-    /// Bytes that were sent since the file was written, and when that was.
-    bytes: usize,
-    written: Instant,
+    /// Bytes that were sent since the file was written, of how many at most, and when that was.
+    bytes: u64,
+    max_bytes: u64,
+    written: Nanos,
+    timer: Clock,
 }
 
 impl Claims {
     /// Reads what earlier runs have claimed in this data directory, which no other process uses. Before what they have left is
-    /// delivered.
-    pub(super) fn open(data: &DataDirectory) -> Result<Self, CommandError> {
+    /// delivered. `start` gets what writes the file; `timer`: by which it is due.
+    ///
+    /// # Errors
+    /// Returns an error if the disk refuses.
+    pub fn open(
+        data: &DataDirectory,
+        timer: Clock,
+        boot_id: Option<String>,
+        start: impl FnOnce(Writing) -> io::Result<()>,
+    ) -> Result<Self, ClaimsError> {
         let earlier = Earlier::read(data)?;
-        let file = ClaimsFile::open(earlier::path(data), earlier.instance())?;
-        let (ledger, held, receipts) = (Ledger::default(), HeldRequests::default(), Vec::new());
-        let format = InstantFormat { clock: None, boot_id: host::boot_id() };
-        let (is_lost, began, bytes, written) = (false, None, 0, Instant::now());
-        Ok(Self { file, earlier, is_lost, format, ledger, began, held, receipts, bytes, written })
+        let file = ClaimsFile::open(data, earlier.instance(), start)?;
+        Ok(Self {
+            file,
+            earlier,
+            is_lost: false,
+            format: InstantFormat { clock: None, boot_id },
+            ledger: Ledger::default(),
+            began: None,
+            held: HeldRequests::default(),
+            receipts: Vec::new(),
+            bytes: 0,
+            max_bytes: data.limits().segment_bytes.saturating_mul(SEGMENTS),
+            written: timer.awake(),
+            timer,
+        })
     }
 
     /// The requests that the sink leaves.
-    pub(super) fn held(&self) -> HeldRequests {
+    #[must_use]
+    pub fn held(&self) -> HeldRequests {
         Rc::clone(&self.held)
     }
 
     /// Begins a run that measures by this clock, now. Returns a note if the wall clock was set since the
     /// last run.
-    pub(super) fn begin(&mut self, clock: Clock) -> Option<String> {
+    pub fn begin(&mut self, clock: Clock) -> Option<String> {
         let now = clock.now();
         self.format.clock = Some(clock);
         let note = self.restore(now);
         let is_first = self.ledger.until.is_empty();
         self.began = self.began.or(Some(now)).filter(|_| is_first);
-        self.write(WallOffset::default(), true);
+        self.write(WallOffset::default());
         note
     }
 
     /// The run goes on, made again until an instant. Its GPUs are known.
-    pub(super) fn go_on(&mut self, pipeline: &mut Pipeline<'_>, until: Timestamp) {
+    pub fn go_on(&mut self, pipeline: &mut Pipeline<'_>, until: Timestamp) {
         self.ledger.go_on(until, pipeline.take_joined());
         self.began = self.began.filter(|_| self.ledger.until.is_empty());
     }
 
     /// Begins a run whose readings have times of other machines.
-    pub(super) fn begin_reported(&mut self) {
+    pub fn begin_reported(&mut self) {
         self.restore(wall_time());
     }
 
@@ -122,17 +133,19 @@ impl Claims {
     }
 
     /// The instance ID of all runs with this file: a new one, unless it has one.
-    pub(super) fn instance(&mut self) -> String {
+    pub fn instance(&mut self) -> String {
         self.file.instance()
     }
 
     /// Until when earlier runs have billed GPUs, by their keys.
-    pub(super) const fn billed(&self) -> &BilledUntil {
+    #[must_use]
+    pub const fn billed(&self) -> &BilledUntil {
         &self.ledger.until
     }
 
     /// What earlier runs have billed.
-    pub(super) fn earlier(&self) -> EarlierRuns {
+    #[must_use]
+    pub fn earlier(&self) -> EarlierRuns {
         let until = self.ledger.until.clone();
         if self.is_lost {
             EarlierRuns::Lost
@@ -145,26 +158,22 @@ impl Claims {
     }
 
     /// Sends what claims time. Call it after each change of the pipeline.
-    pub(super) fn step(&mut self, pipeline: &mut Pipeline<'_>, delivery: Option<&Delivery>) {
+    pub fn step(&mut self, pipeline: &mut Pipeline<'_>, sender: Option<&RequestSender>) {
         self.settle();
         for (gpu, at) in pipeline.take_joined() {
             self.ledger.begin(gpu, at);
             self.began = None;
         }
-        self.send(pipeline.wall(), delivery);
-        self.write(pipeline.wall(), false);
+        self.send(pipeline.wall(), sender);
+        self.write_if_due(pipeline.wall(), false);
     }
 
-    /// Sends the last claims of a run, and keeps them: nothing is stored of a run that has delivered all.
-    pub(super) fn finish(
-        &mut self,
-        run: &Finished,
-        gpus: &[GpuIdentity],
-        delivery: Option<&Delivery>,
-    ) {
+    /// Sends the last claims of a run, to be kept once they [have settled](Self::have_settled): nothing is stored of a run that
+    /// has delivered all.
+    pub fn finish(&mut self, run: &Finished, gpus: &[GpuIdentity], sender: Option<&RequestSender>) {
         let is_exported = !self.held.borrow().is_empty();
-        self.send(run.wall, delivery);
-        if !is_exported && delivery.is_none() {
+        self.send(run.wall, sender);
+        if !is_exported && sender.is_none() {
             // The report has the time.
             for (gpu, identity) in run.gpus.iter().zip(gpus) {
                 if let Some((_, end)) = gpu.meter.span() {
@@ -172,26 +181,27 @@ impl Claims {
                 }
             }
         }
-        wait_until(|| {
-            self.settle();
-            self.receipts.is_empty()
-        });
-        self.write_last(run.wall);
     }
 
-    /// Keeps the claims of a run that has ended.
-    pub(super) fn conclude(mut self, run: &Finished) {
+    /// Whether all requests that claim time are stored, or have an outcome.
+    pub fn have_settled(&mut self) -> bool {
         self.settle();
-        self.write_last(run.wall);
+        self.receipts.is_empty()
     }
 
-    fn write_last(&mut self, wall: WallOffset) {
-        self.file.wait();
-        self.write(wall, true);
-        self.file.wait();
+    /// Writes the file, even if that is not due. Returns whether it has what is claimed, or will: not while other claims are being
+    /// written.
+    pub fn write(&mut self, wall: WallOffset) -> bool {
+        self.write_if_due(wall, true)
     }
 
-    fn send(&mut self, wall: WallOffset, delivery: Option<&Delivery>) {
+    /// Whether the file has what it was to have, or was refused it.
+    #[must_use]
+    pub fn are_written(&self) -> bool {
+        self.file.is_written()
+    }
+
+    fn send(&mut self, wall: WallOffset, sender: Option<&RequestSender>) {
         for Outgoing { requests, claims } in self.held.take() {
             let Some((kind, mut claims)) = claims else { continue };
             claims.retain(|claim| self.ledger.until.contains_key(&claim.gpu));
@@ -203,12 +213,12 @@ impl Claims {
             if let Some(last) = encoded.pop() {
                 encoded.push(last.with_note(note.to_json().into()));
             }
-            self.bytes += encoded.iter().map(|request| request.body().len()).sum::<usize>();
-            let sent = |delivery: &Delivery| {
-                encoded.into_iter().filter_map(|it| delivery.send_encoded(it)).collect()
+            self.bytes += encoded.iter().map(|request| request.body().len() as u64).sum::<u64>();
+            let sent = |sender: &RequestSender| {
+                encoded.into_iter().filter_map(|it| sender.enqueue_with_receipt(it)).collect()
             };
             // A file has what was written, and a signal without an exporter claims nothing.
-            self.receipts.push((id, delivery.map(sent).unwrap_or_default()));
+            self.receipts.push((id, sender.map(sent).unwrap_or_default()));
         }
     }
 
@@ -225,15 +235,17 @@ impl Claims {
         });
     }
 
-    /// Writes the file if that is due, or now.
-    fn write(&mut self, wall: WallOffset, now: bool) {
+    fn write_if_due(&mut self, wall: WallOffset, now: bool) -> bool {
         let state = State { until: self.ledger.stored_until(), began: self.began, wall };
+        let at = self.timer.awake();
         let is_due = now
-            || self.bytes >= BYTES
-            || self.written.elapsed() >= EVERY
+            || self.bytes >= self.max_bytes
+            || at - self.written >= EVERY
             || self.file.is_new(&state);
-        if is_due && self.file.write(state, &self.format) {
-            (self.bytes, self.written) = (0, Instant::now());
+        let is_written = is_due && self.file.write(state, &self.format);
+        if is_written {
+            (self.bytes, self.written) = (0, at);
         }
+        is_written
     }
 }

@@ -1,28 +1,22 @@
 //! What earlier runs have claimed: by the file, and by the notes of what they have stored last.
 
 use std::io;
-use std::path::PathBuf;
 
-use phasemeter_claims::{Content, InstantFormat, Restored, State};
-use phasemeter_environment::host;
-use phasemeter_files::read_file;
 use phasemeter_meter::instant::Instant;
 use phasemeter_meter::units::Timestamp;
 use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::delivery::{DataDirectory, stored_notes};
+use phasemeter_outbox::Disk;
 use phasemeter_sources::clock::{Clock, MAX_AHEAD};
 use thiserror::Error;
 use tracing::warn;
 
-use crate::command::error::CommandError;
-use crate::command::files::ReplacedFile;
-
-/// The maximum size of the file.
-const MAX_BYTES: u64 = 256 << 20;
+use crate::file::{ClaimsError, NAME, replace};
+use crate::format::{Content, InstantFormat, Restored, State};
 
 /// What earlier runs have left.
 #[derive(Debug)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     file: File,
     notes: Vec<Content>,
 }
@@ -36,7 +30,7 @@ enum File {
 
 /// The file cannot be used: it is not known what earlier runs have claimed.
 #[derive(Clone, Copy, Debug, Error)]
-pub(super) enum Unusable {
+pub(crate) enum Unusable {
     #[error("damaged, or of another version")]
     Damaged,
     /// If earlier runs have billed a time that has not come, they have billed all time until then.
@@ -46,27 +40,24 @@ pub(super) enum Unusable {
 
 impl Earlier {
     /// Reads it, before what earlier runs have left is delivered.
-    pub(super) fn read(data: &DataDirectory) -> Result<Self, CommandError> {
-        let file = match read_file(&path(data), MAX_BYTES) {
+    pub(crate) fn read(data: &DataDirectory) -> Result<Self, ClaimsError> {
+        let file = match data.files().read(NAME) {
             Ok(text) => Content::parse(&text).map_or(File::Damaged, |it| File::Content(it.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => File::Missing,
-            Err(source) => {
-                let what = "cannot read the claims of earlier runs";
-                return Err(CommandError::System { what, source });
-            }
+            Err(error) => return Err(ClaimsError::Read(error)),
         };
-        let notes = stored_notes(data).map_err(CommandError::system("cannot read the outbox"))?;
+        let notes = stored_notes(data).map_err(ClaimsError::Outbox)?;
         let notes = notes.iter().filter_map(|note| Content::parse(note)).collect();
         Ok(Self { file, notes })
     }
 
     /// Whether there is no file.
-    pub(super) const fn is_missing(&self) -> bool {
+    pub(crate) const fn is_missing(&self) -> bool {
         matches!(self.file, File::Missing)
     }
 
     /// The instance ID of the runs with this file, if they have one.
-    pub(super) fn instance(&self) -> Option<String> {
+    pub(crate) fn instance(&self) -> Option<String> {
         match &self.file {
             File::Content(content) => content.instance().map(str::to_owned),
             File::Missing | File::Damaged => None,
@@ -74,7 +65,7 @@ impl Earlier {
     }
 
     /// What is claimed, in the time of a run that begins now.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &self,
         format: &InstantFormat,
         now: Timestamp,
@@ -94,23 +85,18 @@ impl Earlier {
     }
 }
 
-/// Where the file is.
-pub(super) fn path(data: &DataDirectory) -> PathBuf {
-    data.path().join("claims.json")
-}
-
 /// Writes what notes claim to the file, since they are removed as what earlier runs have left is delivered, by whatever process.
-pub(in crate::command) fn keep_notes(data: &DataDirectory) {
-    if let Err(error) = merge(data) {
-        let (path, error) = (data.path().display(), error.in_one_line());
+/// `clock`: it shows wall time.
+pub fn keep_notes(data: &DataDirectory, clock: Clock, boot_id: Option<String>) {
+    if let Err(error) = merge(data, clock, boot_id) {
+        let path = data.path().display();
         warn!("{path}: {error}; time of earlier runs can be in a sum and in a gap");
     }
 }
 
-fn merge(data: &DataDirectory) -> Result<(), CommandError> {
+fn merge(data: &DataDirectory, clock: Clock, boot_id: Option<String>) -> Result<(), ClaimsError> {
     let earlier = Earlier::read(data)?;
-    let clock = Clock::start();
-    let format = InstantFormat { clock: Some(clock), boot_id: host::boot_id() };
+    let format = InstantFormat { clock: Some(clock), boot_id };
     if earlier.notes.is_empty() {
         return Ok(());
     }
@@ -119,5 +105,5 @@ fn merge(data: &DataDirectory) -> Result<(), CommandError> {
     let Ok(Restored { until, began, .. }) = restored else { return Ok(()) };
     let state = State { until, began, wall: WallOffset::default() };
     let content = Content::new(earlier.instance(), &state, &format);
-    ReplacedFile::at(&path(data))?.write(&content.to_json())
+    replace(&mut *data.files(), &content.to_json()).map_err(ClaimsError::Write)
 }
