@@ -80,13 +80,14 @@ pub(crate) fn trial(bytes: &[u8]) {
 pub(crate) fn claims(bytes: &[u8]) {
     let format = InstantFormat { clock: None, boot_id: None };
     let Some(content) = Content::parse(bytes) else { return };
-    let Restored { until, began, newest } = content.restore(&format).unwrap();
+    let Restored { until, began, newest } =
+        content.restore(&format, WallOffset::default()).unwrap();
     let state = State { until, began, wall: WallOffset::default() };
     let text = Content::new(content.instance().map(str::to_owned), &state, &format).to_json();
     let again = Content::parse(&text).unwrap();
-    let mut restored = again.restore(&format).unwrap();
+    let mut restored = again.restore(&format, WallOffset::default()).unwrap();
     assert_eq!((&restored.until, restored.began, restored.newest), (&state.until, began, newest));
-    restored.add(again.restore(&format).unwrap());
+    restored.add(again.restore(&format, WallOffset::default()).unwrap());
     assert_eq!((restored.until, restored.newest), (state.until, newest));
 }
 

@@ -64,22 +64,23 @@ impl Earlier {
         }
     }
 
-    /// What is claimed, in the time of a run that begins now.
+    /// What is claimed, in the time of a run with this wall time, now.
     pub(crate) fn restore(
         &self,
         format: &InstantFormat,
         now: Timestamp,
+        wall: WallOffset,
     ) -> Result<Restored, Unusable> {
         let ahead = |it: &Restored| it.newest.map(|it| it.0).filter(|it| it.since(now) > MAX_AHEAD);
         let mut restored = match &self.file {
-            File::Content(content) => content.restore(format).ok_or(Unusable::Damaged)?,
+            File::Content(content) => content.restore(format, wall).ok_or(Unusable::Damaged)?,
             File::Missing => Restored::default(),
             File::Damaged => return Err(Unusable::Damaged),
         };
         if let Some(at) = ahead(&restored) {
             return Err(Unusable::Ahead(Instant(at)));
         }
-        let notes = self.notes.iter().filter_map(|note| note.restore(format));
+        let notes = self.notes.iter().filter_map(|note| note.restore(format, wall));
         notes.filter(|it| ahead(it).is_none()).for_each(|note| restored.add(note));
         Ok(restored)
     }
@@ -101,9 +102,10 @@ fn merge(data: &DataDirectory, clock: Clock, boot_id: Option<String>) -> Result<
         return Ok(());
     }
     // One that cannot be used is left to the next run that keeps claims.
-    let restored = earlier.restore(&format, clock.now());
+    let wall = WallOffset::default();
+    let restored = earlier.restore(&format, clock.now(), wall);
     let Ok(Restored { until, began, .. }) = restored else { return Ok(()) };
-    let state = State { until, began, wall: WallOffset::default() };
+    let state = State { until, began, wall };
     let content = Content::new(earlier.instance(), &state, &format);
     replace(&mut *data.files(), &content.to_json()).map_err(ClaimsError::Write)
 }

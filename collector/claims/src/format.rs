@@ -58,7 +58,9 @@ pub struct InstantFormat {
 
 impl InstantFormat {
     fn mark(&self, at: Timestamp, wall: WallOffset) -> StoredInstant {
-        let since_boot_nanos = self.clock.map(|clock| clock.boot_at(at).0);
+        // What was before the boot has only a wall time.
+        let since_boot = self.clock.map(|clock| clock.boot_at(at).0);
+        let since_boot_nanos = since_boot.filter(|nanos| *nanos > 0);
         StoredInstant { wall: Instant(wall.wall(at)).to_string(), since_boot_nanos }
     }
 
@@ -68,12 +70,13 @@ impl InstantFormat {
         &self,
         mark: &StoredInstant,
         boot_id: Option<&str>,
+        offset: WallOffset,
     ) -> Option<(Timestamp, Timestamp)> {
         let Instant(wall) = mark.wall.parse().ok()?;
         let is_same_boot = boot_id.is_some() && boot_id == self.boot_id.as_deref();
         let boot = mark.since_boot_nanos.filter(|_| is_same_boot);
         let by_boot = self.clock.zip(boot).map(|(clock, boot)| clock.at_boot(Nanos(boot)));
-        Some((by_boot.unwrap_or(wall), wall))
+        Some((by_boot.unwrap_or_else(|| offset.instant(wall)), wall))
     }
 }
 
@@ -95,7 +98,7 @@ impl Content {
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let content: Self = serde_json::from_slice(text).ok()?;
-        content.restore(&InstantFormat { clock: None, boot_id: None })?;
+        content.restore(&InstantFormat { clock: None, boot_id: None }, WallOffset::default())?;
         (content.schema == SCHEMA).then_some(content)
     }
 
@@ -111,12 +114,12 @@ impl Content {
         self.instance.as_deref()
     }
 
-    /// What is claimed, in the time of this run; `None` if any part is malformed.
+    /// What is claimed, in the time of a run with this wall time; `None` if any part is malformed.
     #[must_use]
-    pub fn restore(&self, format: &InstantFormat) -> Option<Restored> {
+    pub fn restore(&self, format: &InstantFormat, wall: WallOffset) -> Option<Restored> {
         let mut newest = None;
         let mut instant = |mark: &StoredInstant| {
-            let (at, wall) = format.instant(mark, self.boot_id.as_deref())?;
+            let (at, wall) = format.instant(mark, self.boot_id.as_deref(), wall)?;
             newest = newest.max(Some((at, wall)));
             Some(at)
         };
@@ -151,5 +154,48 @@ impl Restored {
             self.began = None;
         }
         self.newest = self.newest.max(stored.newest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::from_millis(second * 1_000).unwrap()
+    }
+
+    /// What is claimed until this instant of a run with this wall time, kept, and in the time of another run.
+    fn kept(
+        (until, wall): (Timestamp, WallOffset),
+        written: &InstantFormat,
+        read: (&InstantFormat, WallOffset),
+    ) -> Timestamp {
+        let until = BTreeMap::from([("gpu".to_owned(), until)]);
+        let content = Content::new(None, &State { until, began: None, wall }, written);
+        let content = Content::parse(&content.to_json()).unwrap();
+        content.restore(read.0, read.1).unwrap().until["gpu"]
+    }
+
+    /// Guarantee: what was claimed before a boot stays so, however often it is written in that boot.
+    #[test]
+    fn claims_from_before_the_boot_are_kept_in_wall_time() {
+        let format = |boot, wall| InstantFormat {
+            clock: Some(Clock::continuing(Nanos::from_secs(boot), at(wall))),
+            boot_id: Some("a".to_owned()),
+        };
+        let unset = WallOffset::default();
+        let (written, read) = (format(50, 1_000), format(60, 1_110));
+        assert_eq!(kept((at(800), unset), &written, (&read, unset)), at(800));
+        // Since then the wall clock was set.
+        assert_eq!(kept((at(970), unset), &written, (&read, unset)), at(1_070));
+    }
+
+    /// Guarantee: a run that goes on after a reboot has its claims in its own time, if the wall clock was set during it.
+    #[test]
+    fn claims_after_a_reboot_are_in_the_time_of_the_run() {
+        let format = InstantFormat { clock: None, boot_id: None };
+        let wall = WallOffset::between(at(800), at(900));
+        assert_eq!(kept((at(850), wall), &format, (&format, wall)), at(850));
     }
 }

@@ -8,9 +8,9 @@ use phasemeter_engine::pipeline::{BilledUntil, EarlierRuns, Finished, Pipeline};
 use phasemeter_meter::reading::GpuIdentity;
 use phasemeter_meter::units::{Nanos, Timestamp};
 use phasemeter_meter::wall_time::WallOffset;
-use phasemeter_otlp::Request;
 use phasemeter_otlp::delivery::{DataDirectory, Receipt, RequestSender};
 use phasemeter_otlp::encode::Outgoing;
+use phasemeter_otlp::{EncodedRequest, Request};
 use phasemeter_sources::clock::{Clock, wall_time};
 use tracing::warn;
 
@@ -22,9 +22,8 @@ use crate::ledger::Ledger;
 /// Requests that claim time and have not left.
 pub type HeldRequests = Rc<RefCell<Vec<Outgoing>>>;
 
-/// The file is written once requests of so many segments of the outbox were sent since the last time, as gzip less than one, or
-/// after this time. Each write also writes what other files have begun to write.
-const SEGMENTS: u64 = 4;
+/// The file is written once more than a segment of the outbox was sent since the last time, or after this time. Each write also
+/// writes what other files have begun to write.
 const EVERY: Nanos = Nanos::from_secs(60);
 
 /// The minimum difference of the wall clock that counts as set. Wall time is kept in whole seconds.
@@ -75,7 +74,7 @@ impl Claims {
             held: HeldRequests::default(),
             receipts: Vec::new(),
             bytes: 0,
-            max_bytes: data.limits().segment_bytes.saturating_mul(SEGMENTS),
+            max_bytes: data.limits().segment_bytes,
             written: timer.awake(),
             timer,
         })
@@ -92,27 +91,36 @@ impl Claims {
     pub fn begin(&mut self, clock: Clock) -> Option<String> {
         let now = clock.now();
         self.format.clock = Some(clock);
-        let note = self.restore(now);
+        let note = self.restore(now, WallOffset::default());
         let is_first = self.ledger.until.is_empty();
         self.began = self.began.or(Some(now)).filter(|_| is_first);
         self.write(WallOffset::default());
         note
     }
 
-    /// The run goes on, made again until an instant. Its GPUs are known.
-    pub fn go_on(&mut self, pipeline: &mut Pipeline<'_>, until: Timestamp) {
+    /// A run goes on by this clock, made again until an instant. Its GPUs are known. Returns a note as [`Self::begin`] does.
+    pub fn go_on(
+        &mut self,
+        clock: Clock,
+        pipeline: &mut Pipeline<'_>,
+        until: Timestamp,
+    ) -> Option<String> {
+        self.format.clock = Some(clock);
+        let note = self.restore(clock.now(), pipeline.wall());
         self.ledger.go_on(until, pipeline.take_joined());
         self.began = self.began.filter(|_| self.ledger.until.is_empty());
+        self.write(pipeline.wall());
+        note
     }
 
     /// Begins a run whose readings have times of other machines.
     pub fn begin_reported(&mut self) {
-        self.restore(wall_time());
+        self.restore(wall_time(), WallOffset::default());
     }
 
-    /// Restores what earlier runs have claimed.
-    fn restore(&mut self, now: Timestamp) -> Option<String> {
-        let restored = match self.earlier.restore(&self.format, now) {
+    /// Restores what earlier runs have claimed. `offset`: the wall time of the run.
+    fn restore(&mut self, now: Timestamp, offset: WallOffset) -> Option<String> {
+        let restored = match self.earlier.restore(&self.format, now, offset) {
             Ok(restored) => restored,
             Err(problem) => {
                 self.file.set_aside(problem);
@@ -122,7 +130,7 @@ impl Claims {
         };
         let Restored { until, began, newest } = restored;
         (self.ledger, self.began) = (Ledger::new(until), began);
-        let (at, wall) = newest?;
+        let (at, wall) = newest.map(|(at, wall)| (offset.wall(at), wall))?;
         let (back, forward) = (wall.since(at), at.since(wall));
         let (way, by) = if back > forward { ("back", back) } else { ("forward", forward) };
         let seconds = by.as_secs_f64();
@@ -213,7 +221,9 @@ impl Claims {
             if let Some(last) = encoded.pop() {
                 encoded.push(last.with_note(note.to_json().into()));
             }
-            self.bytes += encoded.iter().map(|request| request.body().len() as u64).sum::<u64>();
+            // Compressed, they are fewer.
+            let bytes = |it: &EncodedRequest| (it.body().len() + it.note().len()) as u64;
+            self.bytes += encoded.iter().map(bytes).sum::<u64>();
             let sent = |sender: &RequestSender| {
                 encoded.into_iter().filter_map(|it| sender.enqueue_with_receipt(it)).collect()
             };

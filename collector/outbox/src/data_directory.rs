@@ -180,6 +180,7 @@ impl DataDirectory {
     }
 
     /// Reads the payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
+    /// They are durable once this returns.
     ///
     /// # Errors
     /// Returns an error if a directory or file cannot be read.

@@ -73,23 +73,29 @@ impl Runs {
     }
 
     /// Reads the payloads that runs have stored last: of each stream, those of its two newest segments, settled ones too.
+    /// They are durable then: what a process has written that was killed, a loss of power could take back.
     pub(crate) fn read_newest(&self, mut read: impl FnMut(&[u8])) -> io::Result<()> {
         let names = match self.directories.names() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             names => names?,
         };
         for name in names {
-            let disk = self.directories.disk(&name);
+            let mut disk = self.directories.disk(&name);
             let files = disk.names()?;
             let mut segments: Vec<_> = files.iter().filter_map(|it| segment::parse(it)).collect();
             segments.sort_unstable_by_key(|(_, first)| *first);
             for stream in Stream::ALL {
                 let of_stream = segments.iter().rev().filter(|(it, _)| *it == stream);
                 for (_, first) in of_stream.take(2) {
-                    let bytes = disk.read(&segment::name(stream, *first))?;
+                    let segment = segment::name(stream, *first);
+                    disk.sync(&segment)?;
+                    let bytes = disk.read(&segment)?;
                     let records = Records::new(&bytes, segment::salt(stream, *first));
                     records.for_each(|(_, record)| read(record.payload));
                 }
+            }
+            if !segments.is_empty() {
+                disk.sync_directory()?;
             }
         }
         Ok(())

@@ -119,12 +119,12 @@ impl Opening<'_> {
             let (begin, until, gate) = (left.begin.clone(), left.until, Gate::new(left.left));
             outputs.gate = Some(gate.clone());
             let mut opened = self.open_as(outputs, clock, &begin)?;
-            opened.clock_note = outputs.claims.as_mut().and_then(|claims| claims.begin(clock));
             match left.make_again(&mut opened.pipeline, gate, Writing::on_thread) {
                 Ok((journal, gpus)) => {
                     let pipeline = &mut opened.pipeline;
-                    let claims = outputs.claims.iter_mut();
-                    claims.for_each(|claims| claims.go_on(pipeline, until));
+                    let claims = outputs.claims.as_mut();
+                    opened.clock_note =
+                        claims.and_then(|claims| claims.go_on(clock, pipeline, until));
                     let seconds = clock.now().since(until).as_secs_f64();
                     info!("a run that was killed goes on after {seconds:.1} s");
                     opened.pipeline.keep_changes();

@@ -8,6 +8,7 @@
 mod backend;
 mod damage;
 mod journal;
+mod newest;
 mod world;
 
 use phasemeter_simulation::DiskBug;
