@@ -104,6 +104,12 @@ impl Clock {
         Self { source, start: ClockReading { boot, wall, ..source.read() } }
     }
 
+    /// The same time, by these clocks.
+    #[must_use]
+    pub const fn by(self, source: TimeSource) -> Self {
+        Self { source, ..self }
+    }
+
     /// Time since boot, and wall time, at its start.
     #[must_use]
     pub const fn origin(&self) -> (Nanos, Timestamp) {

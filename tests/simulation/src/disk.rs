@@ -122,6 +122,7 @@ impl Disk for SimulatedDisk {
         let keeps = match state.bug {
             Some(DiskBug::AcknowledgeBeforeSync) if name != HEAD && name != JOURNAL => usize::MAX,
             Some(DiskBug::StepBeforeSync) if name == JOURNAL => usize::MAX,
+            Some(DiskBug::ReplacedBeforeSync) if name.ends_with(".tmp") => usize::MAX,
             // The newest state is durable one sync later.
             Some(DiskBug::UnlinkBeforeHead) if name == HEAD => 1,
             _ => 0,

@@ -30,6 +30,8 @@ pub enum DiskBug {
     JournalStays,
     /// Its removal is not made durable.
     RemovalBeforeSync,
+    /// A file is replaced by one that is not durable.
+    ReplacedBeforeSync,
 }
 
 #[derive(Clone, Debug, Default)]

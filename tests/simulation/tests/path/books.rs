@@ -15,6 +15,7 @@ use phasemeter_otlp::Signal;
 use phasemeter_otlp::names::{attribute, metric};
 use prost::Message;
 
+use crate::claimed;
 use crate::network::Backend;
 use crate::oracle::Sums;
 use crate::run::{Life, Run};
@@ -26,7 +27,7 @@ pub(crate) struct Totals {
     /// Of all GPUs.
     pub(crate) nanos: i128,
     pub(crate) nano_usd: i128,
-    /// Times between what a run had delivered and the start of the next one, and their lengths together.
+    /// Gaps that are stated, and their lengths together.
     pub(crate) gaps: u64,
     pub(crate) gap_nanos: i128,
     pub(crate) spans: u64,
@@ -45,11 +46,11 @@ impl Totals {
 }
 
 /// Whole nano-units of a value that passed through a double.
-fn nano(value: f64) -> i128 {
+pub(crate) fn nano(value: f64) -> i128 {
     format!("{:.0}", value * 1e9).parse().unwrap()
 }
 
-fn text<'a>(attributes: &'a [KeyValue], key: &str) -> &'a str {
+pub(crate) fn text<'a>(attributes: &'a [KeyValue], key: &str) -> &'a str {
     let found = attributes.iter().find(|it| it.key == key).and_then(|it| it.value.as_ref());
     match found.and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text,
@@ -57,7 +58,7 @@ fn text<'a>(attributes: &'a [KeyValue], key: &str) -> &'a str {
     }
 }
 
-fn double(attributes: &[KeyValue], key: &str) -> f64 {
+pub(crate) fn double(attributes: &[KeyValue], key: &str) -> f64 {
     let found = attributes.iter().find(|it| it.key == key).and_then(|it| it.value.as_ref());
     match found.and_then(|value| value.value.as_ref()) {
         Some(Value::DoubleValue(double)) => *double,
@@ -66,7 +67,7 @@ fn double(attributes: &[KeyValue], key: &str) -> f64 {
 }
 
 /// By start of the sums, GPU, and time of the points.
-type Points = BTreeMap<(u64, String), BTreeMap<u64, Sums>>;
+pub(crate) type Points = BTreeMap<(u64, String), BTreeMap<u64, Sums>>;
 /// By experiment and GPU, in order of their starts, without sessions.
 type Spans = BTreeMap<(String, String), BTreeMap<u64, Span>>;
 
@@ -75,7 +76,9 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
     let backend = world.backend.lock().unwrap();
     check_arrivals(world, &backend)?;
     let mut totals = Totals::default();
-    let points = points(&backend)?;
+    let points = points(backend.arrived.keys())?;
+    let stated = claimed::check(world, &backend, &points)?;
+    (totals.gaps, totals.gap_nanos) = (stated.gaps, stated.nanos);
     // With what was refused, or not stored when its process ended, there is no hole.
     let mut explained = spans(backend.arrived.keys())?;
     let lives = world.runs.iter().flat_map(Run::lives_that_may_lose);
@@ -90,12 +93,8 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
         for run in &world.runs {
             let expected = run.histories[index].meter();
             let start = run.start.as_nanos();
-            if let Some(reached) = reached {
-                if start < reached {
-                    return Err(format!("{id}: {start} is metered again, after {reached}"));
-                }
-                totals.gaps += u64::from(start > reached);
-                totals.gap_nanos += i128::from(start - reached);
+            if let Some(reached) = reached.filter(|reached| start < *reached) {
+                return Err(format!("{id}: {start} is metered again, after {reached}"));
             }
             let mut last = (start, Sums::default());
             for (at, sums) in points.get(&(start, id.clone())).into_iter().flatten() {
@@ -114,7 +113,8 @@ pub(crate) fn check(world: &World) -> Result<Totals, String> {
             // All of a run that ended in order is there once its last request is.
             let is_last = |(signal, _): &&(Signal, Bytes)| *signal == Signal::Metrics;
             let newest = run.lives.iter().flat_map(|life| &life.made).rfind(is_last);
-            if let Some(end) = run.histories[index].end
+            let is_over = run.lives.last().is_some_and(|life| life.is_over);
+            if let Some(end) = run.histories[index].end.filter(|_| is_over)
                 && newest.is_some_and(|newest| backend.arrived.contains_key(newest))
                 && last.0 != end.as_nanos()
             {
@@ -229,10 +229,12 @@ fn missing(
 }
 
 /// Times and costs of all GPUs. No stream has two points at one time.
-fn points(backend: &Backend) -> Result<Points, String> {
+pub(crate) fn points<'a>(
+    requests: impl Iterator<Item = &'a (Signal, Bytes)>,
+) -> Result<Points, String> {
     let mut points = Points::new();
     let mut seen = BTreeSet::new();
-    for (signal, body) in backend.arrived.keys().filter(|it| it.0 == Signal::Metrics) {
+    for (signal, body) in requests.filter(|it| it.0 == Signal::Metrics) {
         let request = ExportMetricsServiceRequest::decode(body.clone());
         let request = request.map_err(|error| format!("{signal:?}: {error}"))?;
         let scopes = request.resource_metrics.into_iter().flat_map(|it| it.scope_metrics);

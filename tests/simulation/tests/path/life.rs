@@ -8,15 +8,26 @@ use phasemeter_engine::policies::PolicyResults;
 use phasemeter_journal::{RunJournal, Writing};
 use phasemeter_meter::reading::Reading;
 use phasemeter_meter::units::Nanos;
+use phasemeter_meter::wall_time::WallOffset;
 use phasemeter_otlp::delivery::DeliveryHandle;
 use tokio::task::yield_now;
 use tokio::time::sleep_until;
 
 use crate::Bug;
+use crate::claims::Kept;
 use crate::process::{Process, given};
 use crate::readings::{Input, any_input};
 use crate::run::Life;
 use crate::world::World;
+
+/// What a process has metered.
+pub(crate) struct Metered {
+    /// The number of its run.
+    pub(crate) run: usize,
+    pub(crate) life: Life,
+    /// Of a run that has ended in order.
+    pub(crate) claims: Option<(Kept, WallOffset)>,
+}
 
 impl World {
     /// Meters until the process ends. Returns what it has sent, with the number of its run; `None` if it has not begun to
@@ -24,11 +35,12 @@ impl World {
     pub(crate) async fn meter(
         &mut self,
         handle: &DeliveryHandle,
-    ) -> Result<Option<(usize, Life)>, String> {
+        mut claims: Option<Kept>,
+    ) -> Result<Option<Metered>, String> {
         let begun = self.runs.len();
-        let process = match self.go_on(handle)? {
+        let process = match self.go_on(handle, &mut claims)? {
             Some(process) => process,
-            None => self.begin(handle),
+            None => self.begin(handle, claims),
         };
         if self.machine.is_off() {
             // What has not begun to meter does not count as a run.
@@ -36,16 +48,16 @@ impl World {
             return Ok(None);
         }
         let (run, made, mut life) = (process.run, Rc::clone(&process.made), Life::default());
-        self.meter_until_the_end(process, &mut life).await?;
+        let claims = self.meter_until_the_end(process, &mut life).await?;
         life.made = made.take();
-        Ok(Some((run, life)))
+        Ok(Some(Metered { run, life, claims }))
     }
 
     async fn meter_until_the_end(
         &mut self,
         mut process: Process,
         life: &mut Life,
-    ) -> Result<(), String> {
+    ) -> Result<Option<(Kept, WallOffset)>, String> {
         let seconds = 10 + self.rng.below(120);
         let input = any_input(&mut self.rng, self.gpus.len(), process.start, seconds);
         // So many inputs the disk hangs.
@@ -64,9 +76,11 @@ impl World {
                 0 => write(&process.writing, [0, 1, 9, 99][self.rng.index(4)]),
                 _ => hangs -= 1,
             }
+            let turns = self.rng.below(3);
+            process.claims.iter().for_each(|claims| claims.turn(turns));
             // The process is killed between two operations.
             if self.machine.is_off() || self.rng.below(2_000) == 0 {
-                return Ok(());
+                return Ok(None);
             }
             if process.journal.as_ref().is_some_and(RunJournal::is_written) {
                 self.runs[process.run].steps_are_written();
@@ -74,14 +88,18 @@ impl World {
             life.made_before = process.made.borrow().len();
             self.take(&mut process, input)?;
             self.keep(&mut process)?;
+            let Process { claims, pipeline, made, sender, .. } = &mut process;
+            if let Some(claims) = claims.as_mut().filter(|_| !self.machine.is_off()) {
+                claims.step(pipeline, (made, sender));
+            }
         }
         yield_now().await;
         write(&process.writing, self.rng.below(3));
         if self.machine.is_off() {
-            return Ok(());
+            return Ok(None);
         }
         life.made_before = process.made.borrow().len();
-        self.end(process)
+        self.end(process, life).await
     }
 
     fn take(&mut self, process: &mut Process, input: Input) -> Result<(), String> {
@@ -126,20 +144,27 @@ impl World {
         Ok(())
     }
 
-    fn end(&mut self, mut process: Process) -> Result<(), String> {
+    async fn end(
+        &mut self,
+        mut process: Process,
+        life: &mut Life,
+    ) -> Result<Option<(Kept, WallOffset)>, String> {
         let end = process.now();
         process.pipeline.end_at(process.taken_for(end));
         let journal = process.journal.take();
-        let Process { run, pipeline, writing, .. } = process;
+        let Process { run, pipeline, writing, claims, made, sender, .. } = process;
         let finished = pipeline.finish(&self.gpus, |_| PolicyResults::default());
-        finished.map_err(|error| error.to_string())?;
+        let finished = finished.map_err(|error| error.to_string())?;
         let ended = journal.map(|journal| journal.end(|_| write(&writing, 1)));
         ended.unwrap_or(Ok(())).map_err(|error| error.to_string())?;
         if !self.machine.is_off() {
             self.runs[run].histories.iter_mut().for_each(|history| history.end = Some(end));
             write(&writing, self.rng.below(3));
         }
-        Ok(())
+        life.is_over = !self.machine.is_off();
+        let Some(mut claims) = claims.filter(|_| life.is_over) else { return Ok(None) };
+        claims.finish(&finished, self, (&made, &sender)).await;
+        Ok(Some((claims, finished.wall)))
     }
 }
 

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a panic is a failure")]
 
 mod books;
+mod claimed;
+mod claims;
 mod clocks;
 mod life;
 mod network;
@@ -46,6 +48,14 @@ pub(crate) enum Bug {
     ClockAnew,
     /// A process that goes on with a run does not notice that the machine was started again.
     RebootUnseen,
+    /// What notes claim is not kept before their requests are taken over.
+    NotesNotKept,
+    /// A run that begins knows the file of claims, and no note.
+    NotesUnread,
+    /// What is claimed counts as stored before it is.
+    ClaimedEarly,
+    /// A process that goes on with a run does not claim its time.
+    ClaimsAnew,
 }
 
 /// What a seed did.
@@ -148,6 +158,11 @@ fn planted_bugs_are_found() {
         Bug::LeftTooMany,
         Bug::ClockAnew,
         Bug::RebootUnseen,
+        Bug::NotesNotKept,
+        Bug::NotesUnread,
+        Bug::ClaimedEarly,
+        Bug::ClaimsAnew,
+        Bug::Disk(DiskBug::ReplacedBeforeSync),
     ] {
         let found = (0..SEEDS).find_map(|seed| Some((seed, run(seed, Some(bug)).err()?)));
         let (seed, error) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use phasemeter_claims::Claims;
 use phasemeter_engine::alert_rules::AlertRules;
 use phasemeter_engine::pipeline::{EarlierRuns, Pipeline, RequestSink, Settings};
 use phasemeter_engine::policies::Quotes;
@@ -29,7 +30,8 @@ use phasemeter_sources::clock::Step;
 use tokio::time::Instant;
 
 use crate::Bug;
-use crate::clocks::wall_nanos;
+use crate::claims::Kept;
+use crate::clocks::{self, CLOCKS, wall_nanos};
 use crate::oracle::History;
 use crate::run::Run;
 use crate::world::World;
@@ -47,6 +49,8 @@ pub(crate) struct Process {
     pub(crate) journal: Option<RunJournal>,
     pub(crate) writing: Rc<RefCell<Option<Writing>>>,
     pub(crate) made: Made,
+    pub(crate) claims: Option<Kept>,
+    pub(crate) sender: RequestSender,
     /// When it began to meter, also in the time of its run: as it is, and as the process takes it for.
     pub(crate) began: Instant,
     pub(crate) start: Timestamp,
@@ -75,7 +79,11 @@ impl World {
     }
 
     /// Goes on with the run that an earlier process has left; `None` if there is none.
-    pub(crate) fn go_on(&mut self, handle: &DeliveryHandle) -> Result<Option<Process>, String> {
+    pub(crate) fn go_on(
+        &mut self,
+        handle: &DeliveryHandle,
+        claims: &mut Option<Kept>,
+    ) -> Result<Option<Process>, String> {
         let mut clock = self.boot.clock();
         if self.bug == Some(Bug::RebootUnseen) {
             clock.boot_id = Some("a boot".to_owned());
@@ -92,11 +100,21 @@ impl World {
         }
         let start = self.runs[number].time_after(until, taken_for, self.boot)?;
         let gate = Gate::new(left.left + u64::from(self.bug == Some(Bug::LeftTooMany)));
-        let (mut pipeline, made) = self.pipeline(&begin, &gate, handle);
+        let time = left.clock().by(CLOCKS);
+        let (mut pipeline, made) = self.pipeline(&begin, &gate, (handle, claims.as_ref()));
         let writing = Rc::default();
         let again = left.make_again(&mut pipeline, gate.clone(), keep(&writing));
         let Ok((journal, gpus)) = again else { return Ok(None) };
         self.runs[number].go_on(until, self.price)?;
+        self.runs[number].moments.push(self.boot.moment(start));
+        match claims {
+            Some(kept) if self.bug == Some(Bug::ClaimsAnew) => {
+                kept.claims.begin(time);
+                pipeline.take_joined();
+            }
+            Some(kept) => drop(kept.claims.go_on(time, &mut pipeline, until)),
+            None => {}
+        }
         if gpus != self.gpus {
             return Err("it goes on with other GPUs".to_owned());
         }
@@ -118,6 +136,8 @@ impl World {
             journal: Some(journal),
             writing,
             made,
+            claims: claims.take(),
+            sender: handle.sender(),
             began: Instant::now(),
             start,
             taken_for,
@@ -126,7 +146,7 @@ impl World {
     }
 
     /// Begins a run.
-    pub(crate) fn begin(&mut self, handle: &DeliveryHandle) -> Process {
+    pub(crate) fn begin(&mut self, handle: &DeliveryHandle, mut claims: Option<Kept>) -> Process {
         let mut clock = self.boot.clock();
         let mut start = clock.at;
         let before = self.runs.last().and_then(|run| run.histories.first()?.end);
@@ -136,6 +156,8 @@ impl World {
         if self.bug == Some(Bug::RebootUnseen) {
             clock.boot_id = Some("a boot".to_owned());
         }
+        claims.iter_mut().for_each(|kept| drop(kept.claims.begin(clocks::clock())));
+        let claimed = claims.as_ref().map(|kept| &kept.claims);
         let mut trace = [0; 16];
         trace[..8].copy_from_slice(&self.rng.number().to_le_bytes());
         let begin = Begin {
@@ -146,10 +168,10 @@ impl World {
             billed_from: start,
             named: start,
             process: 1,
-            earlier: EarlierRuns::None,
+            earlier: claimed.map_or(EarlierRuns::None, Claims::earlier),
         };
         let gate = Gate::new(0);
-        let (mut pipeline, made) = self.pipeline(&begin, &gate, handle);
+        let (mut pipeline, made) = self.pipeline(&begin, &gate, (handle, claims.as_ref()));
         let writing = Rc::default();
         let created = RunJournal::create(&self.data(), LABEL, begin.clone(), keep(&writing));
         let journal = created.ok().map(|writer| RunJournal::new(writer, gate.clone(), clock));
@@ -168,7 +190,9 @@ impl World {
             clock_steps: Vec::new(),
             end: None,
         };
-        let run = Run::new(trace, experiment(&begin).id, vec![history; self.gpus.len()]);
+        let histories = vec![history; self.gpus.len()];
+        let run = Run::new(trace, experiment(&begin).id, histories, self.boot.moment(start));
+        self.begun.push(self.boot.moment(start));
         self.runs.push(run);
         Process {
             run: self.runs.len() - 1,
@@ -176,6 +200,8 @@ impl World {
             journal,
             writing,
             made,
+            claims,
+            sender: handle.sender(),
             began: Instant::now(),
             start,
             taken_for: start,
@@ -188,16 +214,23 @@ impl World {
         &self,
         begin: &Begin,
         gate: &Gate,
-        handle: &DeliveryHandle,
+        (handle, claims): (&DeliveryHandle, Option<&Kept>),
     ) -> (Pipeline<'static>, Made) {
         let made = Made::default();
         let sink: RequestSink<'static> = {
             let (made, sender, bug) = (Rc::clone(&made), handle.sender(), self.bug);
             let machine = self.machine.clone();
+            let held = claims.map(|kept| kept.claims.held());
             Box::new(move |outgoing| {
+                let outgoing =
+                    if bug == Some(Bug::BoundaryTwice) { twice(outgoing) } else { outgoing };
+                if let Some(held) = held.as_ref().filter(|_| outgoing.claims.is_some()) {
+                    held.borrow_mut().push(outgoing);
+                    return Ok(());
+                }
                 // Nothing leaves a process that has ended.
                 if !machine.is_off() {
-                    send(outgoing, &mut made.borrow_mut(), &sender, bug);
+                    send(&outgoing, &made, Some(&sender));
                 }
                 Ok(())
             })
@@ -209,7 +242,9 @@ impl World {
             work: BTreeMap::new(),
             export: Some((self.export, gate.before(sink))),
         };
-        (Pipeline::live(settings, experiment(begin), &Attributes::new()), made)
+        let mut pipeline = Pipeline::live(settings, experiment(begin), &Attributes::new());
+        pipeline.resume(begin.earlier.clone());
+        (pipeline, made)
     }
 }
 
@@ -232,23 +267,19 @@ fn experiment(begin: &Begin) -> Experiment {
     ExperimentRequest::default().open(begin.first, ExperimentKind::Sidecar { trace })
 }
 
-/// Passes requests to delivery.
-fn send(
-    outgoing: Outgoing,
-    made: &mut Vec<(Signal, Bytes)>,
-    sender: &RequestSender,
-    bug: Option<Bug>,
-) {
-    let mut requests = outgoing.requests;
-    if bug == Some(Bug::BoundaryTwice)
-        && let Some(again) = requests.iter().find(|it| matches!(it, Request::Metrics(_)))
-    {
-        // The same points, in other requests.
-        requests.extend(again.clone().split(500));
-    }
-    for request in requests {
+/// The same points, in other requests, too.
+fn twice(mut outgoing: Outgoing) -> Outgoing {
+    let first = outgoing.requests.iter().find(|it| matches!(it, Request::Metrics(_)));
+    let again = first.cloned().into_iter().flat_map(|again| again.split(500));
+    outgoing.requests.extend(again.collect::<Vec<_>>());
+    outgoing
+}
+
+/// Notes that requests leave, and passes them to delivery, unless another does.
+pub(crate) fn send(outgoing: &Outgoing, made: &Made, sender: Option<&RequestSender>) {
+    for request in &outgoing.requests {
         let encoded = request.encode();
-        made.push((encoded.signal(), encoded.body().clone()));
-        sender.enqueue(encoded);
+        made.borrow_mut().push((encoded.signal(), encoded.body().clone()));
+        sender.into_iter().for_each(|sender| sender.enqueue(encoded.clone()));
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) experiment: String,
     pub(crate) trace: [u8; 16],
     pub(crate) start: Timestamp,
+    /// What the clocks showed when each of its processes began.
+    pub(crate) moments: Vec<Moment>,
     /// Of each GPU.
     pub(crate) histories: Vec<History>,
     /// What its journal has, and may have lost.
@@ -34,6 +36,8 @@ pub(crate) struct Life {
     pub(crate) in_memory: BTreeMap<Signal, u64>,
     /// Whether its disk refused, so that those need not be the last ones.
     pub(crate) is_disk_faulty: bool,
+    /// Whether it has ended in order, and all that it made has left it.
+    pub(crate) is_over: bool,
 }
 
 /// A step of the journal.
@@ -50,9 +54,14 @@ struct Step {
 }
 
 impl Run {
-    pub(crate) fn new(trace: [u8; 16], experiment: String, histories: Vec<History>) -> Self {
-        let start = histories[0].start;
-        Self { experiment, trace, start, histories, steps: Vec::new(), lives: Vec::new() }
+    pub(crate) fn new(
+        trace: [u8; 16],
+        experiment: String,
+        histories: Vec<History>,
+        began: Moment,
+    ) -> Self {
+        let (start, moments) = (histories[0].start, vec![began]);
+        Self { experiment, trace, start, moments, histories, steps: Vec::new(), lives: Vec::new() }
     }
 
     /// Those whose requests may be lost if they were in memory alone: from any other one the next process has made them again.

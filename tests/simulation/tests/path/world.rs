@@ -1,6 +1,6 @@
 //! Lives of a process on one machine, one after another, until the power fails, it is killed or it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use phasemeter_simulation::{Machine, Rng};
 use tokio::time::sleep;
 
 use crate::Bug;
-use crate::clocks::{self, Boot};
+use crate::clocks::{self, Boot, Moment};
+use crate::life::Metered;
 use crate::network::{Backend, Link};
 use crate::readings::{any_price, memory_total};
 use crate::run::Run;
@@ -29,7 +30,7 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) machine: Machine,
     pub(crate) backend: Arc<Mutex<Backend>>,
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) is_limited: bool,
     /// Whether the power failed while a process took over what others had left: what it dropped is noted on disk, and in no
@@ -42,6 +43,10 @@ pub(crate) struct World {
     pub(crate) bug: Option<Bug>,
     pub(crate) boot: Boot,
     pub(crate) runs: Vec<Run>,
+    /// When runs began, also those that were killed before they had metered.
+    pub(crate) begun: Vec<Moment>,
+    /// The numbers of runs before which a process had a faulty disk that did not begin to meter.
+    pub(crate) faults_before: BTreeSet<usize>,
     /// Requests that were counted as lost by a process, per signal.
     pub(crate) counted_lost: BTreeMap<Signal, u64>,
     pub(crate) crashes: u64,
@@ -109,6 +114,8 @@ impl World {
             rng,
             boot: Boot::begin(1),
             runs: Vec::new(),
+            begun: Vec::new(),
+            faults_before: BTreeSet::new(),
             lives: 0,
             counted_lost: BTreeMap::new(),
             crashes: 0,
@@ -118,10 +125,14 @@ impl World {
     /// Runs with this many crashes, then delivers what is left.
     pub(crate) async fn run(&mut self, crashes: u64) -> Result<(), String> {
         while self.crashes < crashes {
-            let most = if self.rng.percent(20) { 500 } else { 70 };
+            let most = if self.rng.percent(20) { 500 } else { 90 };
             let operations = 1 + self.rng.below(most);
             self.machine.cut_after(operations);
-            self.live().await?;
+            if self.rng.percent(20) {
+                self.flush().await;
+            } else {
+                self.live().await?;
+            }
             let most = if self.rng.percent(2) { 5_000_000 } else { 20_000 };
             sleep(Duration::from_millis(self.rng.below(most))).await;
             if self.rng.percent(10) {
@@ -134,6 +145,7 @@ impl World {
             let mut backend = self.backend.lock().unwrap();
             (backend.health, backend.is_kind) = (100, true);
         }
+        self.keep_notes();
         let storage =
             Storage::left(&self.data(), &self.config).map_err(|error| error.to_string())?;
         let (delivery, handle) = self.delivery(Some(storage));
@@ -152,7 +164,7 @@ impl World {
         self.machine.operations()
     }
 
-    fn delivery(&self, storage: Option<Storage>) -> (Delivery<Link>, DeliveryHandle) {
+    pub(crate) fn delivery(&self, storage: Option<Storage>) -> (Delivery<Link>, DeliveryHandle) {
         Delivery::new(&self.config, storage, |signal, _| Link {
             signal,
             machine: self.machine.clone(),
@@ -166,13 +178,16 @@ impl World {
         let (is_full, failing) = (self.rng.percent(4), if self.rng.percent(4) { 20 } else { 0 });
         self.machine.set_faults(is_full, failing);
         self.backend.lock().unwrap().health = [100, 100, 90, 60, 0][self.rng.index(5)];
+        let claims = self.open_claims();
+        self.keep_notes();
+        let has_claims = claims.is_some();
         let begun = Storage::begin(&self.data(), &self.config, StorageKind::Own);
         let has_storage = begun.is_ok();
         self.is_start_cut |= self.machine.is_off();
         let (delivery, handle) = self.delivery(begun.ok());
         let task = tokio::spawn(delivery.run());
-        let metered = self.meter(&handle).await?;
-        let run = metered.as_ref().map(|(run, _)| *run);
+        let metered = self.meter(&handle, claims).await?;
+        let run = metered.as_ref().map(|it| it.run);
         let is_killed = run.is_none_or(|run| self.runs[run].histories[0].end.is_none());
         if !is_killed && !self.machine.is_off() {
             handle.close(Duration::from_secs(self.rng.below(60)));
@@ -182,15 +197,27 @@ impl World {
         task.abort();
         let _ = task.await;
         self.count(&outcome);
-        if let Some((run, mut life)) = metered {
+        let is_faulty = is_full || failing > 0 || !has_storage || !has_claims;
+        if let Some(Metered { run, mut life, claims }) = metered {
             for (signal, counts) in outcome.iter() {
                 life.in_memory.insert(signal, counts.unsent.requests - counts.kept.requests);
             }
-            life.is_disk_faulty |= is_full || failing > 0 || !has_storage;
+            life.is_disk_faulty |= is_faulty;
             self.runs[run].lives.push(life);
+            if let Some((claims, wall)) = claims {
+                claims.conclude(self, wall).await;
+            }
+        } else if is_faulty {
+            self.faults_before.insert(self.runs.len());
         }
         self.lives += 1;
         self.crashes += u64::from(is_killed || self.machine.is_off());
+        self.end_of_process();
+        Ok(())
+    }
+
+    /// The process has ended, by a loss of power or otherwise.
+    pub(crate) fn end_of_process(&mut self) {
         if self.machine.is_off() && self.rng.percent(65) {
             self.machine.lose_power();
             self.boot = self.boot.next();
@@ -198,10 +225,9 @@ impl World {
         } else {
             self.machine.kill();
         }
-        Ok(())
     }
 
-    fn count(&mut self, outcome: &Outcome) {
+    pub(crate) fn count(&mut self, outcome: &Outcome) {
         for (signal, counts) in outcome.iter() {
             let lost = [counts.dropped, counts.expired, counts.unreadable];
             *self.counted_lost.entry(signal).or_default() +=
