@@ -17,6 +17,9 @@ const COUNTERS: [&str; 3] = ["dcgm.gr_engine", "dcgm.sm", "gpm.sm"];
 /// H100, an A100 or a T4 draws 10–13%.
 const NO_POWER: f64 = 0.1;
 
+/// Power at work, relative to its limit, at least, from which its sensor is wrong: limits are kept within seconds.
+const TOO_MUCH_POWER: f64 = 1.5;
+
 /// What two sources reported while one reported work and the other none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contradiction<'a> {
@@ -67,6 +70,14 @@ pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
     (power.p95 <= NO_POWER * limit).then_some((power.p50, limit))
 }
 
+/// The power of a GPU at work, if it is always far above its limit: it, and its limit, in watts.
+pub fn impossible_power(gpu: &Gpu) -> Option<(f64, f64)> {
+    let power = gpu.sensors.busy_power?;
+    let limit = power_limit(gpu)?;
+    let lasts = gpu.accounts.busy().seconds >= time::USUAL;
+    (lasts && power.p5 >= TOO_MUCH_POWER * limit).then_some((power.p50, limit))
+}
+
 #[cfg(test)]
 mod tests {
     use phasemeter_policy::Percentiles;
@@ -110,5 +121,17 @@ mod tests {
         assert_eq!(with(0.8, 31.0), Some((31.0, 700.0)));
         assert_eq!(with(0.8, 130.0), None, "small kernels");
         assert_eq!(with(0.1, 31.0), None, "a collective that waits");
+    }
+
+    #[test]
+    fn power_far_above_its_limit_is_impossible() {
+        let with = |least: f64| {
+            let mut gpu = steady(7_200, 0.97);
+            gpu.sensors.busy_power =
+                Some(Percentiles { p5: least, p50: 1_400.0, p95: 1_400.0, max: 1_400.0 });
+            impossible_power(&gpu)
+        };
+        assert_eq!(with(1_200.0), Some((1_400.0, 700.0)));
+        assert_eq!(with(690.0), None, "peaks");
     }
 }

@@ -35,7 +35,9 @@ pub use benefit::kind_of_speedup;
 pub use bounds::*;
 pub use collective::{IN_STEP, waits_for, waits_in_collective};
 pub use conditional::with_conditions;
-pub use contradiction::{Contradiction, contradictions, has_failed_counters, unpowered_work};
+pub use contradiction::{
+    Contradiction, contradictions, has_failed_counters, impossible_power, unpowered_work,
+};
 pub use crash::{OutOfMemory, out_of_memory};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};

@@ -47,7 +47,10 @@ pub(crate) fn cause(
     if is_known && is_crash_loop(gpu, holes, step_seconds) {
         return Some(Cause::CrashLoop);
     }
-    if gpu.quiet_share() > if job { NEARLY_IDLE } else { share::MOST } {
+    let is_held = holes.held >= share::NEARLY_ALL;
+    // An instance of a job that goes on is not returned, however long it waits.
+    let is_waiting = is_known && is_held && gpu.workload == Workload::Batch;
+    if !is_waiting && gpu.quiet_share() > if job { NEARLY_IDLE } else { share::MOST } {
         return None;
     }
     let holds_little = memory.is_some_and(|(pause, work)| pause < share::MOST * work);
@@ -58,7 +61,6 @@ pub(crate) fn cause(
     if !is_known {
         return None;
     }
-    let is_held = holes.held >= share::NEARLY_ALL;
     let is_short = holes.mean() <= SHORT_SECONDS;
     match gpu.workload {
         Workload::Training if !is_held || holds_little => Some(Cause::Restarts),

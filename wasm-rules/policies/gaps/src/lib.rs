@@ -206,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn batch_job_that_mostly_waits_is_fed_faster() {
+        let of = |workload| {
+            let waits = pausing(100, 500);
+            levers(vec![Gpu { workload, ..waits }])
+        };
+        assert_eq!(of(Workload::Batch), ["overlap"]);
+        assert!(of(Workload::Training).is_empty(), "nearly idle");
+    }
+
+    #[test]
     fn gpus_that_work_in_turn_are_roles() {
         let first =
             gpu(PatternKind::Mixed, 7_200, |second| f64::from(u8::from(second % 280 < 150)));

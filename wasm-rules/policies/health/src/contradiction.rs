@@ -2,7 +2,7 @@
 
 use phasemeter_diagnoses::{
     Contradiction, LITTLE_POWER, WORKING_POWER, confidence, contradictions, has_failed_counters,
-    power_limit, unpowered_work,
+    impossible_power, power_limit, unpowered_work,
 };
 use phasemeter_policy::format::{decimal, duration, percent};
 use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
@@ -19,10 +19,18 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
         all.iter().map(|it| (it.works.0.to_owned(), it.rests.0.to_owned())).collect()
     };
     let contradicted = groups(found, |a, b| sources(&a.1) == sources(&b.1));
-    let unpowered = window.gpus.iter().filter_map(|gpu| Some((gpu, unpowered_work(gpu)?)));
-    let unpowered = groups(unpowered, |a: &(&Gpu, (f64, f64)), b| a.1.1 == b.1.1);
     let sources = contradicted.iter().filter_map(|group| contradicting_sources(group));
-    sources.chain(unpowered.iter().map(|group| contradicting_power(group))).collect()
+    let wrong_power = |power: fn(&Gpu) -> Option<(f64, f64)>, why| {
+        let found = window.gpus.iter().filter_map(|gpu| Some((gpu, power(gpu)?)));
+        let groups = groups(found, |a: &(&Gpu, (f64, f64)), b| a.1.1 == b.1.1);
+        groups.iter().map(|group| contradicting_power(group, why)).collect::<Vec<_>>()
+    };
+    let none = wrong_power(unpowered_work, "less than an idle GPU draws");
+    let too_much = wrong_power(
+        impossible_power,
+        "more than a GPU can draw for long; a driver that believes its sensor keeps the clock low meanwhile",
+    );
+    sources.chain(none).chain(too_much).collect()
 }
 
 fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
@@ -95,19 +103,19 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
     })
 }
 
-fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Recommendation {
+fn contradicting_power(group: &[(&Gpu, (f64, f64))], why: &str) -> Recommendation {
     let (first, (watts, limit)) = &group[0];
-    let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity.unwrap_or(0.0));
+    let (busy, sms) = (first.accounts.busy(), first.sensors.sm_activity);
+    let activity =
+        sms.map_or_else(String::new, |sms| [" and SM activity ", &percent(sms)].concat());
     let draw = format!("{} of {} W", decimal(*watts, 0), decimal(*limit, 0));
     let level = percent(busy.level());
     let tool =
         first.vendor().tool("nvidia-smi -q -d POWER and with ", "amd-smi metric --power and with ");
+    let mut values = evidence([("power", *watts, "W"), ("utilization", busy.level(), "1")]);
+    values.extend(sms.map(|sms| Evidence::new("sm.activity", sms, "1")));
     Recommendation {
-        evidence: evidence([
-            ("power", *watts, "W"),
-            ("utilization", busy.level(), "1"),
-            ("sm.activity", sms, "1"),
-        ]),
+        evidence: values,
         reversible: true,
         ..risk(
             "health.power",
@@ -120,10 +128,9 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Recommendation {
                 ),
             ],
             format!(
-                "For {}, utilization was {level} and SM activity {} at {draw}, which is less than an idle GPU draws: \
-                 most likely the power sensor is wrong, and so is the energy here.",
+                "For {}, utilization was {level}{activity} at {draw}, which is {why}. Most likely the power sensor is \
+                 wrong, and so is the energy here.",
                 duration(busy.seconds),
-                percent(sms),
             ),
             confidence::VERY_LIKELY,
         )
@@ -132,6 +139,7 @@ fn contradicting_power(group: &[(&Gpu, (f64, f64))]) -> Recommendation {
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::Percentiles;
     use phasemeter_policy::testing::{steady, window};
 
     use super::*;
@@ -173,5 +181,16 @@ mod tests {
     #[test]
     fn agreeing_sources_are_not_named() {
         assert!(recommend(&window(vec![steady(7_200, 0.99)])).is_empty());
+    }
+
+    #[test]
+    fn power_far_above_its_limit_is_wrong() {
+        let mut gpu = steady(7_200, 0.99);
+        gpu.sensors.busy_power =
+            Some(Percentiles { p5: 1_400.0, p50: 1_400.0, p95: 1_400.0, max: 1_400.0 });
+        let one = &recommend(&window(vec![gpu; 2]))[0];
+        assert_eq!((&*one.code, one.gpus.len()), ("health.power", 2));
+        assert!(one.rationale.contains("at 1,400 of 700 W, which is more"), "{}", one.rationale);
+        assert!(!one.rationale.contains("SM activity"), "{}", one.rationale);
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn choose<'a>(
             Action::EndHeld
         }
         () if !unit.is_returnable() => Action::Fill,
-        () if is_standby => Action::Replica,
+        () if is_standby && (idle.is_held || !idle.is_known) => Action::Replica,
         () if expected > 0.0 && (expected >= least || is_longer) => Action::Schedule,
         () if idle.is_held && workload == Workload::Serving => Action::ScaleToZero,
         () if idle.is_held => Action::EndSession,
@@ -95,6 +95,11 @@ pub(crate) fn choose<'a>(
         Action::Release if allocation.is_some() => Action::EndSession,
         action => action,
     };
+    // A job that goes on is not ended.
+    let is_running = idle.is_held && workload.is_job() && idle.is_followed();
+    if is_running && matches!(action, Action::EndSession | Action::EndHeld) {
+        return None;
+    }
     // Work that nothing shows may hold it.
     if !idle.is_known && matches!(action, Action::Release | Action::Fill) {
         return None;

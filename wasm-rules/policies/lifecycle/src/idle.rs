@@ -111,6 +111,13 @@ impl Idle {
         }
     }
 
+    /// Whether work follows most of the time without it: what a job holds meanwhile is that of its next step.
+    pub(crate) fn is_followed(&self) -> bool {
+        let ends = |period: &&(f64, f64)| period.1 < (1.0 - NEAR) * self.length;
+        let followed = self.periods.iter().filter(ends).map(|period| period.1 - period.0);
+        followed.sum::<f64>() > share::MOST * self.seconds()
+    }
+
     fn without(&self, periods: &[(f64, f64)], after: f64) -> f64 {
         let saved = periods.iter().map(|period| f64::max(period.1 - period.0 - after, 0.0));
         if self.length > 0.0 { saved.sum::<f64>() / self.length } else { 0.0 }

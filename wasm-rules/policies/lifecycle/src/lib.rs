@@ -371,7 +371,7 @@ mod tests {
         assert!((found[0].saving.expected - 13.0 / 30.0).abs() < 0.04, "{:?}", found[0].saving);
         assert_eq!(found[0].saving.low, 0.0);
         assert!(recommendations(vec![session(Workload::Serving)]).is_empty(), "users would wait");
-        let run = recommendations(vec![session(Workload::Batch)]);
+        let run = recommendations(vec![free(session(Workload::Batch))]);
         assert_eq!((run[0].code.as_str(), run[0].saving.low), ("lifecycle.on-demand", 0.0));
         assert!(run[0].title.contains("for each use"), "{}", run[0].title);
     }
@@ -433,5 +433,32 @@ mod tests {
         assert_eq!(one.remediation.unwrap().kind, "process.end");
         let empty = phasemeter_policy::testing::with_memory(single(steady(7_200, 0.0)), 0.0);
         assert!(recommendations(vec![pod(empty)]).is_empty(), "never touched: `sharing` names it");
+    }
+
+    #[test]
+    fn job_that_goes_on_is_not_ended() {
+        let of = |workload, is_held: bool| {
+            let mut gpu = single(gpu(PatternKind::Mixed, 20 * HOUR, |second| {
+                if second % 4_200 < 3_600 { 0.0 } else { 0.95 }
+            }));
+            gpu.workload = workload;
+            levers(vec![if is_held { gpu } else { free(gpu) }])
+        };
+        for workload in [Workload::Batch, Workload::Training] {
+            assert!(of(workload, true).is_empty(), "{workload:?}");
+            assert_eq!(of(workload, false), ["autoscale"], "{workload:?}");
+        }
+        assert_eq!(of(Workload::Interactive, true), ["release_memory"], "a person's session");
+    }
+
+    #[test]
+    fn instance_that_holds_nothing_is_no_replica() {
+        let service = |gpu| Gpu { workload: Workload::Serving, ..single(gpu) };
+        let of = |unused| {
+            let found = recommendations(vec![service(steady(7_200, 0.5)), service(unused)]);
+            found.into_iter().map(|one| one.code).collect::<Vec<_>>()
+        };
+        assert_eq!(of(steady(7_200, 0.0)), ["lifecycle.replica"]);
+        assert_eq!(of(free(steady(7_200, 0.0))), ["lifecycle.release"]);
     }
 }

@@ -31,7 +31,9 @@ pub(crate) fn recommend(
     let idle = Idle::of(unit, window, MIN_END_SECONDS);
     let after = idle.ends_after(unit.workload(), settings);
     let expected = idle.saved(after + START_SECONDS);
-    if unit.is_committed || !idle.is_known || expected < settings.min_lost {
+    // A job that holds its memory between its steps goes on.
+    let is_running = unit.workload() == Workload::Batch && idle.is_held;
+    if unit.is_committed || !idle.is_known || is_running || expected < settings.min_lost {
         return None;
     }
     let gpus = || unit.gpus.iter().copied();
