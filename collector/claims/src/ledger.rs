@@ -16,6 +16,8 @@ const MAX_OPEN: usize = 1_000;
 pub(crate) struct Ledger {
     /// Until when the time of each GPU, by its key, is claimed.
     pub(crate) until: BTreeMap<String, Timestamp>,
+    /// Of GPUs that have begun, until when they were claimed before, until the gap since then is [added](Self::add).
+    waiting: BTreeMap<String, Timestamp>,
     /// Claims whose requests are not stored yet, with their numbers: of each GPU, until when it was claimed before.
     open: BTreeMap<u64, BTreeMap<String, Timestamp>>,
     next: u64,
@@ -35,9 +37,19 @@ impl Ledger {
         }
     }
 
-    /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything.
-    pub(crate) fn begin(&mut self, gpu: String, at: Timestamp) {
-        self.until.insert(gpu, at);
+    /// Begins to claim the time of a GPU at this instant: what is before it is in a gap, if in anything. `others`: until when
+    /// GPUs count as claimed that are not known.
+    pub(crate) fn begin(&mut self, gpu: String, at: Timestamp, others: Option<Timestamp>) {
+        let before = self.until.insert(gpu.clone(), at).or(others);
+        if let Some(before) = before.filter(|before| *before < at) {
+            self.waiting.insert(gpu, before);
+        }
+    }
+
+    /// The time of a GPU until this instant is in a report.
+    pub(crate) fn report(&mut self, gpu: String, until: Timestamp) {
+        self.waiting.remove(&gpu);
+        self.until.insert(gpu, until);
     }
 
     /// Adds the claims of GPUs that have begun, which count once their requests are [stored](Self::store). Returns their
@@ -49,6 +61,7 @@ impl Ledger {
             // Cumulative sums have the time of those before them.
             let claimed = if kind == ClaimKind::Sums { (*from).max(*until) } else { *from };
             before.insert(gpu.clone(), claimed);
+            self.waiting.remove(gpu);
             *until = (*to).max(*until);
         }
         let id = self.next;
@@ -68,7 +81,7 @@ impl Ledger {
     /// Until when the time of each GPU is claimed whatever becomes of this process.
     pub(crate) fn stored_until(&self) -> BTreeMap<String, Timestamp> {
         let mut until = self.until.clone();
-        for (gpu, before) in self.open.values().flatten() {
+        for (gpu, before) in self.open.values().flatten().chain(&self.waiting) {
             if let Some(until) = until.get_mut(gpu) {
                 *until = (*before).min(*until);
             }

@@ -168,8 +168,9 @@ impl Claims {
     /// Sends what claims time. Call it after each change of the pipeline.
     pub fn step(&mut self, pipeline: &mut Pipeline<'_>, sender: Option<&RequestSender>) {
         self.settle();
+        let others = self.began.filter(|_| !self.earlier.is_missing());
         for (gpu, at) in pipeline.take_joined() {
-            self.ledger.begin(gpu, at);
+            self.ledger.begin(gpu, at, others);
             self.began = None;
         }
         self.send(pipeline.wall(), sender);
@@ -185,7 +186,7 @@ impl Claims {
             // The report has the time.
             for (gpu, identity) in run.gpus.iter().zip(gpus) {
                 if let Some((_, end)) = gpu.meter.span() {
-                    self.ledger.begin(identity.key().to_owned(), end);
+                    self.ledger.report(identity.key().to_owned(), end);
                 }
             }
         }

@@ -14,6 +14,8 @@ use super::ledger::Ledger;
 enum Step {
     /// Time passes, and sums are exported.
     Round(u64),
+    /// What has not left does.
+    Leave,
     /// The oldest request that is not stored is.
     Store,
     /// The file is written.
@@ -37,6 +39,8 @@ struct World {
     /// What stored requests claim, as notes.
     notes: Vec<BTreeMap<String, Timestamp>>,
     ledger: Ledger,
+    /// Gaps that have not left: they wait until the journal has what they were made from.
+    held: Vec<Claim>,
     /// Requests that are not stored.
     pending: VecDeque<(u64, ClaimKind, Vec<Claim>)>,
     began: u64,
@@ -50,9 +54,19 @@ fn at(second: u64) -> Timestamp {
 
 impl World {
     fn new(is_delta: bool) -> Self {
-        let (sums, gaps, file, notes, ledger, pending, gpus) = Default::default();
-        let mut world =
-            Self { is_delta, now: 10, sums, gaps, file, notes, ledger, pending, began: 10, gpus };
+        let mut world = Self {
+            is_delta,
+            now: 10,
+            sums: BTreeMap::new(),
+            gaps: Vec::new(),
+            file: BTreeMap::new(),
+            notes: Vec::new(),
+            ledger: Ledger::default(),
+            held: Vec::new(),
+            pending: VecDeque::new(),
+            began: 10,
+            gpus: BTreeMap::new(),
+        };
         world.start(true);
         world
     }
@@ -69,14 +83,14 @@ impl World {
     fn start(&mut self, has_second: bool) {
         self.restore();
         self.pending.clear();
+        self.held.clear();
         self.gpus.clear();
         self.began = self.now;
         for gpu in ["a", "b"].into_iter().take(1 + usize::from(has_second)) {
             let before = self.ledger.until.get(gpu).copied();
-            self.ledger.begin(gpu.to_owned(), at(self.now));
+            self.ledger.begin(gpu.to_owned(), at(self.now), None);
             if let Some(from) = before.filter(|from| *from < at(self.now)) {
-                let gap = Claim { gpu: gpu.to_owned(), from, to: at(self.now) };
-                self.export(ClaimKind::Gap, vec![gap]);
+                self.held.push(Claim { gpu: gpu.to_owned(), from, to: at(self.now) });
             }
             self.gpus.insert(gpu.to_owned(), self.now);
         }
@@ -94,6 +108,12 @@ impl World {
         }
     }
 
+    fn leave(&mut self) {
+        for gap in std::mem::take(&mut self.held) {
+            self.export(ClaimKind::Gap, vec![gap]);
+        }
+    }
+
     fn export(&mut self, kind: ClaimKind, claims: Vec<Claim>) {
         self.pending.push_back((self.ledger.add(kind, &claims), kind, claims));
     }
@@ -103,6 +123,7 @@ impl World {
     }
 
     fn round(&mut self, seconds: u64) {
+        self.leave();
         self.now += seconds;
         let claim = |(gpu, from): (&String, &u64)| Claim {
             gpu: gpu.clone(),
@@ -135,6 +156,7 @@ impl World {
     fn take(&mut self, step: Step) {
         match step {
             Step::Round(seconds) => self.round(seconds),
+            Step::Leave => self.leave(),
             Step::Store => _ = self.store(),
             Step::Write => {
                 self.write();
@@ -176,6 +198,7 @@ impl World {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1_u64..5).prop_map(Step::Round),
+        2 => Just(Step::Leave),
         8 => Just(Step::Store),
         4 => Just(Step::Write),
         2 => (0_u64..9, any::<bool>()).prop_map(|(seconds, second)| Step::Kill(seconds, second)),
