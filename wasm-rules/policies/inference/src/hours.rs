@@ -6,7 +6,7 @@ use phasemeter_policy::{
     Effort, Gpu, Recommendation, RecommendationKind, Remediation, Window, evidence, mean,
 };
 
-use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW};
+use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, SAME_MODEL, SURE, TARGET_LOW};
 
 /// Hours of a day.
 const DAY: usize = 24;
@@ -79,7 +79,7 @@ impl Hours {
         let until = (self.from + self.hours) % DAY;
         let clock = |hour: usize| format!("{hour:02}:00");
         let offset = window.utc_offset_seconds.unwrap_or(0).to_string();
-        let doubt = if is_named { "" } else { ", if all serve the same model" };
+        let (doubt, wrong) = if is_named { SURE } else { SAME_MODEL };
         Recommendation {
             title: format!(
                 "Serve with {} from {} to {} {}, and {otherwise} otherwise",
@@ -88,8 +88,9 @@ impl Hours {
                 clock(until),
                 window.time_zone(),
             ),
-            action: "Scale the service by these hours, and return the instances of the others. Watch the latency."
-                .to_owned(),
+            action: format!(
+                "Scale the service by these hours, and return the instances of the others{doubt}. Watch the latency."
+            ),
             rationale: format!(
                 "There are {now} replicas. In each hour of the week of {}, one fewer than these suffices: above {} for \
                  at most {} of the time, in means of 10 seconds{doubt}.",
@@ -98,7 +99,8 @@ impl Hours {
                 percent(ABOVE),
             ),
             saving,
-            confidence: (if is_named { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE }) * mean(&gpus, |it| Gpu::confidence(it)),
+            confidence: (if is_named { confidence::NEARLY_CERTAIN } else { confidence::PROBABLE })
+                * mean(&gpus, |it| Gpu::confidence(it)),
             evidence: evidence([
                 ("replicas", now as f64, "{replica}"),
                 ("replicas.needed", otherwise as f64, "{replica}"),
@@ -116,7 +118,9 @@ impl Hours {
                         ("utc_offset_seconds", offset),
                     ],
                 )
-                .unless("requests grow, or come at other hours than in the weeks before"),
+                .unless(&format!(
+                    "{wrong}requests grow, or come at other hours than in the weeks before"
+                )),
             ),
             kind: RecommendationKind::Saving,
             ..Recommendation::new("inference.hours", target, "autoscale", gpus)

@@ -3,6 +3,18 @@
 use phasemeter_diagnoses::{Replay, SAME_MEMORY, SIMILAR};
 use phasemeter_policy::{Gpu, Saving, Target};
 
+/// What advice on replicas supposes, and how a proposal says that it may not be so.
+pub(crate) type Doubt = (&'static str, &'static str);
+
+/// Of a service with a name.
+pub(crate) const SURE: Doubt = ("", "");
+/// Of GPUs whose instances would be returned.
+pub(crate) const SAME_MODEL: Doubt =
+    (", if all serve the same model", "they serve different models, ");
+/// Of GPUs of one host.
+pub(crate) const ON_ITS_OWN: Doubt =
+    (", if each of these GPUs serves on its own", "some of these GPUs serve as one, ");
+
 /// Share of the time in which replicas may be above their target, for the low end of the saving. An assumption.
 pub(crate) const ABOVE_LOW: f64 = 0.001;
 

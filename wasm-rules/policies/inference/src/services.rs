@@ -13,7 +13,9 @@ use phasemeter_policy::{
 };
 
 use crate::hours::Hours;
-use crate::replicas::{ABOVE_LOW, MIN_KEPT, Replicas, TARGET_LOW, are_replicas};
+use crate::replicas::{
+    ABOVE_LOW, MIN_KEPT, ON_ITS_OWN, Replicas, SAME_MODEL, SURE, TARGET_LOW, are_replicas,
+};
 use crate::{Settings, serves};
 
 /// Recommends fewer replicas, if all that serve the same are observed and shown at their busiest. Returned with them
@@ -122,19 +124,18 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
     } else {
         String::new()
     };
-    let (code, kind, then, doubt) = if is_returned {
+    let (code, kind, then, (doubt, wrong)) = if is_returned {
         let then = format!(" and return {}", count(returned, "instance"));
-        let doubt = if is_named { "" } else { ", if all serve the same model" };
+        let doubt = if is_named { SURE } else { SAME_MODEL };
         ("inference.replicas", RecommendationKind::Saving, then, doubt)
     } else {
         let then = format!("; let other work use {}", count(returned, "GPU"));
-        let doubt = ", if each of these GPUs serves on its own";
-        ("inference.spare-replicas", RecommendationKind::Capacity, then, doubt)
+        ("inference.spare-replicas", RecommendationKind::Capacity, then, ON_ITS_OWN)
     };
     let is_certain = is_returned && is_named;
     Recommendation {
         title: format!("Serve with {number} instead of {now}"),
-        action: format!("Balance the requests over {number}{then}. Watch the latency."),
+        action: format!("Balance the requests over {number}{then}{doubt}. Watch the latency."),
         rationale: format!(
             "{theirs}{now} replicas carry {total} of one GPU together, or less, for 99% of {time}: {kept} of them are \
              above {} for {} of the time, in means of 10 seconds{doubt}.",
@@ -148,10 +149,9 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
             ("replicas.needed", kept as f64, "{replica}"),
             ("time_above_target", above, "1"),
         ]),
-        remediation: Some(
-            Remediation::new("k8s.scale", [("replicas", kept.to_string())])
-                .unless("requests grow, or a replica is kept for when another one fails"),
-        ),
+        remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())]).unless(
+            &format!("{wrong}requests grow, or a replica is kept for when another one fails"),
+        )),
         kind,
         ..Recommendation::new(code, target, "replicas", gpus)
     }
@@ -227,6 +227,11 @@ mod tests {
         let node = found(sticky().collect());
         assert_eq!((node[0].kind, node[0].gpus.len()), (RecommendationKind::Capacity, 3));
         assert_eq!(node[0].saving.low, 0.0);
+        let supposed = "let other work use 2 GPUs, if each of these GPUs serves on its own.";
+        assert!(node[0].action.contains(supposed), "{}", node[0].action);
+        let proposal = node[0].remediation.as_ref().unwrap();
+        let unless = "some of these GPUs serve as one, requests grow, or ";
+        assert!(proposal.parameters.iter().any(|(_, value)| value.starts_with(unless)));
         let owned = sticky().map(|gpu| {
             let mut gpu = alone(gpu);
             gpu.price.as_mut().unwrap().plan = Some(Plan::Owned);
