@@ -178,13 +178,21 @@ fn beside() -> String {
 /// Checks that files can be made, without changing any.
 fn check(disk: &mut dyn Disk) -> io::Result<()> {
     create(disk)?;
-    disk.remove(&beside())
+    remove(disk)
 }
 
 fn create(disk: &mut dyn Disk) -> io::Result<()> {
     // Left by a process that had the same ID and was killed.
-    let _ = disk.remove(&beside());
-    disk.create(&beside())
+    match remove(disk) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => disk.create(&beside()),
+    }
+}
+
+/// Removes the new file for good: names that a loss of power mixes up must not make a part of one the file.
+fn remove(disk: &mut dyn Disk) -> io::Result<()> {
+    disk.remove(&beside())?;
+    disk.sync_directory()
 }
 
 /// Replaces the contents: after a loss of power, too, the file has these or those before.
@@ -196,7 +204,7 @@ pub(crate) fn replace(disk: &mut dyn Disk, contents: &[u8]) -> io::Result<()> {
         .and_then(|()| disk.rename(&beside, NAME))
         .and_then(|()| disk.sync_directory());
     if replaced.is_err() {
-        let _ = disk.remove(&beside);
+        let _ = remove(disk);
     }
     replaced
 }
