@@ -176,8 +176,9 @@ fn divided(
         lever,
         title: format!("Share {}: {busy}", these(group.len())),
         action: format!(
-            "Divide each into {how} for {} of this size, if their owners agree. Work that comes in bursts then takes \
+            "Divide {} into {how} for {} of this size, if their owners agree. Work that comes in bursts then takes \
              longer.",
+            if group.len() == 1 { "it" } else { "each" },
             count(parts, "task")
         ),
         why: format!("{} {load}.{memory} {fits}", subject(group.len())),
