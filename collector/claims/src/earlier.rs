@@ -51,7 +51,7 @@ impl Earlier {
         Ok(Self { file, notes })
     }
 
-    /// Whether there is no file.
+    /// Whether nothing was written yet.
     pub(crate) const fn is_missing(&self) -> bool {
         matches!(self.file, File::Missing)
     }
@@ -97,10 +97,10 @@ pub fn keep_notes(data: &DataDirectory, clock: Clock, boot_id: Option<String>) {
 
 fn merge(data: &DataDirectory, clock: Clock, boot_id: Option<String>) -> Result<(), ClaimsError> {
     let earlier = Earlier::read(data)?;
-    let format = InstantFormat { clock: Some(clock), boot_id };
     if earlier.notes.is_empty() {
         return Ok(());
     }
+    let format = InstantFormat { clock: Some(clock), boot_id };
     // One that cannot be used is left to the next run that keeps claims.
     let wall = WallOffset::default();
     let restored = earlier.restore(&format, clock.now(), wall);
