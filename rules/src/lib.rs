@@ -19,6 +19,7 @@ pub mod quote;
 pub mod recommendation;
 pub mod schema;
 pub mod settings;
+pub mod suppositions;
 pub mod window;
 mod window_holder;
 mod window_load;

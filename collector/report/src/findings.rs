@@ -73,6 +73,7 @@ mod tests {
             is_rest: false,
             risks: Vec::new(),
             missing: vec![missing.to_owned()],
+            outcomes: Vec::new(),
         }
     }
 

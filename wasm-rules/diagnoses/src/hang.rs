@@ -126,6 +126,16 @@ pub fn waits(gpu: &Gpu, window: &Window) -> Option<Waits> {
     })
 }
 
+/// Whether a full GPU always draws as little, and as evenly, as a loop that waits: utilization only shows that it runs.
+pub fn spins(gpu: &Gpu) -> bool {
+    let limit = power_limit(gpu);
+    let power = gpu.sensors.busy_power.zip(limit).filter(|_| gpu.full_share() >= share::NEARLY_ALL);
+    power.is_some_and(|(power, limit)| {
+        let is_flat = power.p95 - power.p5 <= HUNG_VARIATION * limit;
+        power.p95 <= LITTLE_POWER * limit || (is_flat && power.p95 <= SPINNING_POWER * limit)
+    })
+}
+
 /// Whether a GPU stalls for the default time: what it shows is not its usual work.
 pub fn hangs(gpu: &Gpu, window: &Window) -> bool {
     stall(gpu, window).is_some_and(|stall| stall.seconds >= time::LASTING)

@@ -6,7 +6,6 @@ mod bandwidth;
 mod benefit;
 mod bounds;
 mod collective;
-mod conditional;
 pub mod confidence;
 mod contradiction;
 mod crash;
@@ -34,14 +33,13 @@ pub use bandwidth::{FULL_BANDWIDTH, has_full_bandwidth, has_idle_tensor_cores, r
 pub use benefit::kind_of_speedup;
 pub use bounds::*;
 pub use collective::{IN_STEP, waits_for, waits_in_collective};
-pub use conditional::with_conditions;
 pub use contradiction::{
     Contradiction, contradictions, has_failed_counters, impossible_power, unpowered_work,
 };
 pub use crash::{OutOfMemory, out_of_memory};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};
-pub use hang::{Stall, Waits, hangs, stall, waits};
+pub use hang::{Stall, Waits, hangs, spins, stall, waits};
 pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, slow_link};
 pub use holder::{Allocation, Untouched, is_untouched, shows_holder, untouched};
 pub use impairment::{

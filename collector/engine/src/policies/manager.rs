@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use phasemeter_files::read_file;
+use phasemeter_rules::Log;
 use phasemeter_rules::compile::take_unconfined;
 use phasemeter_rules::error::{LoadError, PolicyError};
 use phasemeter_rules::generation::{Generation, Generations, Rejection};
@@ -22,6 +23,7 @@ use super::change::{Configured, PolicyChange};
 use super::config::{OpenError, PolicyConfig};
 use super::lease::{GenerationHandle, GenerationLease};
 use super::result::{PolicyResult, PolicyResults};
+use super::suppositions;
 
 /// How often the directory is polled for changes.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -261,7 +263,8 @@ impl PolicyManager {
         generations
     }
 
-    /// Evaluates every recommender on a window. Without a window there are no results.
+    /// Evaluates every recommender on a window, and again under suppositions that matter. Without a window there are no
+    /// results.
     #[must_use]
     pub fn evaluate(&self, window: Option<&Window>) -> PolicyResults {
         let current = self.current();
@@ -269,9 +272,20 @@ impl PolicyManager {
             let policies = current.generation.policies.iter();
             policies.filter_map(|policy| PolicyResult::evaluate(policy, window))
         });
-        let each: Vec<_> = evaluated.into_iter().flatten().collect();
+        let mut each: Vec<_> = evaluated.into_iter().flatten().collect();
         for PolicyResult { policy, result, usage, log } in &each {
             current.record(policy, usage, result.as_ref().err(), log);
+        }
+        if let Some(window) = window {
+            suppositions::add(window, &mut each, |policy, result| {
+                // Its log repeats what was logged without the supposition.
+                current.record(
+                    policy,
+                    &result.usage,
+                    result.result.as_ref().err(),
+                    &Log::default(),
+                );
+            });
         }
         let unreadable = lock(&self.unreadable).clone();
         PolicyResults { each, generation: Arc::clone(&current.generation), unreadable }

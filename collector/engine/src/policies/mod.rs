@@ -18,6 +18,7 @@ mod quotes;
 mod result;
 mod sources;
 mod stats;
+mod suppositions;
 mod window;
 mod worker;
 

@@ -307,7 +307,7 @@ function savings({ savings: it }) {
 
 function missing(report, names) {
   const needs = report.needs.map((need) => element("li", {}, element("strong", {}, need.missing.replaceAll(/[._]/g, " ")), ` (${which(need.gpus, names)}): ${need.reason}`));
-  const uncovered = report.uncovered_waste.map((it) => element("li", {}, `${uncoveredText(it, names)}; ${decides(it)}`));
+  const uncovered = report.uncovered_waste.map((it) => element("li", {}, `${uncoveredText(it, names)}; ${decides(it)}. ${it.outcomes.join(" ")}`));
   const all = [...uncovered, ...needs];
   return all.length ? section("missing", "What is missing", element("ul", { class: "plain" }, all)) : null;
 }

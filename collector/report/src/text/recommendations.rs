@@ -3,6 +3,7 @@
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
 
+use phasemeter_rules::lever::Lever;
 use phasemeter_rules::recommendation::RecommendationKind;
 use phasemeter_terminal::number;
 use phasemeter_terminal::page::{Page, Style, WIDTH, WIDTH_OF_FACTS, first_clauses, lines};
@@ -96,7 +97,9 @@ fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation
     let title = title(gpus, bill, it, LINES_OF_TITLE);
     let title = page.passage(&amount(gpus, bill, it), Style::Bold, &title, LINES_OF_TITLE);
     let why = by_name(gpus, first_sentence(&it.rationale));
-    let condition = it.open_trial().map(|trial| format!("If {}: ", trial.supposes));
+    // What any other means supposes is its reason.
+    let known = it.open_trial().filter(|_| it.lever != Lever::Other);
+    let condition = known.map(|trial| format!("If {}: ", trial.supposes));
     let action = condition.unwrap_or_default() + &by_name(gpus, first_sentence(&it.action));
     let left = limit.saturating_sub(title);
     let for_why = left.saturating_sub(lines(&action).max(1));

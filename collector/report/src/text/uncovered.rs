@@ -19,11 +19,15 @@ use super::owners::owners;
 /// Its label.
 pub(super) const LABEL: &str = "Uncovered";
 
-/// Maximum lines.
+/// Maximum lines, and of what follows from what is missing.
 const LINES: usize = 3;
+const LINES_OF_OUTCOMES: usize = 3;
 
 pub(super) fn write(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, all: &[&UncoveredWaste]) {
     page.passage(LABEL, Style::Plain, &uncovered(gpus, bill, all), LINES);
+    if let Some(outcomes) = all.first().and_then(|it| it.outcomes.first()) {
+        page.passage("", Style::Plain, outcomes, LINES_OF_OUTCOMES);
+    }
 }
 
 /// `idleness: $12.34 (14.0% of the bill), 6.2 GPU-hours of GPU 0–3 of 8; missing: a longer log (an hour or more)`, of

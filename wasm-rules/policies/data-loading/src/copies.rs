@@ -1,11 +1,13 @@
-//! GPUs that wait for copies from pageable memory, too short to see as pauses.
+//! GPUs that wait for copies, too short to see as pauses: from pageable memory, or over a busy PCIe link.
 //!
 //! The CPU copies pageable memory into a pinned buffer first. That takes time which traffic shows, and which
 //! a copy from pinned memory spends beside the kernels.
 
-use phasemeter_diagnoses::{SIMILAR, confidence, nvlink, pcie_traffic};
+use phasemeter_diagnoses::{BUSY_LINK, SIMILAR, confidence, nvlink, pcie, pcie_traffic, saved};
 use phasemeter_policy::format::{decimal, percent, subject};
-use phasemeter_policy::{Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean};
+use phasemeter_policy::{
+    Effort, Gpu, Recommendation, Saving, Target, Window, evidence, groups, mean,
+};
 
 use crate::input::ENDED;
 
@@ -19,11 +21,52 @@ const MIN_COPYING: f64 = 0.15;
 /// Share of the time above which copies cannot be from pageable memory. An assumption.
 const MAX_COPYING: f64 = 1.2;
 
-/// Recommends pinned memory.
+/// Recommends pinned memory, or less traffic.
 pub(crate) fn recommend(observed: &[&Gpu], window: &Window) -> Vec<Recommendation> {
-    let findings = observed.iter().filter_map(|gpu| Some((*gpu, copying(gpu, window)?)));
-    let groups = groups(findings, |a, b| a.0.is_alike(b.0) && (a.1 - b.1).abs() <= SIMILAR);
-    groups.iter().filter_map(|group| pin(group)).collect()
+    let of = |found: &dyn Fn(&Gpu) -> Option<f64>| {
+        let findings = observed.iter().filter_map(|gpu| Some((*gpu, found(gpu)?)));
+        groups(findings, |a, b| a.0.is_alike(b.0) && (a.1 - b.1).abs() <= SIMILAR)
+    };
+    let pinned = of(&|gpu| copying(gpu, window)).into_iter().filter_map(|group| pin(&group));
+    let busy = of(&|gpu| busy_link(gpu, window)).into_iter().filter_map(|group| keep(&group));
+    pinned.chain(busy).collect()
+}
+
+/// Use of the PCIe link of a job below capacity, if it is busier than anything else that was measured.
+fn busy_link(gpu: &Gpu, window: &Window) -> Option<f64> {
+    let sensors = &gpu.sensors;
+    let busiest =
+        [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity, nvlink(gpu)];
+    let busiest = busiest.into_iter().flatten().fold(BUSY_LINK, f64::max);
+    let waits =
+        gpu.workload.is_job() && gpu.accounts.busy().level() < window.thresholds().productive;
+    pcie(gpu).filter(|link| waits && *link >= busiest)
+}
+
+fn keep(group: &[(&Gpu, f64)]) -> Option<Recommendation> {
+    let (first, link) = group.first()?;
+    let gpus = || group.iter().map(|(gpu, _)| *gpu);
+    let level = first.accounts.busy().level();
+    let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };
+    let lost = |gpu: &Gpu| gpu.lost_underload() + gpu.lost_starvation();
+    Some(Recommendation {
+        title: "Move less over PCIe".to_owned(),
+        action: "Keep on the GPU what is fetched again and again, fetch the rest a step ahead, in a smaller format, or \
+                 with pinned buffers, and let kernels run meanwhile. A GPU with more memory keeps more of it."
+            .to_owned(),
+        rationale: format!(
+            "{} works at {}, and its PCIe link is {} in use, more than anything else that was measured: copies from and \
+             to the host, or an exchange between GPUs, most likely set the pace.",
+            subject(group.len()),
+            percent(level),
+            percent(*link),
+        ),
+        saving: Saving::combined(gpus().map(|gpu| (gpu, Saving::part(lost(gpu), saved::QUARTER)))),
+        confidence: confidence::PROBABLE * mean(gpus(), Gpu::confidence),
+        evidence: evidence([("pcie.activity", *link, "1"), ("busy.utilization", level, "1")]),
+        effort: Effort::Medium,
+        ..Recommendation::new("data-loading.link", target, "overlap", gpus())
+    })
 }
 
 /// The share of the time that copies would take from pageable memory, if that is what it waits for.
@@ -109,5 +152,19 @@ mod tests {
         assert_eq!(found(vec![rank; 2])[0].gpus.len(), 2);
         let service = Gpu { workload: Workload::Serving, ..gpu(0.5, 2.5e9) };
         assert!(found(vec![service]).is_empty());
+    }
+
+    #[test]
+    fn link_that_is_busier_than_the_gpu_sets_the_pace() {
+        let with = |level: f64, link: f64, sms: f64| {
+            let mut gpu = steady(3_600, level);
+            gpu.metrics.push(("pcie.activity".to_owned(), link));
+            gpu.sensors.sm_activity = Some(sms);
+            found(vec![gpu; 2]).into_iter().map(|it| it.code).collect::<Vec<_>>()
+        };
+        assert_eq!(with(0.4, 0.6, 0.2), ["data-loading.link"]);
+        assert!(with(0.4, 0.6, 0.7).is_empty(), "SMs are busier");
+        assert!(with(0.4, 0.4, 0.2).is_empty(), "the link is not busy");
+        assert!(with(0.9, 0.6, 0.2).is_empty(), "it hardly waits");
     }
 }

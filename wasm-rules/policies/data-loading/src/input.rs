@@ -1,6 +1,6 @@
 //! What makes late input faster: at most two actions for GPUs with similar waits.
 
-use phasemeter_diagnoses::confidence;
+use phasemeter_diagnoses::{computes_in_fp64, confidence};
 use phasemeter_policy::format::{count, decimal, duration, gib, percent, subject};
 use phasemeter_policy::{
     Effort, Evidence, Gpu, Recommendation, Remediation, Saving, Target, Vendor, evidence, mean,
@@ -82,10 +82,12 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
     if !has_loader {
         let ahead = make(
             "data-loading.ahead",
-            "prefetch",
-            "Read the next item while one is computed",
-            "Read, prepare and copy ahead: threads that read, pinned buffers with asynchronous copies, and what items \
-             share kept in memory. Or let two tasks share the GPU, so that one reads while the other computes."
+            // A solver in FP64 assembles its matrices; others read items.
+            if computes_in_fp64(first.gpu) { "overlap" } else { "prefetch" },
+            "Let the host work while the GPU computes",
+            "See what the host does in a wait (py-spy dump, perf top): it reads, prepares or writes. Do that ahead or \
+             afterwards on threads of its own, with asynchronous copies, or on the GPU. Or let two tasks share the GPU, so \
+             that one computes while the other waits."
                 .to_owned(),
             String::new(),
             confidence::PROBABLE,
@@ -128,8 +130,10 @@ pub(crate) fn recommend(group: &[Waiting<'_>], input: Input) -> Vec<Recommendati
         make(
             "data-loading.storage",
             "storage",
-            "Move the data closer",
-            "Stage the data set on local NVMe, or pack it into large shards, and compare throughput."
+            "Find out what the host does, then move the data closer",
+            "See what the host does in a wait (py-spy dump --pid PID). If it reads, stage the data set on local NVMe, or \
+             pack it into large shards; if it computes, as an optimizer or a simulation on the CPU does, let it do so \
+             beside the GPU or on it."
                 .to_owned(),
             " Waits this long exceed any queue of batches.".to_owned(),
             confidence::UNLIKELY,

@@ -31,6 +31,8 @@ pub(crate) enum Cause {
     CrashLoop,
     /// Between jobs, whatever they do: nothing holds the memory.
     Queue,
+    /// Its jobs end again and again, while GPUs beside it never pause.
+    Odd,
     /// A process holds the memory.
     Unknown,
 }

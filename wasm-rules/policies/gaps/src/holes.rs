@@ -9,8 +9,9 @@ use phasemeter_policy::Gpu;
 
 use crate::dips::Dips;
 
-/// Readings in a pause of mean length, so that it is seen. An assumption.
-const READINGS_PER_PAUSE: f64 = 3.0;
+/// Readings in a pause of mean length, so that it is seen: unrelated readings that are idle three times in four show pauses of
+/// four. An assumption.
+const READINGS_PER_PAUSE: f64 = 5.0;
 
 /// Idle time that dips of the column show, relative to the idle time, at least and at most: other dips are no
 /// pauses. An assumption.

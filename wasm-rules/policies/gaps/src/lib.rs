@@ -15,7 +15,9 @@ mod text;
 use cause::{Cause, cause};
 use dips::Dips;
 use holes::Holes;
-use phasemeter_diagnoses::{SIMILAR, Unit, are_independent, is_credible, time, units};
+use phasemeter_diagnoses::{
+    MOSTLY_FULL, SIMILAR, Unit, are_independent, is_credible, share, time, units,
+};
 use phasemeter_policy::{Accounts, Gpu, HOUR, Response, Window, groups};
 use roles::Roles;
 
@@ -81,6 +83,8 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         }
         let memory = memory::in_pauses_and_at_work(gpu, window.step_seconds);
         let cause = cause(gpu, &holes, memory, window.step_seconds)?;
+        let ends = matches!(cause, Cause::Queue | Cause::Restarts);
+        let cause = if ends && is_odd(gpu, window) { Cause::Odd } else { cause };
         Some(Finding { gpu, holes, memory, cause })
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
@@ -92,6 +96,15 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         .iter()
         .map(|group| text::recommendation(group, Returned::of(group, &units).as_ref(), bounds));
     given.chain(roles.iter().map(Roles::recommendation)).collect()
+}
+
+/// Whether most GPUs like it of its node, of which there are several, never pause.
+fn is_odd(gpu: &Gpu, window: &Window) -> bool {
+    let beside =
+        |other: &&Gpu| other.id != gpu.id && other.is_alike(gpu) && other.node() == gpu.node();
+    let beside: Vec<_> = window.gpus.iter().filter(beside).collect();
+    let full = beside.iter().filter(|other| other.full_share() >= MOSTLY_FULL).count();
+    beside.len() > 1 && full as f64 >= share::NEARLY_ALL * beside.len() as f64
 }
 
 /// Whole instances that are not needed if work follows work: only they can be given back.

@@ -75,12 +75,12 @@ pub(crate) fn recommendation(
         format!("{each_gpu} paused {times}, for {length} on average{every}: {share} of the time")
     };
     let kind = match first.cause {
-        Cause::CrashLoop => RecommendationKind::Risk,
+        Cause::CrashLoop | Cause::Odd => RecommendationKind::Risk,
         _ if follows && returned.is_none() => RecommendationKind::Capacity,
         _ => RecommendationKind::Saving,
     };
     let saving = |gpu: &Gpu| match (first.cause, returned) {
-        (Cause::Unknown | Cause::CrashLoop, _) => Saving::NONE,
+        (Cause::Unknown | Cause::CrashLoop | Cause::Odd, _) => Saving::NONE,
         (_, Some(returned)) => Saving::part(returned.share().min(gpu.lost_idle()), saved::HALF),
         (_, None) if follows => {
             let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);
@@ -154,6 +154,14 @@ fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
              the meantime.",
             "Each time it filled memory, hardly worked and left the memory empty, as a process does that crashes and is \
              restarted.",
+        ),
+        Cause::Odd => (
+            "gaps.inspect",
+            "other",
+            "Inspect this GPU: its work ends again and again",
+            "Compare the logs of its last jobs with those of its neighbors. If they failed, take the GPU out of the \
+             scheduler, read its errors (XID, ECC, remapped rows), and run a diagnosis. If they only are short, queue them.",
+            "Others like it beside it never paused: it may be faulty, or get other jobs.",
         ),
         Cause::Queue => (
             "gaps.queue",

@@ -1,8 +1,8 @@
-//! Replicas of a service of which one is full and the others are not.
+//! Replicas of a service of which some are full and the others are not.
 
 use phasemeter_diagnoses::{MOSTLY_FULL, NO_WORK, SAME_MEMORY, confidence, share};
-use phasemeter_policy::format::percent;
-use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence, mean};
+use phasemeter_policy::format::{count, percent};
+use phasemeter_policy::{Gpu, Recommendation, Window, Workload, evidence, groups, mean};
 
 use crate::risk;
 
@@ -11,42 +11,46 @@ const MIN_OTHERS: usize = 2;
 
 /// Replicas that carry several times the load of the others.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
-    window.gpus.iter().filter_map(|gpu| warn(gpu, window)).collect()
+    let serving = window.gpus.iter().filter(|gpu| {
+        gpu.workload == Workload::Serving && gpu.accounts.observed().level() >= NO_WORK
+    });
+    let serve_same = |a: &&Gpu, b: &&Gpu| {
+        let memory = a.memory_share().zip(b.memory_share());
+        a.is_alike(b) && memory.is_some_and(|(a, b)| (a - b).abs() <= SAME_MEMORY * f64::max(a, b))
+    };
+    groups(serving, serve_same).into_iter().filter_map(warn).collect()
 }
 
-fn warn(gpu: &Gpu, window: &Window) -> Option<Recommendation> {
+fn warn(replicas: Vec<&Gpu>) -> Option<Recommendation> {
     let level = |gpu: &Gpu| gpu.accounts.observed().level();
-    let own = level(gpu);
-    if gpu.workload != Workload::Serving || own < MOSTLY_FULL {
-        return None;
-    }
-    let serves_same = |other: &&Gpu| {
-        let memory = gpu.memory_share().zip(other.memory_share());
-        let is_similar = memory.is_some_and(|(a, b)| (a - b).abs() <= SAME_MEMORY * a.max(b));
-        other.id != gpu.id && is_similar && level(other) >= NO_WORK && other.is_alike(gpu)
-    };
-    let others: Vec<_> = window.gpus.iter().filter(serves_same).collect();
+    let (full, others): (Vec<_>, Vec<_>) =
+        replicas.into_iter().partition(|gpu| level(gpu) >= MOSTLY_FULL);
+    let [own, theirs] = [&full, &others].map(|all| mean(all, |gpu| level(gpu)));
     let is_unequal = others.iter().all(|other| level(other) < share::MOST * own);
-    if others.len() < MIN_OTHERS || !is_unequal {
+    if full.is_empty() || others.len() < MIN_OTHERS || !is_unequal {
         return None;
     }
-    let mean = mean(&others, |other| level(other));
-    let [busy, others_busy] = [own, mean].map(percent);
+    let [busy, others_busy] = [own, theirs].map(percent);
+    let (some, many) = (count(full.len(), "replica"), full.len() > 1);
     Some(Recommendation {
-        evidence: evidence([("utilization", own, "1"), ("utilization.others", mean, "1")]),
+        evidence: evidence([("utilization", own, "1"), ("utilization.others", theirs, "1")]),
         reversible: true,
         ..risk(
             "health.balance",
             "other",
-            [gpu],
+            full,
             [
-                &format!("One replica is {busy} busy, others {others_busy}: balance requests"),
+                &format!(
+                    "{some} {} {busy} busy, others {others_busy}: balance requests",
+                    if many { "are" } else { "is" }
+                ),
                 "Route each request to the replica with the fewest in progress, and look for sticky sessions and \
-                 long-lived connections, which keep clients on one replica.",
+                 long-lived connections, which keep clients where they are. If these have another role, move capacity to it.",
             ],
             format!(
-                "The GPU is {busy} busy, and {} others of this model {others_busy}: if they serve the same, requests \
-                 wait for one replica while the others have capacity left.",
+                "{some} {} {busy} busy, and {} others of this model {others_busy}: if they serve the same, requests \
+                 wait while others have capacity left.",
+                if many { "are" } else { "is" },
                 others.len(),
             ),
             confidence::PROBABLE,
@@ -72,7 +76,7 @@ mod tests {
             recommend(&window(gpus)).into_iter().flat_map(|one| one.gpus).collect()
         };
         assert_eq!(found([0.94, 0.17, 0.2], 32.0), ["GPU-0"]);
-        assert!(found([0.94, 0.17, 0.9], 32.0).is_empty());
+        assert!(found([0.94, 0.17, 0.9], 32.0).is_empty(), "one other");
         assert!(found([0.94, 0.17, 0.0], 32.0).is_empty(), "one other and a standby");
         assert!(found([0.94, 0.17, 0.2], 8.0).is_empty(), "another model");
     }

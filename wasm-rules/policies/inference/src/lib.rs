@@ -12,7 +12,7 @@ mod replicas;
 mod requests;
 mod services;
 
-use phasemeter_diagnoses::{does_usual_work, units, with_conditions};
+use phasemeter_diagnoses::{does_usual_work, units};
 use phasemeter_policy::{Gpu, Recommendation, Response, Window, Workload};
 
 phasemeter_policy::settings! {
@@ -27,10 +27,6 @@ phasemeter_policy::settings! {
 }
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
-    with_conditions(window, |window| advise(settings, window))
-}
-
-fn advise(settings: &Settings, window: &Window) -> Response {
     let mut observed = window.observed_gpus(settings.min_seconds);
     observed.retain(|gpu| does_usual_work(gpu, window));
     let units = units(window);
@@ -111,8 +107,12 @@ mod tests {
         assert_eq!(found(serving(steady(7_200, 0.99))), [], "utilization alone");
         assert_eq!(found(at(450.0)), []);
         let more = vec![("inference.low-power".to_owned(), RecommendationKind::Capacity)];
-        assert_eq!(found(at(225.0)), more);
-        assert_eq!(found(at(150.0)), [], "it may compute nothing");
+        let mut varying = at(225.0);
+        varying.sensors.busy_power =
+            varying.sensors.busy_power.map(|it| Percentiles { p95: 260.0, ..it });
+        assert_eq!(found(varying), more);
+        let spins = vec![("inference.spins".to_owned(), RecommendationKind::Saving)];
+        assert_eq!([found(at(225.0)), found(at(150.0))], [spins.clone(), spins]);
         let mut active = at(450.0);
         active.sensors.sm_activity = Some(0.95);
         assert_eq!(found(active.clone()), overload);

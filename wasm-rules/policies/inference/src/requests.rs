@@ -5,8 +5,8 @@
 //! fewer replicas suffice as it is has no use for it.
 
 use phasemeter_diagnoses::{
-    ABOVE, BURSTS, LITTLE_POWER, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence,
-    power_share, seldom, share,
+    ABOVE, BURSTS, LOW_POWER, Replay, SIMILAR, SMALLEST, Unit, confidence, power_share, seldom,
+    share, spins,
 };
 use phasemeter_policy::format::{count, decimal, percent, subject};
 use phasemeter_policy::{
@@ -189,19 +189,30 @@ fn batch(group: &[Finding<'_>], productive: f64) -> Option<Recommendation> {
     })
 }
 
-/// Full services at low power whose activity was not measured.
-fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
+/// Full services at low power whose activity was not measured: they take few requests at a time, or none at all.
+fn at_low_power(all: &[&Gpu]) -> Vec<Recommendation> {
     let applies = |gpu: &&Gpu| {
         let sensors = &gpu.sensors;
         let activity = [sensors.sm_activity, sensors.tensor_activity, sensors.dram_activity];
         serves(gpu)
             && gpu.full_share() >= share::NEARLY_ALL
             && activity.iter().all(Option::is_none)
-            && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu).is_some_and(|share| share < LOW_POWER)
     };
-    let gpus: Vec<&Gpu> = all.iter().copied().filter(applies).collect();
-    let share = mean(&gpus, |gpu| power_share(gpu).unwrap_or(0.0));
-    (!gpus.is_empty()).then(|| Recommendation {
+    let (spinning, working): (Vec<&Gpu>, Vec<&Gpu>) =
+        all.iter().copied().filter(applies).partition(|gpu| spins(gpu));
+    let power = |gpus: &[&Gpu]| mean(gpus, |gpu| power_share(gpu).unwrap_or(0.0));
+    let of = |gpus: Vec<&Gpu>, new: Recommendation| {
+        let confidence = confidence::EVEN * mean(&gpus, |gpu| gpu.confidence());
+        let evidence = evidence([("power.share_of_limit", power(&gpus), "1")]);
+        (!gpus.is_empty()).then_some(Recommendation {
+            confidence,
+            evidence,
+            effort: Effort::Medium,
+            ..new
+        })
+    };
+    let more = Recommendation {
         title: "Serve more requests at a time".to_owned(),
         action: "Raise the limit of concurrent requests, or the maximum batch, step by step. Compare latency and \
                  requests per second before adding a replica."
@@ -209,15 +220,37 @@ fn at_low_power(all: &[&Gpu]) -> Option<Recommendation> {
         rationale: format!(
             "{} is fully busy at {} of its power limit: a kernel always runs, but most likely reads memory or waits \
              for launches, which more requests per step share. Activity of memory and tensor cores would show it.",
-            subject(gpus.len()),
-            percent(share),
+            subject(working.len()),
+            percent(power(&working)),
         ),
-        confidence: confidence::EVEN * mean(&gpus, |gpu| gpu.confidence()),
-        evidence: evidence([("power.share_of_limit", share, "1")]),
         kind: RecommendationKind::Capacity,
-        effort: Effort::Medium,
-        ..Recommendation::new("inference.low-power", Target::Throughput, "concurrency", gpus)
-    })
+        ..Recommendation::new(
+            "inference.low-power",
+            Target::Throughput,
+            "concurrency",
+            working.iter().copied(),
+        )
+    };
+    let any = Recommendation {
+        title: "Find out whether this server gets requests".to_owned(),
+        action: "Look at its count of requests. If none come, a loop spins that waits for them: stop the server in such \
+                 hours, let it sleep, or take a version that waits without spinning. If some come, send it more at a \
+                 time, or fewer GPUs suffice."
+            .to_owned(),
+        rationale: format!(
+            "{} is fully busy, but draws a constant {} of its power limit: utilization only shows that some kernel runs, \
+             such as a loop that waits.",
+            subject(spinning.len()),
+            percent(power(&spinning)),
+        ),
+        ..Recommendation::new(
+            "inference.spins",
+            Target::Throughput,
+            "measure",
+            spinning.iter().copied(),
+        )
+    };
+    [of(working, more), of(spinning, any)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which action ends the hours without work of an instance, and what it saves.
 
-use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit, confidence, share};
+use phasemeter_diagnoses::{Allocation, REUSED, SHORTENED, Unit, confidence, share, time};
 use phasemeter_policy::{Gpu, Window, Workload, mean};
 
 use crate::idle::{Idle, When};
@@ -32,6 +32,8 @@ pub(crate) enum Action {
     ScaleToZero,
     /// Prepares the job before it takes GPUs.
     Prepare,
+    /// Starts the job once all of its GPUs are free.
+    Gang,
     /// Gives hours that are paid for to other work.
     Fill,
     /// The same, after the process that holds the GPUs has ended.
@@ -73,6 +75,7 @@ pub(crate) fn choose<'a>(
     let waits = idle.is_held || matches!(workload, Workload::Interactive | Workload::Serving);
     let least = if waits { PREFERRED * released[1] } else { released[1] };
     let action = match () {
+        () if is_prepared && starts_with_others(unit, units) => Action::Gang,
         () if is_prepared => Action::Prepare,
         // A service holds what it needs to answer the next request.
         () if !unit.is_returnable()
@@ -108,7 +111,7 @@ pub(crate) fn choose<'a>(
     let mut saved = match action {
         Action::Prepare => SHORTENED.map(|part| part * idle.share()),
         Action::Fill if is_doubted => REUSED.map(|part| part * confidence::EVEN * expected),
-        Action::Fill | Action::EndHeld => REUSED.map(|part| part * idle.share()),
+        Action::Fill | Action::EndHeld | Action::Gang => REUSED.map(|part| part * idle.share()),
         Action::Schedule => scheduled.unwrap_or_default(),
         _ => released_after(idle.ends_after(workload, settings)),
     };
@@ -127,6 +130,15 @@ pub(crate) fn choose<'a>(
         saved[0] = 0.0;
     }
     Some(Finding { unit, workload, idle, when, action, schedule, saved, allocation })
+}
+
+/// Whether GPUs of another instance begin their first work at the same time: it waited for them.
+fn starts_with_others(unit: &Unit<'_>, units: &[Unit<'_>]) -> bool {
+    let start = |gpu: &Gpu| gpu.activity.before_work.seconds;
+    let others = units.iter().filter(|other| !std::ptr::eq(*other, unit)).flat_map(|it| &it.gpus);
+    let first = unit.gpus.iter().map(|gpu| start(gpu)).fold(f64::INFINITY, f64::min);
+    let mut near = others.filter(|other| (start(other) - first).abs() <= time::BRIEF);
+    near.any(|other| unit.gpus.iter().any(|gpu| gpu.is_alike(other)))
 }
 
 /// Whether another replica of the same service works.

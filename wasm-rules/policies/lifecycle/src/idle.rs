@@ -103,9 +103,9 @@ impl Idle {
     }
 
     /// Time without work after which the instance is given back, in seconds. What is held may be somebody's work; a
-    /// service is started again by its next request, and a batch job by its next run.
+    /// service is started again by its next request.
     pub(crate) fn ends_after(&self, workload: Workload, settings: &Settings) -> f64 {
-        match self.is_held && !matches!(workload, Workload::Serving | Workload::Batch) {
+        match self.is_held && workload != Workload::Serving {
             true => settings.end_after_seconds,
             false => settings.release_after_seconds,
         }

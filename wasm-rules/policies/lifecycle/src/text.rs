@@ -13,6 +13,9 @@ use crate::action::Action;
 use crate::idle::When;
 use crate::{Finding, Settings, idle_saving};
 
+/// Days from which the hours of a schedule are usual, so that a controller may stop by the clock. An assumption.
+const USUAL_DAYS: f64 = 5.0;
+
 /// The recommendation for instances with the same action.
 pub(crate) fn recommendation(
     group: &[Finding<'_>],
@@ -24,7 +27,10 @@ pub(crate) fn recommendation(
     let idle = mean(group, |it| it.idle.seconds());
     let time = [duration(idle), duration(mean(group, |it| it.idle.length))].join(" of ");
     let words = words(first, &time, group.len(), settings, window);
-    let is_slow = matches!(first.action, Action::Schedule | Action::ScaleToZero | Action::Prepare);
+    let is_slow = matches!(
+        first.action,
+        Action::Schedule | Action::ScaleToZero | Action::Prepare | Action::Gang
+    );
     Recommendation {
         title: words.title,
         action: words.action,
@@ -36,7 +42,7 @@ pub(crate) fn recommendation(
             ("idle.longest", mean(group, |it| it.idle.longest()), "s"),
             ("idle.share_of_time", mean(group, |it| it.idle.share()), "1"),
         ]),
-        kind: match first.unit.is_returnable() {
+        kind: match first.unit.is_returnable() && first.action != Action::Gang {
             true => RecommendationKind::Saving,
             false => RecommendationKind::Capacity,
         },
@@ -162,13 +168,19 @@ fn words(
                 ),
             };
             let hours = first.hours(window);
+            // Of few days, a clock may end work that takes longer on another.
+            let usual = first.schedule.as_ref().filter(|it| it.days >= USUAL_DAYS);
+            let few = match usual {
+                Some(_) => "",
+                None => " These are few days: if its work ends at other times on others, end it when it is idle.",
+            };
             Words {
                 code: "lifecycle.schedule",
                 lever: "schedule",
                 title: ["Stop it by a schedule: ", &why].concat(),
-                action: format!("Stop it {hours}, by a schedule. Start it in time for the next use.{doubt}"),
+                action: format!("Stop it {hours}, by a schedule. Start it in time for the next use.{few}{doubt}"),
                 sure,
-                remediation: first.schedule.as_ref().map(|it| it.remediation(window)),
+                remediation: usual.map(|it| it.remediation(window)),
             }
         }
         Action::EndSession | Action::EndHeld => {
@@ -183,8 +195,8 @@ fn words(
                 None => (
                     "End what holds these GPUs: no work for ",
                     format!(
-                        "Resume it, or end it and {then}; later, end sessions after {} without work. First save what it \
-                         holds.",
+                        "Read its log: it may work on the CPU, or wait. Else resume it, or save what it holds, end it and {then}; later, \
+                         end what is idle after {}.",
                         duration(session),
                     ),
                 ),
@@ -195,7 +207,9 @@ fn words(
                 title: [what, time].concat(),
                 action,
                 sure,
-                remediation: Some(after_idle("process.end", session)),
+                // What a job holds may work on the CPU: nothing here shows that it does not.
+                remediation: (!first.idle.is_held || !first.workload.is_job())
+                    .then(|| after_idle("process.end", session)),
             }
         }
         Action::Replica => Words {
@@ -229,10 +243,20 @@ fn words(
             code: "lifecycle.prepare",
             lever: "storage",
             title: "Prepare the job before it takes GPUs".to_owned(),
-            action: "Stage data and images, and compile, before the GPUs are rented, or keep them on storage beside \
-                     them."
+            action: "If it loaded or compiled, do that before the GPUs are rented, or keep data and images on storage beside \
+                     them; if it waited for GPUs of others, start such jobs only when all of theirs are free."
                 .to_owned(),
             sure: confidence::LIKELY,
+            remediation: None,
+        },
+        Action::Gang => Words {
+            code: "lifecycle.gang",
+            lever: "bin_pack",
+            title: "Start the job when all of its GPUs are free".to_owned(),
+            action: "Let the scheduler start such jobs whole or not at all (gang scheduling), and give these GPUs to other \
+                     jobs until then."
+                .to_owned(),
+            sure: confidence::PROBABLE,
             remediation: None,
         },
         Action::Fill => Words {
@@ -288,6 +312,6 @@ fn release(allocation: &Allocation, idle: f64) -> String {
 /// An action for automation after this time without work.
 pub(crate) fn after_idle(kind: &str, seconds: f64) -> Remediation {
     Remediation::new(kind, [("idle_seconds", decimal(seconds, 0).replace(',', ""))]).unless(
-        "somebody comes back to state that is only in memory, or capacity may be short later",
+        "it works on the CPU meanwhile, somebody comes back to state that is only in memory, or capacity may be short later",
     )
 }

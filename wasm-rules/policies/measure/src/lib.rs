@@ -3,6 +3,7 @@
 //! A need is given instead of a recommendation that would be a guess: which column, attribute or setting
 //! is missing, for which GPUs, and what it would tell.
 
+mod change;
 mod load;
 mod needs;
 mod profiles;
@@ -20,6 +21,7 @@ phasemeter_policy::settings! {
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let mut recommendations = profiles::recommend(settings, window);
     recommendations.extend(troughs::recommend(settings, window));
+    recommendations.extend(change::recommend(settings, window));
     Response::of(recommendations, needs::needs(settings, window))
 }
 

@@ -3,7 +3,7 @@
 //! Nothing that was measured is asked for, and nothing that the GPU cannot measure.
 
 use phasemeter_diagnoses::{
-    Format, LITTLE_POWER, computes_in_fp64, does_usual_work, hangs, is_full, is_impaired,
+    Format, LITTLE_POWER, MATTERS, computes_in_fp64, does_usual_work, hangs, is_full, is_impaired,
     multiplies_matrices, power_share, share, units,
 };
 use phasemeter_policy::{Gpu, Need, Vendor, Window, Workload};
@@ -46,11 +46,9 @@ const RULES: [Rule; 15] = [
         "training, serving, interactive or batch: decides between larger batches for training and more \
          concurrent requests for a service",
         |gpu, window| {
-            let is_open = is_full(gpu)
-                || is_part_load(gpu, window)
-                || gpu.is_bouncing()
-                || is_undersampled(gpu, window);
-            gpu.workload == Workload::Unknown && is_open
+            let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
+            let is_open = is_full(gpu) || lost >= MATTERS || is_undersampled(gpu, window);
+            gpu.workload == Workload::Unknown && gpu.accounts.busy().seconds > 0.0 && is_open
         },
     ),
     (
@@ -177,8 +175,8 @@ pub(crate) fn needs(settings: &Settings, window: &Window) -> Vec<Need> {
     };
     let readings = of(
         "readings",
-        "time without a reading is billed, and what it was spent on is unknown: the logger stopped or was \
-         late; phasemeter run, or a service manager, starts it again",
+        "time without a reading is billed, and what it was spent on is unknown: the logger stopped or was late (phasemeter \
+         run, or a service manager, starts it again), or the node was gone, as after scaling down, and is not billed then",
         &|gpu| is_large(gpu, unrecorded(gpu)),
     );
     let lacks_values = |gpu: &Gpu| is_large(gpu, unobserved(gpu) - unrecorded(gpu));

@@ -12,6 +12,9 @@ use phasemeter_policy::{
 use crate::Settings;
 use crate::load::{has_pool, is_part_load, is_steady_part_load, is_undersampled};
 
+/// Power of a full GPU at its 95th percentile, relative to its 5th, from which it computes at times. An assumption.
+const TWICE: f64 = 2.0;
+
 /// What a profile would decide.
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
     let long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= settings.min_seconds;
@@ -22,7 +25,8 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let busy = of(&|gpu| {
         is_full(gpu)
             && gpu.workload != Workload::Serving
-            && power_share(gpu).is_some_and(|share| (LITTLE_POWER..LOW_POWER).contains(&share))
+            && power_share(gpu).is_some_and(|share| share < LOW_POWER)
+            && (power_share(gpu) >= Some(LITTLE_POWER) || draws_more_at_times(gpu))
             && gpu.sensors.tensor_activity.is_none()
     });
     let unclear = of(&|gpu| match gpu.workload {
@@ -53,6 +57,11 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
     video.iter().any(|engine| gpu.metric(engine).is_some_and(|it| it >= FULL_ENGINE))
         || has_defect(gpu, window)
         || !does_usual_work(gpu, window)
+}
+
+/// Whether it draws clearly more at times, so that it does not hang.
+fn draws_more_at_times(gpu: &Gpu) -> bool {
+    gpu.sensors.busy_power.is_some_and(|power| power.p95 >= TWICE * power.p5)
 }
 
 fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
@@ -162,6 +171,7 @@ fn profile(
 
 #[cfg(test)]
 mod tests {
+    use phasemeter_policy::Percentiles;
     use phasemeter_policy::testing::{bouncing, steady, window, with_memory, with_power};
 
     use super::*;
@@ -182,6 +192,10 @@ mod tests {
     fn profile_is_recommended_if_it_decides() {
         assert_eq!(codes(with_power(whole(0.99), 290.0)), ["measure.busy-at-low-power"]);
         assert!(codes(with_power(whole(0.99), 125.0)).is_empty(), "it may hang");
+        let mut at_times = with_power(whole(0.99), 125.0);
+        at_times.sensors.busy_power =
+            at_times.sensors.busy_power.map(|it| Percentiles { p95: 500.0, ..it });
+        assert_eq!(codes(at_times), ["measure.busy-at-low-power"]);
         assert!(codes(with_power(whole(0.99), 650.0)).is_empty());
         let unknown = Gpu { workload: Workload::Unknown, ..bouncing(3_600, 40, 0.5) };
         assert_eq!(codes(unknown), ["measure.part-load"]);

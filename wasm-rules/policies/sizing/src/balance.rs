@@ -82,7 +82,7 @@ fn balance(group: &[&Gpu]) -> Recommendation {
     Recommendation {
         title: ["Balance the load of these GPUs: ", &*busy, " beside busier ones"].concat(),
         action: "If they are stages of a pipeline, move layers to the GPUs that wait, or use more and smaller \
-                 micro-batches."
+                 micro-batches; if one process drives all, start one per GPU, or try as many GPUs as it keeps busy."
             .to_owned(),
         rationale: format!(
             "{} runs at {busy} while working, and busier GPUs of the node work at the same times: in one job, these \

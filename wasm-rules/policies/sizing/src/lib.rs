@@ -14,7 +14,7 @@ mod other_gpu_price;
 mod other_gpu_text;
 mod profile;
 
-use phasemeter_diagnoses::{Replay, SEES_BURSTS, does_usual_work, share, units, with_conditions};
+use phasemeter_diagnoses::{Replay, SEES_BURSTS, does_usual_work, share, units};
 use phasemeter_policy::{Gpu, Response, Window, Workload};
 
 phasemeter_policy::settings! {
@@ -31,10 +31,6 @@ phasemeter_policy::settings! {
 }
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
-    with_conditions(window, |window| advise(settings, window))
-}
-
-fn advise(settings: &Settings, window: &Window) -> Response {
     let mut observed = window.observed_gpus(settings.min_seconds);
     observed.retain(|gpu| does_usual_work(gpu, window));
     let units = units(window);
@@ -135,9 +131,7 @@ mod tests {
         assert_eq!(lever(steady(3_600, 0.5)), "batch");
         assert_eq!(lever(serving(with_memory(steady(3_600, 0.3), 44.0))), "", "left to inference");
         let unknown = Gpu { workload: Workload::Unknown, ..with_memory(steady(3_600, 0.5), 33.0) };
-        let found = recommendations(vec![unknown]);
-        assert!(found[0].title.starts_with("If this is training: "), "{}", found[0].title);
-        assert!(found.len() == 1 && found[0].saving.high <= 0.0);
+        assert_eq!(lever(unknown), "", "as a condition, by the host");
     }
 
     #[test]

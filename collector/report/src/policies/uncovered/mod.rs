@@ -2,6 +2,7 @@
 
 mod decisive;
 mod left;
+mod outcomes;
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct UncoveredWaste {
     pub risks: Vec<String>,
     /// What is missing to recommend something for them. Empty if most of the waste is of GPUs at risk.
     pub missing: Vec<String>,
+    /// What follows from each of them: conditions, and what to do then.
+    pub outcomes: Vec<&'static str>,
 }
 
 impl UncoveredWaste {
@@ -123,6 +126,7 @@ fn of(
         gpu_hours: lefts.iter().map(Left::hours).sum(),
         is_rest: named.iter().any(|left| left.is_rest()),
         risks,
+        outcomes: outcomes::outcomes(&missing),
         missing,
         gpus: named.iter().map(|left| left.id().to_owned()).collect(),
     })
