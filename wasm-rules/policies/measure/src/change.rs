@@ -53,13 +53,19 @@ fn change<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
         let parts = side.chunks(side.len().div_ceil(PARTS)).filter_map(mean_of);
         parts.into_iter().all(|part| (part - level).abs() <= ALIKE * levels[0])
     };
+    // Work that comes back, as every night, did not change.
+    let middle = f64::midpoint(levels[0], levels[1]);
+    let busy = observed(&column[point..]).filter(|level| *level >= middle).count();
+    let comes_back = busy as f64 > share::HARDLY_ANY * (column.len() - point) as f64;
     let fell = levels[1] <= FALLEN * levels[0] && levels[0] >= share::HARDLY_ANY;
     let memory = gpu.memory.get(..column.len()).and_then(of);
-    // Of work that ended, nothing is left.
-    let ended = memory.is_none_or(|[before, after]| after <= share::HARDLY_ANY * before)
-        && levels[1] <= share::HARDLY_ANY * levels[0];
+    // Work that ended leaves nothing, or what its process holds.
+    let is_other = |[before, after]: [f64; 2]| {
+        after > share::HARDLY_ANY * before && (before - after).abs() > SAME_MEMORY * before
+    };
+    let ended = levels[1] <= share::HARDLY_ANY * levels[0] && !memory.is_some_and(is_other);
     let lasts = is_even(&column[..point], levels[0]) && is_even(&column[point..], levels[1]);
-    (fell && lasts && !ended).then_some(Change { gpu, point, levels, memory })
+    (fell && lasts && !ended && !comes_back).then_some(Change { gpu, point, levels, memory })
 }
 
 /// The point that divides a column into two parts of at least `least` points whose values differ the most from one
@@ -174,6 +180,8 @@ mod tests {
         assert!(found(vec![with_memory(falls(0.1, 0.9), 20.0)]).is_empty(), "it rose");
         let day = |second: usize| if (second / 3_600).is_multiple_of(2) { 0.9 } else { 0.1 };
         assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 21_600, day), 20.0)]).is_empty());
+        let nights = |second: usize| if second < 7_200 || second % 2_400 < 500 { 0.9 } else { 0.0 };
+        assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 40_000, nights), 20.0)]).is_empty());
         let slope = |second: usize| 0.9 - second as f64 / 27_000.0;
         assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 21_600, slope), 20.0)]).is_empty());
     }
