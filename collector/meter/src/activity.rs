@@ -1,19 +1,18 @@
-//! When a GPU works: stretches without work, pauses between work, and idle time by hour of the week.
+//! When a GPU works: stretches without work, and idle time by hour of the week.
 //!
 //! Built from the time slices of whole seconds, in constant memory. A mean over a run cannot
 //! distinguish one idle night from many idle seconds, and only the former can be switched off.
 
+use crate::pauses::{PauseMeter, Pauses};
 use crate::phase::{Account, Phase};
+use crate::reading::Reading;
 use crate::timeline::TimeSlice;
-use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp};
+use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
 use crate::wall_time::WallOffset;
 
 /// Minimum lengths of stretches by which their time is counted: 1, 10 and 60 minutes.
 pub const STRETCHES: [Nanos; 3] =
     [Nanos::from_secs(60), Nanos::from_secs(600), Nanos::from_secs(3_600)];
-
-/// Minimum length of a pause: one minute.
-const PAUSE: Nanos = STRETCHES[0];
 
 /// Hours of a week, the first on Monday at 00:00 local time.
 pub const HOURS: usize = 7 * 24;
@@ -29,19 +28,6 @@ pub struct Quiet {
     pub time: Nanos,
     /// The part in which a process or memory held the GPU.
     pub held: Nanos,
-}
-
-/// Pauses: stretches of at least a minute with work directly before and after.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pauses {
-    /// Number of pauses.
-    pub count: u64,
-    /// Their time.
-    pub quiet: Quiet,
-    /// The shortest, zero if there are none.
-    pub shortest: Nanos,
-    /// The longest, zero if there are none.
-    pub longest: Nanos,
 }
 
 /// When a GPU worked, over a run or its recent window. A second without work has a mean utilization
@@ -112,62 +98,27 @@ struct Totals {
     stretches: u64,
     in_stretches: [Nanos; STRETCHES.len()],
     before_work: Quiet,
-    pauses: u64,
-    paused: Quiet,
 }
 
 impl Totals {
-    fn count(&mut self, stretch: &QuietStretch) {
+    /// Counts a stretch of this length.
+    fn count(&mut self, stretch: Nanos) {
         self.stretches += 1;
         for (sum, minimum) in self.in_stretches.iter_mut().zip(STRETCHES) {
-            if stretch.quiet.time >= minimum {
-                *sum += stretch.quiet.time;
+            if stretch >= minimum {
+                *sum += stretch;
             }
         }
     }
-}
-
-/// Lengths that are no totals, and are therefore kept for each session.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Extremes {
-    longest: Nanos,
-    shortest_pause: Option<Nanos>,
-    longest_pause: Nanos,
-}
-
-impl Extremes {
-    fn pause(&mut self, length: Nanos) {
-        self.shortest_pause = Some(self.shortest_pause.map_or(length, |other| other.min(length)));
-        self.longest_pause = self.longest_pause.max(length);
-    }
-
-    /// The extremes of both.
-    pub(crate) fn merge(self, other: Self) -> Self {
-        Self {
-            longest: self.longest.max(other.longest),
-            shortest_pause: match (self.shortest_pause, other.shortest_pause) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
-            longest_pause: self.longest_pause.max(other.longest_pause),
-        }
-    }
-}
-
-/// A stretch in progress.
-#[derive(Clone, Copy, Debug)]
-struct QuietStretch {
-    quiet: Quiet,
-    /// Whether work directly preceded it.
-    follows_work: bool,
 }
 
 /// State at the end of a session. The default is the state before the first reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshot {
     totals: Totals,
-    /// Of the session that ended.
-    pub(crate) extremes: Extremes,
+    pauses: Pauses,
+    /// The longest stretch of the session that ended.
+    pub(crate) longest: Nanos,
 }
 
 /// Meters activity.
@@ -178,11 +129,11 @@ pub(crate) struct ActivityMeter {
     wall: WallOffset,
     hours: [HourOfWeek; HOURS],
     totals: Totals,
-    /// Of the session in progress.
-    extremes: Extremes,
-    stretch: Option<QuietStretch>,
-    /// Whether the last slice was work.
-    working: bool,
+    pauses: PauseMeter,
+    /// The longest stretch of the session in progress.
+    longest: Nanos,
+    /// The stretch in progress.
+    stretch: Option<Nanos>,
     /// Whether there was any work.
     worked: bool,
     since_work: Quiet,
@@ -196,9 +147,9 @@ impl ActivityMeter {
             wall: WallOffset::default(),
             hours: [HourOfWeek::default(); HOURS],
             totals: Totals::default(),
-            extremes: Extremes::default(),
+            pauses: PauseMeter::default(),
+            longest: Nanos::ZERO,
             stretch: None,
-            working: false,
             worked: false,
             since_work: Quiet::default(),
         }
@@ -216,17 +167,25 @@ impl ActivityMeter {
 
     /// Adds the next time slice.
     pub(crate) fn post(&mut self, slice: &TimeSlice) {
+        self.pauses.post(slice);
         if slice.account == Account::Unobserved {
             self.end_stretch();
-            self.working = false;
             return;
         }
         self.add_hours(slice);
         if slice.quiet {
             self.add_quiet(slice);
         } else {
-            self.add_work();
+            self.end_stretch();
+            self.worked = true;
+            self.since_work = Quiet::default();
         }
+    }
+
+    /// Takes the memory in use of a reading; `idle` is the utilization below which it is idle.
+    #[inline]
+    pub(crate) fn record_memory(&mut self, reading: &Reading, idle: Utilization) {
+        self.pauses.record(reading, idle);
     }
 
     /// Idle time by hour of the week, over the whole run.
@@ -236,19 +195,19 @@ impl ActivityMeter {
 
     /// Ends a session: takes a snapshot.
     pub(crate) fn end_session(&mut self) -> Snapshot {
-        let extremes = self.session_extremes();
-        self.extremes = Extremes::default();
-        Snapshot { totals: self.current(), extremes }
+        let longest = self.session_longest();
+        self.longest = Nanos::ZERO;
+        Snapshot { totals: self.current(), pauses: *self.pauses.totals(), longest }
     }
 
-    /// Activity since a snapshot; `sessions` are the extremes of the sessions that ended since.
+    /// Activity since a snapshot; `longest` are the longest stretches of the sessions that ended since.
     pub(crate) fn since(
         &self,
         earlier: &Snapshot,
-        sessions: impl Iterator<Item = Extremes>,
+        longest: impl Iterator<Item = Nanos>,
     ) -> Activity {
         let (now, then) = (self.current(), &earlier.totals);
-        let extremes = sessions.fold(self.session_extremes(), Extremes::merge);
+        let longest = longest.fold(self.session_longest(), Nanos::max);
         let quiet = now.quiet.since(then.quiet);
         // A stretch in progress at the snapshot counts with its whole length.
         let within = |sum: Nanos, before: Nanos| less(sum, before).min(quiet.time);
@@ -260,39 +219,30 @@ impl ActivityMeter {
         Activity {
             quiet,
             stretches: now.stretches.saturating_sub(then.stretches),
-            longest: extremes.longest.min(quiet.time),
+            longest: longest.min(quiet.time),
             in_stretches,
             before_work: now.before_work.since(then.before_work),
             after_work: self.since_work.min(quiet),
-            pauses: Pauses {
-                count: now.pauses.saturating_sub(then.pauses),
-                quiet: now.paused.since(then.paused).min(quiet),
-                shortest: extremes.shortest_pause.unwrap_or_default(),
-                longest: extremes.longest_pause,
-            },
+            pauses: self.pauses.totals().since(&earlier.pauses),
         }
     }
 
     /// Totals with the stretch in progress.
     fn current(&self) -> Totals {
         let mut totals = self.totals;
-        self.stretch.iter().for_each(|stretch| totals.count(stretch));
+        self.stretch.iter().for_each(|stretch| totals.count(*stretch));
         totals
     }
 
-    fn session_extremes(&self) -> Extremes {
-        let length = self.stretch.map(|stretch| stretch.quiet.time).unwrap_or_default();
-        Extremes { longest: self.extremes.longest.max(length), ..self.extremes }
+    fn session_longest(&self) -> Nanos {
+        self.longest.max(self.stretch.unwrap_or_default())
     }
 
     fn add_quiet(&mut self, slice: &TimeSlice) {
         let time = slice.to.since(slice.from);
         let held = if slice.account == Account::IdleHeld { time } else { Nanos::ZERO };
         let quiet = Quiet { time, held };
-        let follows_work = self.working;
-        let new = QuietStretch { quiet: Quiet::default(), follows_work };
-        self.stretch.get_or_insert(new).quiet.add(quiet);
-        self.working = false;
+        *self.stretch.get_or_insert_default() += time;
         self.totals.quiet.add(quiet);
         self.since_work.add(quiet);
         if !self.worked {
@@ -300,24 +250,11 @@ impl ActivityMeter {
         }
     }
 
-    fn add_work(&mut self) {
-        if let Some(QuietStretch { quiet, .. }) = self.end_stretch().filter(|it| it.follows_work)
-            && quiet.time >= PAUSE
-        {
-            self.totals.pauses += 1;
-            self.totals.paused.add(quiet);
-            self.extremes.pause(quiet.time);
+    fn end_stretch(&mut self) {
+        if let Some(stretch) = self.stretch.take() {
+            self.totals.count(stretch);
+            self.longest = self.longest.max(stretch);
         }
-        self.working = true;
-        self.worked = true;
-        self.since_work = Quiet::default();
-    }
-
-    fn end_stretch(&mut self) -> Option<QuietStretch> {
-        let stretch = self.stretch.take()?;
-        self.totals.count(&stretch);
-        self.extremes.longest = self.extremes.longest.max(stretch.quiet.time);
-        Some(stretch)
     }
 
     fn add_hours(&mut self, slice: &TimeSlice) {

@@ -253,6 +253,8 @@ impl GpuMeter {
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
             self.parts.iter_mut().for_each(|parts| parts.memory.record(used));
+            let [idle, ..] = self.config.thresholds.bounds();
+            self.ledger.activity.record_memory(reading, idle);
         }
         let (energy, counter) = (reading.energy, reading.energy_counter);
         self.energy.record(reading.at, energy, counter, self.power_limit);

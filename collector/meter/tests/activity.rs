@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use phasemeter_meter::activity::{Activity, Pauses, Quiet};
+use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
+use phasemeter_meter::lengths::Lengths;
+use phasemeter_meter::pauses::{MemoryInUse, Pauses};
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
@@ -69,6 +71,55 @@ fn quiet<'a>(states: impl IntoIterator<Item = &'a State>) -> Quiet {
     Quiet { time: Nanos::from_millis(time), held: Nanos::from_millis(held) }
 }
 
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 65,536")]
+fn lengths(millis: impl IntoIterator<Item = usize>) -> Lengths {
+    let mut lengths = Lengths::default();
+    for length in millis {
+        let length = Nanos::from_millis(length as u64);
+        let logarithm = ((length.0 as f64).log2() * 1_024.0).round() as u64;
+        lengths.count += 1;
+        lengths.total += length;
+        lengths.logarithms += logarithm;
+        lengths.squares += logarithm * logarithm;
+    }
+    lengths
+}
+
+/// Pauses, without their memory.
+fn pauses(oracle: &Oracle) -> Pauses {
+    // Runs of equal phase, each with its start.
+    let kind = |account: OracleAccount| match account {
+        OracleAccount::Unobserved => "unobserved",
+        account if account.label() == "idle" => "idle",
+        _ => "work",
+    };
+    let mut at = 0;
+    let runs = oracle.millis.chunk_by(|a, b| kind(a.0) == kind(b.0));
+    let runs: Vec<_> = runs
+        .map(|run| {
+            at += run.len();
+            (kind(run[0].0), at - run.len(), run)
+        })
+        .collect();
+    let first = runs.iter().position(|it| it.0 == "work").unwrap_or(runs.len());
+    let is_pause = |run: usize| {
+        let next = runs.get(run + 1).map(|it| it.0);
+        runs[run].0 == "idle" && runs[run].2.len() >= 10_000 && next == Some("work")
+    };
+    let found: Vec<_> = (first..runs.len()).filter(|run| is_pause(*run)).collect();
+    let held =
+        |run: &usize| runs[*run].2.iter().filter(|it| it.0 == OracleAccount::IdleHeld).count();
+    let starts: Vec<_> = found.iter().map(|run| runs[*run].1).collect();
+    Pauses {
+        lengths: lengths(found.iter().map(|run| runs[*run].2.len())),
+        held: Nanos::from_millis(found.iter().map(held).sum::<usize>() as u64),
+        after_unobserved: found.iter().filter(|run| runs[**run - 1].0 == "unobserved").count()
+            as u64,
+        periods: lengths(starts.windows(2).map(|pair| pair[1] - pair[0])),
+        ..Pauses::default()
+    }
+}
+
 fn reference(states: &[State]) -> Activity {
     // Runs of equal kind: (kind, states).
     let runs: Vec<_> =
@@ -76,12 +127,6 @@ fn reference(states: &[State]) -> Activity {
     let is_quiet = |run: &[State]| matches!(run[0], State::Quiet { .. });
     let length = |run: &[State]| Nanos::from_millis(run.len() as u64);
     let stretches: Vec<_> = runs.iter().copied().filter(|run| is_quiet(run)).collect();
-    let paused: Vec<_> = runs
-        .windows(3)
-        .filter(|it| it[0][0] == State::Work && is_quiet(it[1]) && it[2][0] == State::Work)
-        .map(|it| it[1])
-        .filter(|run| length(run) >= Nanos::from_secs(60))
-        .collect();
     let first = states.iter().position(|it| *it == State::Work).unwrap_or(states.len());
     let last = states.iter().rposition(|it| *it == State::Work).map_or(0, |last| last + 1);
     let at_least = |seconds| {
@@ -95,12 +140,7 @@ fn reference(states: &[State]) -> Activity {
         in_stretches: [at_least(60), at_least(600), at_least(3_600)],
         before_work: quiet(&states[..first]),
         after_work: quiet(&states[last..]),
-        pauses: Pauses {
-            count: paused.len() as u64,
-            quiet: quiet(paused.iter().copied().flatten()),
-            shortest: paused.iter().map(|run| length(run)).min().unwrap_or_default(),
-            longest: paused.iter().map(|run| length(run)).max().unwrap_or_default(),
-        },
+        pauses: Pauses::default(),
     }
 }
 
@@ -192,13 +232,43 @@ fn change_of_local_time_applies_from_then_on() {
     }
 }
 
+/// Work for 40 s with 500 MiB, then 20 s at 2% with 100 MiB; at last, dips of 3 s, which are no pauses.
+#[test]
+fn pauses_have_their_memory_and_their_period() {
+    let mut meter = GpuMeter::new(MeterConfig::default(), None, Bytes::from_mebibytes(1_000));
+    for second in 0..900 {
+        let is_idle = if second < 600 { second % 60 >= 40 } else { second % 10 >= 7 };
+        let (percent, mebibytes) = if is_idle { (2, 100) } else { (90, 500) };
+        let reading = Reading {
+            utilization: Ok(Utilization::from_percent(percent).unwrap()),
+            memory_used: Bytes::from_mebibytes(mebibytes),
+            ..Reading::at(Timestamp::from_millis(MONDAY + second * 1_000).unwrap())
+        };
+        meter.push(reading, &mut ()).unwrap();
+    }
+    meter.finish(&mut ());
+    let pauses = meter.window_totals(Timestamp::LAST).activity.pauses;
+    assert_eq!((pauses.lengths.count, pauses.after_unobserved), (10, 0));
+    assert_eq!(pauses.lengths.mean(), Some(Nanos::from_secs(20)));
+    assert_eq!(pauses.periods.mean(), Some(Nanos::from_secs(60)));
+    assert_eq!(pauses.held, pauses.lengths.total);
+    let mebibytes = |memory: MemoryInUse| memory.mean().map(|bytes| bytes / 1_048_576.0);
+    assert_eq!(mebibytes(pauses.memory), Some(100.0));
+    assert_eq!(mebibytes(pauses.memory_at_work), Some(500.0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn activity_matches_reference(rows in any_rows()) {
         let found = meter(MeterConfig::default(), &rows).window_totals(Timestamp::LAST);
-        prop_assert_eq!(found.activity, reference(&states(&Oracle::of(&rows))));
+        let none = MemoryInUse::default();
+        let without_memory = Pauses { memory: none, memory_at_work: none, ..found.activity.pauses };
+        let oracle = Oracle::of(&rows);
+        prop_assert_eq!(without_memory, pauses(&oracle));
+        let without_pauses = Activity { pauses: Pauses::default(), ..found.activity };
+        prop_assert_eq!(without_pauses, reference(&states(&oracle)));
     }
 
     /// Each hour has the observed and idle time of that hour in local time.

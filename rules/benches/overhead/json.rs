@@ -139,7 +139,16 @@ fn activity() -> Value {
         "hours_seconds": 0.0,
         "before_work": quiet,
         "after_work": quiet,
-        "pauses": {"count": 0, "quiet": quiet, "shortest_seconds": 0.0, "longest_seconds": 0.0},
+        "pauses": {
+            "count": 0,
+            "quiet": quiet,
+            "after_unobserved": 0,
+            "length_deviation": 1.0,
+            "period_seconds": null,
+            "period_deviation": 1.0,
+            "memory_bytes": null,
+            "memory_at_work_bytes": null,
+        },
         "week": [],
     })
 }

@@ -1,10 +1,12 @@
 //! Serializes records of the meter: the fields of the contract, with their units in the names. Optional fields may
 //! be omitted.
 
-use phasemeter_meter::activity::{Activity, Pauses, Quiet, STRETCHES};
+use phasemeter_meter::activity::{Activity, Quiet, STRETCHES};
 use phasemeter_meter::date::Date;
+use phasemeter_meter::lengths::Lengths;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::pauses::{MemoryInUse, Pauses};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::units::Nanos;
 use phasemeter_meter::waste::WasteByCategory;
@@ -79,13 +81,34 @@ struct QuietFields {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Pauses", deny_unknown_fields)]
 struct PausesFields {
+    #[serde(with = "LengthsFields")]
+    lengths: Lengths,
+    #[serde(rename = "held_nanos", with = "scalar")]
+    held: Nanos,
+    after_unobserved: u64,
+    #[serde(with = "LengthsFields")]
+    periods: Lengths,
+    #[serde(with = "MemoryInUseFields")]
+    memory: MemoryInUse,
+    #[serde(with = "MemoryInUseFields")]
+    memory_at_work: MemoryInUse,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Lengths", deny_unknown_fields)]
+struct LengthsFields {
     count: u64,
-    #[serde(with = "QuietFields")]
-    quiet: Quiet,
-    #[serde(rename = "shortest_nanos", with = "scalar")]
-    shortest: Nanos,
-    #[serde(rename = "longest_nanos", with = "scalar")]
-    longest: Nanos,
+    #[serde(rename = "total_nanos", with = "scalar")]
+    total: Nanos,
+    logarithms: u64,
+    squares: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MemoryInUse", deny_unknown_fields)]
+struct MemoryInUseFields {
+    kibibytes: u64,
+    readings: u64,
 }
 
 #[derive(Serialize, Deserialize)]

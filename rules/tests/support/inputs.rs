@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use phasemeter_meter::activity::{Activity, Pauses, Quiet};
+use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::holder::{AllocationMethod, HolderKind};
+use phasemeter_meter::lengths::Lengths;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::pauses::{MemoryInUse, Pauses};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 use phasemeter_meter::waste::WasteByCategory;
@@ -181,10 +183,22 @@ fn activity() -> Activity {
         before_work: quiet(610, 0),
         after_work: quiet(5, 5),
         pauses: Pauses {
-            count: 1,
-            quiet: quiet(90, 80),
-            shortest: Nanos::from_secs(90),
-            longest: Nanos::from_secs(91),
+            lengths: Lengths {
+                count: 2,
+                total: Nanos::from_secs(90),
+                logarithms: 72_478,
+                squares: 2_626_530_242,
+            },
+            held: Nanos::from_secs(80),
+            after_unobserved: 1,
+            periods: Lengths {
+                count: 1,
+                total: Nanos::from_secs(100),
+                logarithms: 37_418,
+                squares: 1_400_106_724,
+            },
+            memory: MemoryInUse { kibibytes: 2_048, readings: 2 },
+            memory_at_work: MemoryInUse { kibibytes: 6_144, readings: 3 },
         },
     }
 }

@@ -2,11 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use phasemeter_meter::activity::{Activity, Pauses, Quiet};
+use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::date::Date;
 use phasemeter_meter::holder::{AllocationMethod, HolderKind};
+use phasemeter_meter::lengths::Lengths;
 use phasemeter_meter::money::{NanoUsd, Rate};
 use phasemeter_meter::pattern::{Pattern, PatternKind};
+use phasemeter_meter::pauses::{MemoryInUse, Pauses};
 use phasemeter_meter::price::{PaymentPlan, Price, PriceRange};
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, PPM, Timestamp};
 use phasemeter_meter::waste::{WasteByCategory, WasteCategory};
@@ -121,13 +123,32 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn lengths()(count: u64, total in nanos(), logarithms: u64, squares: u64) -> Lengths {
+        Lengths { count, total, logarithms, squares }
+    }
+}
+
+prop_compose! {
+    fn memory_in_use()(kibibytes: u64, readings: u64) -> MemoryInUse {
+        MemoryInUse { kibibytes, readings }
+    }
+}
+
+prop_compose! {
+    fn pauses()(
+        lengths in lengths(), held in nanos(), after_unobserved: u64, periods in lengths(),
+        memory in memory_in_use(), memory_at_work in memory_in_use(),
+    ) -> Pauses {
+        Pauses { lengths, held, after_unobserved, periods, memory, memory_at_work }
+    }
+}
+
+prop_compose! {
     fn activity()(
         quiet in quiet(), stretches: u64, longest in nanos(),
         in_stretches in [nanos(), nanos(), nanos()], before_work in quiet(),
-        after_work in quiet(), count: u64, paused in quiet(), shortest in nanos(),
-        longest_pause in nanos(),
+        after_work in quiet(), pauses in pauses(),
     ) -> Activity {
-        let pauses = Pauses { count, quiet: paused, shortest, longest: longest_pause };
         Activity { quiet, stretches, longest, in_stretches, before_work, after_work, pauses }
     }
 }

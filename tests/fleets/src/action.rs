@@ -75,7 +75,7 @@ impl Action {
             "lifecycle.release"
             | "lifecycle.end-session"
             | "lifecycle.on-demand"
-            | "lifecycle.scale-to-zero" => Self::Release(it.idle_seconds()),
+            | "lifecycle.scale-to-zero" => Self::Release(evidence("idle.ends_after")?),
             "lifecycle.schedule" => Self::Schedule,
             "lifecycle.replica" => Self::RemoveStandby,
             "lifecycle.fill" | "lifecycle.end-held" | "sharing.free" | "sharing.unused"
@@ -174,22 +174,14 @@ impl Action {
 }
 
 impl Recommendation {
-    /// How long an instance has no work before its remediation stops it.
-    fn idle_seconds(&self) -> f64 {
-        let parameter = self.remediation.as_ref().and_then(|it| it.parameters.get("idle_seconds"));
-        parameter.and_then(|seconds| seconds.parse().ok()).unwrap_or(assume::RELEASE_AFTER)
-    }
-
-    /// When its remediation keeps how many replicas.
+    /// When it keeps how many replicas.
     fn replicas_by_hour(&self) -> Option<Action> {
-        let parameters = &self.remediation.as_ref()?.parameters;
-        let count = |name: &str| parameters.get(name)?.parse().ok();
-        let (from, until) = parameters.get("hours")?.split_once('-')?;
+        let whole = |name: &str| Some(self.evidence.get(name)?.value.round() as usize);
         Some(Action::ReplicasByHour {
-            from: from.parse().ok()?,
-            until: until.parse().ok()?,
-            fewer: count("replicas_in_hours")?,
-            otherwise: count("replicas")?,
+            from: whole("replicas.least.from")?,
+            until: whole("replicas.least.until")?,
+            fewer: whole("replicas.least")?,
+            otherwise: whole("replicas.needed")?,
         })
     }
 

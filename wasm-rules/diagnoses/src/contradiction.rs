@@ -20,6 +20,9 @@ const NO_POWER: f64 = 0.1;
 /// Power at work, relative to its limit, at least, from which its sensor is wrong: limits are kept within seconds.
 const TOO_MUCH_POWER: f64 = 1.5;
 
+/// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
+pub(crate) const CONTEXT: f64 = 0.01;
+
 /// What two sources reported while one reported work and the other none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contradiction<'a> {
@@ -68,6 +71,13 @@ pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
     let power = gpu.sensors.busy_power.filter(|_| works)?;
     let limit = power_limit(gpu)?;
     (power.p95 <= NO_POWER * limit).then_some((power.p50, limit))
+}
+
+/// Whether a GPU reports work without memory in use, which every process needs.
+pub fn works_without_memory(gpu: &Gpu) -> bool {
+    let busy = gpu.accounts.busy();
+    let is_empty = gpu.memory_share().is_some_and(|share| share <= CONTEXT);
+    is_empty && busy.seconds >= time::USUAL && busy.level() >= share::MOST
 }
 
 /// The power of a GPU at work, if it is always far above its limit: it, and its limit, in watts.

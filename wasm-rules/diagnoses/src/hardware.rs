@@ -15,6 +15,9 @@ const NARROW_ALONE: f64 = 0.25;
 /// processor. Others are mostly of applications.
 const HARDWARE_XIDS: [u64; 11] = [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120];
 
+/// XID codes of programs (the same): an exception of a kernel, a page fault, and a channel that was stopped.
+const PROGRAM_XIDS: [u64; 3] = [13, 31, 43];
+
 /// Use of NVLink that counts as none, at most. An assumption.
 const NO_TRAFFIC: f64 = 0.002;
 
@@ -28,8 +31,17 @@ pub fn memory_errors(gpu: &Gpu) -> Option<f64> {
 
 /// The hardware errors of a GPU: codes and counts.
 pub fn hardware_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
+    xids(gpu, &HARDWARE_XIDS)
+}
+
+/// The errors of programs on a GPU: codes and counts.
+pub fn program_xids(gpu: &Gpu) -> impl Iterator<Item = (u64, u32)> {
+    xids(gpu, &PROGRAM_XIDS)
+}
+
+fn xids<'a>(gpu: &'a Gpu, codes: &'static [u64]) -> impl Iterator<Item = (u64, u32)> + 'a {
     let xids = gpu.sensors.xids.iter().map(|xid| (xid.code, xid.count));
-    xids.filter(|(code, _)| HARDWARE_XIDS.contains(code))
+    xids.filter(|(code, _)| codes.contains(code))
 }
 
 /// A PCIe link that is at most half as fast as it could be, by what the link has, and what it could have.

@@ -1,11 +1,9 @@
 //! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
 //! free, and neither is an allocation: its scheduler places nothing else there.
 
+use crate::contradiction::CONTEXT;
 use crate::share;
 use phasemeter_policy::{Gpu, Holder, Window};
-
-/// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
-const CONTEXT: f64 = 0.01;
 
 /// Attributes that name it if the source has no allocations: of the GPU, or of a run within its pod or job.
 const POD: &str = "k8s.pod.name";
@@ -15,6 +13,12 @@ const JOB: &str = "slurm.job.id";
 /// How holders are named that are no pods.
 const CLAIM_NAME: &str = "claim ";
 const JOB_NAME: &str = "job ";
+
+/// Whether the source names what holds GPUs, as an agent of the node does. Else nothing shows what their host computes while
+/// they do nothing.
+pub fn names_holders(window: &Window) -> bool {
+    window.gpus.iter().any(|gpu| !gpu.holders.is_empty())
+}
 
 /// What a scheduler allocated a GPU to.
 #[derive(Clone, Debug, PartialEq, Eq)]

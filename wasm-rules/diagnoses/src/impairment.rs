@@ -7,7 +7,8 @@ use phasemeter_policy::{Gpu, Window, Workload};
 use crate::{
     THROTTLED, are_separate, capped_below, fastest_clock, hangs, hardware_xids,
     has_failed_counters, is_behind, is_credible, is_slowed, is_unlinked, lag, memory_errors,
-    power_share, share, slow_link, slowed_by_heat, slowed_by_power_supply, waits_in_collective,
+    power_share, share, slow_link, slowed_by_heat, slowed_by_power_supply, taken_over,
+    waits_in_collective, works_without_memory,
 };
 
 /// Whether the driver lost it, or its source lists it no more.
@@ -80,6 +81,8 @@ pub fn is_full(gpu: &Gpu) -> bool {
 /// for others, held back or in a collective.
 pub fn does_usual_work(gpu: &Gpu, window: &Window) -> bool {
     is_credible(gpu)
+        && !works_without_memory(gpu)
+        && taken_over(gpu, window).is_none()
         && !has_failed_counters(gpu)
         && !is_impaired(gpu, window)
         && !misses_one(gpu, window)

@@ -21,6 +21,7 @@ mod replay;
 pub mod saved;
 pub mod share;
 mod straggler;
+mod taken_over;
 mod throttle;
 pub mod time;
 mod unit;
@@ -35,13 +36,14 @@ pub use bounds::*;
 pub use collective::{IN_STEP, waits_for, waits_in_collective};
 pub use contradiction::{
     Contradiction, contradictions, has_failed_counters, impossible_power, unpowered_work,
+    works_without_memory,
 };
 pub use crash::{OutOfMemory, out_of_memory};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};
 pub use hang::{Stall, Waits, hangs, spins, stall, waits};
-pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, slow_link};
-pub use holder::{Allocation, Untouched, is_untouched, shows_holder, untouched};
+pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, program_xids, slow_link};
+pub use holder::{Allocation, Untouched, is_untouched, names_holders, shows_holder, untouched};
 pub use impairment::{
     does_usual_work, has_defect, is_full, is_held_back, is_impaired, is_lost, misses_one,
     needs_repair,
@@ -50,6 +52,7 @@ pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traff
 pub use quiet::QuietTime;
 pub use replay::{Replay, seldom};
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
+pub use taken_over::taken_over;
 pub use throttle::{
     THROTTLED, capped_below, is_slowed, power_limit, power_share, slowed_by_heat,
     slowed_by_power_supply,

@@ -284,8 +284,8 @@ impl GpuMeter {
 
     fn activity_since(&self, earlier: &Snapshot) -> Activity {
         let ended = self.window.iter().flat_map(|window| window.after(earlier.at));
-        let sessions = ended.map(|snapshot| snapshot.activity.extremes);
-        self.ledger.activity.since(&earlier.activity, sessions)
+        let longest = ended.map(|snapshot| snapshot.activity.longest);
+        self.ledger.activity.since(&earlier.activity, longest)
     }
 
     fn pattern(&self, earlier: &Snapshot, before: Readings, observed: Nanos) -> Option<Pattern> {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use phasemeter_meter::activity::Activity;
+use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::price::Price;
 use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp};
 
@@ -293,10 +293,14 @@ fn activity<'a>(
         before_work: before_work.into(),
         after_work: after_work.into(),
         pauses: wit::recommender::Pauses {
-            count: count(pauses.count),
-            quiet: pauses.quiet.into(),
-            shortest_seconds: pauses.shortest.as_secs_f64(),
-            longest_seconds: pauses.longest.as_secs_f64(),
+            count: count(pauses.lengths.count),
+            quiet: Quiet { time: pauses.lengths.total, held: pauses.held }.into(),
+            after_unobserved: count(pauses.after_unobserved),
+            length_deviation: pauses.lengths.deviation(),
+            period_seconds: pauses.periods.mean().map(Nanos::as_secs_f64),
+            period_deviation: pauses.periods.deviation(),
+            memory_bytes: pauses.memory.mean(),
+            memory_at_work_bytes: pauses.memory_at_work.mean(),
         },
         week,
     }

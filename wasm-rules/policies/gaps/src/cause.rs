@@ -1,12 +1,13 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
 
 use phasemeter_diagnoses::{NEARLY_IDLE, share, shows_holder, time};
-use phasemeter_policy::{Gpu, Workload};
-
-use crate::holes::Holes;
+use phasemeter_policy::{Gpu, Pauses, Workload};
 
 /// Points of a column per cycle, from which both of its halves are seen. Two are the fewest that show both.
 const POINTS_PER_CYCLE: f64 = 2.0;
+
+/// Geometric standard deviation up to which lengths, or the times from one pause to the next, are alike. An assumption.
+const REGULAR: f64 = 1.25;
 
 /// Pauses up to which a process saves its state or evaluates, in seconds. An assumption.
 const SHORT_SECONDS: f64 = 180.0;
@@ -33,54 +34,69 @@ pub(crate) enum Cause {
     Queue,
     /// Its jobs end again and again, while GPUs beside it never pause.
     Odd,
+    /// A server lets go of the model.
+    Unloaded,
     /// A process holds the memory.
     Unknown,
 }
 
-/// The cause of pauses with this memory in use in them and at work.
-pub(crate) fn cause(
-    gpu: &Gpu,
-    holes: &Holes,
-    memory: Option<(f64, f64)>,
-    step_seconds: f64,
-) -> Option<Cause> {
+/// The cause of its pauses.
+pub(crate) fn cause(gpu: &Gpu, step_seconds: f64) -> Option<Cause> {
+    let pauses = &gpu.activity.pauses;
     let job = gpu.workload.is_job();
     let is_known = shows_holder(gpu);
-    if is_known && is_crash_loop(gpu, holes, step_seconds) {
+    if is_known && is_crash_loop(gpu, pauses, step_seconds) {
         return Some(Cause::CrashLoop);
     }
-    let is_held = holes.held >= share::NEARLY_ALL;
+    let memory = memory(pauses);
+    let holds_little = memory.is_some_and(|(pause, work)| pause < share::MOST * work);
+    if gpu.workload == Workload::Serving {
+        return holds_little.then_some(Cause::Unloaded);
+    }
+    let held = pauses.held_share();
+    let is_held = held >= share::NEARLY_ALL;
     // An instance of a job that goes on is not returned, however long it waits.
     let is_waiting = is_known && is_held && gpu.workload == Workload::Batch;
     if !is_waiting && gpu.quiet_share() > if job { NEARLY_IDLE } else { share::MOST } {
         return None;
     }
-    let holds_little = memory.is_some_and(|(pause, work)| pause < share::MOST * work);
     let keeps_memory = memory.is_some() && !holds_little;
-    if job && holes.after_gap >= share::MOST && !keeps_memory {
+    let after_unobserved = f64::from(pauses.after_unobserved) / f64::from(pauses.count);
+    if job && after_unobserved >= share::MOST && !keeps_memory {
         return Some(Cause::Starts);
     }
     if !is_known {
         return None;
     }
-    let is_short = holes.mean() <= SHORT_SECONDS;
+    let is_short = pauses.mean_seconds() <= SHORT_SECONDS;
+    let is_regular = pauses.length_deviation.min(pauses.period_deviation) <= REGULAR;
+    // What saves or evaluates for most of its time rather waits.
+    let mostly_works = pauses.quiet.seconds < share::MOST * gpu.accounts.observed().seconds;
     match gpu.workload {
         Workload::Training if !is_held || holds_little => Some(Cause::Restarts),
-        Workload::Training if holes.is_regular || is_short => Some(Cause::Checkpoints),
-        Workload::Batch if is_held && holes.is_regular && is_short => Some(Cause::Checkpoints),
+        Workload::Training if mostly_works && (is_regular || is_short) => Some(Cause::Checkpoints),
+        Workload::Batch if mostly_works && is_held && is_regular && is_short => {
+            Some(Cause::Checkpoints)
+        }
         Workload::Batch if is_held => Some(Cause::Tasks),
         Workload::Batch => Some(Cause::Queue),
-        Workload::Unknown if holes.held <= share::HARDLY_ANY => Some(Cause::Queue),
+        Workload::Unknown if held <= share::HARDLY_ANY => Some(Cause::Queue),
         Workload::Training | Workload::Unknown => Some(Cause::Unknown),
         Workload::Serving | Workload::Interactive => None,
     }
 }
 
+/// Mean memory in use in pauses and at work, if it was recorded.
+pub(crate) fn memory(pauses: &Pauses) -> Option<(f64, f64)> {
+    pauses.memory_bytes.zip(pauses.memory_at_work_bytes)
+}
+
 /// Whether a process takes memory and ends, over and over, and hardly works in that time, while it worked before or
 /// after. Jobs that follow one another work as much as ever, and pauses of a notebook are its user's.
-fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
-    if holes.count < CRASHES
-        || holes.held > share::HARDLY_ANY
+fn is_crash_loop(gpu: &Gpu, pauses: &Pauses, step_seconds: f64) -> bool {
+    let count = f64::from(pauses.count);
+    if count < CRASHES
+        || pauses.held_share() > share::HARDLY_ANY
         || gpu.workload == Workload::Interactive
     {
         return false;
@@ -92,9 +108,9 @@ fn is_crash_loop(gpu: &Gpu, holes: &Holes, step_seconds: f64) -> bool {
     });
     let ends = gpu.activity.before_work.seconds + gpu.activity.after_work.seconds;
     let seconds = seconds - ends;
-    let cycle = seconds / holes.count;
+    let cycle = seconds / count;
     // Else it works as ever from one pause to the next.
-    let is_between = seconds > holes.seconds;
+    let is_between = seconds > pauses.quiet.seconds;
     // Points that are longer than a cycle are means of work and pauses.
     let is_seen = POINTS_PER_CYCLE * step_seconds <= cycle;
     is_seen

@@ -6,19 +6,14 @@
 //! one job.
 
 mod cause;
-mod dips;
-mod holes;
-mod memory;
 mod roles;
 mod text;
 
 use cause::{Cause, cause};
-use dips::Dips;
-use holes::Holes;
 use phasemeter_diagnoses::{
-    MOSTLY_FULL, SIMILAR, Unit, are_independent, is_credible, share, time, units,
+    MOSTLY_FULL, SIMILAR, Unit, are_independent, is_credible, share, units,
 };
-use phasemeter_policy::{Accounts, Gpu, HOUR, Response, Window, groups};
+use phasemeter_policy::{Gpu, HOUR, Need, Pauses, Response, Window, groups};
 use roles::Roles;
 
 phasemeter_policy::settings! {
@@ -28,27 +23,19 @@ phasemeter_policy::settings! {
     min_pauses: number = 3.0 in 1.0..=1000.0;
 }
 
-/// A GPU, and what its columns show of its pauses.
-struct Seen<'a> {
-    gpu: &'a Gpu,
-    dips: Dips,
-    /// `None` if the sampling does not show each of them.
-    holes: Option<Holes>,
-}
-
-impl Seen<'_> {
-    /// How often it paused, as far as that is known.
-    fn count(&self) -> f64 {
-        self.holes.map_or(self.dips.count, |holes| holes.count)
-    }
-}
+/// Readings in a pause of mean length, so that it is seen: unrelated readings that are idle three times in four show pauses of
+/// four. An assumption.
+const READINGS_PER_PAUSE: f64 = 5.0;
 
 struct Finding<'a> {
     gpu: &'a Gpu,
-    holes: Holes,
-    /// Memory in use in the pauses and at work, in bytes, if it was recorded.
-    memory: Option<(f64, f64)>,
     cause: Cause,
+}
+
+impl Finding<'_> {
+    const fn pauses(&self) -> &Pauses {
+        &self.gpu.activity.pauses
+    }
 }
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
@@ -58,34 +45,24 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         let own = units.iter().find(|unit| unit.holds(gpu)).filter(|unit| unit.is_whole);
         own.is_some_and(|unit| unit.gpus.len() == 1 || !are_independent(&unit.gpus))
     };
-    let judged = window.gpus.iter().filter(|gpu| {
-        gpu.share(Accounts::idle) >= settings.min_share && !gpu.is_bouncing() && is_credible(gpu)
-    });
-    let seen: Vec<_> = judged
-        .map(|gpu| {
-            let dips = Dips::of(gpu, window.step_seconds);
-            Seen { gpu, holes: Holes::of(gpu, &dips, window.step_seconds), dips }
-        })
+    let pausing: Vec<_> = window
+        .gpus
+        .iter()
+        .filter(|gpu| is_credible(gpu) && !gpu.is_bouncing() && pauses(gpu, settings))
         .collect();
-    let roles = roles::roles(&seen, settings);
-    let findings = seen.iter().filter_map(|Seen { gpu, holes, .. }| {
-        let holes = (*holes)?;
-        let least = settings.min_share * gpu.accounts.observed().seconds;
+    let roles = roles::roles(&pausing);
+    let findings = pausing.iter().filter_map(|gpu| {
+        let pauses = &gpu.activity.pauses;
         // An instance that is free for hours is returned, or filled if it is committed: that is for `lifecycle`.
-        let is_returned = holes.held < 0.5 && holes.mean() >= HOUR && is_idle_at_once(gpu);
-        let enough = holes.count >= settings.min_pauses
-            && holes.mean() >= time::BRIEF
-            && holes.seconds >= least
-            && !is_returned
-            && !roles.iter().any(|roles| roles.contains(gpu));
-        if !enough {
+        let is_returned =
+            pauses.held_share() < 0.5 && pauses.mean_seconds() >= HOUR && is_idle_at_once(gpu);
+        if is_returned || roles.iter().any(|roles| roles.contains(gpu)) {
             return None;
         }
-        let memory = memory::in_pauses_and_at_work(gpu, window.step_seconds);
-        let cause = cause(gpu, &holes, memory, window.step_seconds)?;
+        let cause = cause(gpu, window.step_seconds)?;
         let ends = matches!(cause, Cause::Queue | Cause::Restarts);
         let cause = if ends && is_odd(gpu, window) { Cause::Odd } else { cause };
-        Some(Finding { gpu, holes, memory, cause })
+        Some(Finding { gpu, cause })
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         a.cause == b.cause && (a.gpu.lost_idle() - b.gpu.lost_idle()).abs() <= SIMILAR
@@ -95,7 +72,30 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
     let given = groups
         .iter()
         .map(|group| text::recommendation(group, Returned::of(group, &units).as_ref(), bounds));
-    given.chain(roles.iter().map(Roles::recommendation)).collect()
+    let unloaded = groups.iter().flatten().filter(|it| it.cause == Cause::Unloaded);
+    let requests = Need::if_any(
+        "requests",
+        "how many requests come, and how long they may wait, decides whether the model stays loaded, or the server runs at all",
+        unloaded.map(|it| it.gpu),
+    );
+    let odd = groups.iter().flatten().filter(|it| it.cause == Cause::Odd);
+    let errors = Need::if_any(
+        "ecc.errors.uncorrected.volatile.total",
+        "errors of the GPU tell a faulty one from one that gets short jobs",
+        odd.map(|it| it.gpu).filter(|gpu| gpu.metric("memory.errors").is_none()),
+    );
+    let needs = requests.into_iter().chain(errors);
+    Response::of(given.chain(roles.iter().map(Roles::recommendation)), needs)
+}
+
+/// Whether it hardly does anything for a part of its time, often enough, and long enough for the interval between readings.
+fn pauses(gpu: &Gpu, settings: &Settings) -> bool {
+    let pauses = &gpu.activity.pauses;
+    let interval = gpu.activity.interval_seconds;
+    f64::from(pauses.count) >= settings.min_pauses
+        && pauses.quiet.seconds >= settings.min_share * gpu.accounts.observed().seconds
+        && gpu.accounts.idle().level() <= share::HARDLY_ANY * gpu.accounts.busy().level()
+        && interval.is_some_and(|it| READINGS_PER_PAUSE * it <= pauses.mean_seconds())
 }
 
 /// Whether most GPUs like it of its node, of which there are several, never pause.
@@ -183,9 +183,14 @@ mod tests {
             5_400..6_300 => f64::NAN,
             _ => 0.01 * (second % 3) as f64,
         });
-        let memory = |it: &f64| if *it > 0.1 { 71e9 } else { gib * 1e9 };
-        gpu.memory = gpu.utilization.iter().map(memory).collect();
+        hold(&mut gpu, gib);
         Gpu { interruptible: true, ..gpu }
+    }
+
+    /// Memory in use in its pauses, and 71 GB at work.
+    fn hold(gpu: &mut Gpu, gigabytes: f64) {
+        gpu.activity.pauses.memory_bytes = Some(gigabytes * 1e9);
+        gpu.activity.pauses.memory_at_work_bytes = Some(71e9);
     }
 
     #[test]
@@ -193,19 +198,35 @@ mod tests {
         let of = |gpu| recommend(&Settings::default(), &window(vec![gpu])).recommendations;
         let start = &of(reclaimed(3.0))[0];
         assert_eq!((start.code.as_str(), start.lever.as_str()), ("gaps.starts", "storage"));
-        assert!(start.rationale.starts_with("The GPU started 15 times"), "{}", start.rationale);
+        assert!(start.rationale.starts_with("The GPU started 14 times"), "{}", start.rationale);
         let saves = &of(reclaimed(71.0))[0];
         assert_eq!(saves.code, "gaps.checkpoints");
         let texts = [&*saves.title, &saves.action].concat();
         assert!(texts.contains("not less often"), "interruptible: {texts}");
         let logged = |gib: f64| {
             let mut gpu = pausing(1_200, 180);
-            let memory = |it: &f64| if *it > 0.5 { 71e9 } else { gib * 1e9 };
-            gpu.memory = gpu.utilization.iter().map(memory).collect();
+            hold(&mut gpu, gib);
             of(gpu).remove(0).code
         };
         assert_eq!(logged(3.0), "gaps.restarts");
         assert_eq!(logged(70.0), "gaps.checkpoints");
+    }
+
+    #[test]
+    fn server_that_unloads_its_model_is_told_to_keep_it() {
+        let mut serving = Gpu { workload: Workload::Serving, ..pausing(60, 240) };
+        assert!(levers(vec![serving.clone()]).is_empty(), "memory is not known");
+        hold(&mut serving, 71.0);
+        assert!(levers(vec![serving.clone()]).is_empty(), "it waits for requests");
+        hold(&mut serving, 4.0);
+        let found = recommend(&Settings::default(), &window(vec![serving])).recommendations;
+        let one = &found[0];
+        assert_eq!((one.code.as_str(), one.kind), ("gaps.unloaded", RecommendationKind::Capacity));
+        assert!(
+            one.saving.high == 0.0 && one.rationale.contains("3.7 GiB then"),
+            "{}",
+            one.rationale
+        );
     }
 
     #[test]

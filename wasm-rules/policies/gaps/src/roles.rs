@@ -8,28 +8,25 @@ use phasemeter_policy::{
 };
 
 use crate::text::about;
-use crate::{Seen, Settings};
 
 /// GPUs that work in turn; the first role is that of the first GPU.
 pub(crate) struct Roles<'a> {
-    first: Vec<&'a Seen<'a>>,
-    other: Vec<&'a Seen<'a>>,
+    first: Vec<&'a Gpu>,
+    other: Vec<&'a Gpu>,
 }
 
-/// The roles of each job.
-pub(crate) fn roles<'a>(seen: &'a [Seen<'a>], settings: &Settings) -> Vec<Roles<'a>> {
-    let waits = |one: &&Seen<'_>| {
-        one.gpu.workload == Workload::Training && one.count() >= settings.min_pauses
-    };
-    let waiting: Vec<_> = seen.iter().filter(waits).collect();
+/// The roles of each job among GPUs that pause.
+pub(crate) fn roles<'a>(pausing: &[&'a Gpu]) -> Vec<Roles<'a>> {
+    let waits = pausing.iter().copied().filter(|gpu| gpu.workload == Workload::Training);
+    let waiting: Vec<_> = waits.collect();
     let in_turn = waiting.iter().copied().filter(|one| {
         waiting.iter().any(|other| {
-            let both = idle(one.gpu) + idle(other.gpu);
+            let both = idle(one) + idle(other);
             both >= share::MOST && correlation(one, other).is_some_and(|it| it <= -IN_STEP)
         })
     });
     let are_of_one_job =
-        |a: &&Seen<'_>, b: &&Seen<'_>| correlation(a, b).is_some_and(|it| it.abs() >= IN_STEP);
+        |a: &&Gpu, b: &&Gpu| correlation(a, b).is_some_and(|it| it.abs() >= IN_STEP);
     let jobs = groups(in_turn, are_of_one_job).into_iter().map(|job| {
         let lead = job[0];
         let (first, other) =
@@ -44,16 +41,16 @@ fn idle(gpu: &Gpu) -> f64 {
 }
 
 /// That of the utilization of alike GPUs.
-fn correlation(a: &Seen<'_>, b: &Seen<'_>) -> Option<f64> {
-    if !a.gpu.is_alike(b.gpu) {
+fn correlation(a: &Gpu, b: &Gpu) -> Option<f64> {
+    if !a.is_alike(b) {
         return None;
     }
-    mean_correlation(&[&a.gpu.utilization, &b.gpu.utilization])
+    mean_correlation(&[&a.utilization, &b.utilization])
 }
 
 impl Roles<'_> {
     fn all(&self) -> impl Iterator<Item = &Gpu> {
-        self.first.iter().chain(&self.other).map(|one| one.gpu)
+        self.first.iter().chain(&self.other).copied()
     }
 
     pub(crate) fn contains(&self, gpu: &Gpu) -> bool {
@@ -61,15 +58,11 @@ impl Roles<'_> {
     }
 
     pub(crate) fn recommendation(&self) -> Recommendation {
-        let [first, other] = [&self.first, &self.other].map(|role| mean(role, |one| idle(one.gpu)));
-        let periods = self.first.iter().chain(&self.other).filter_map(|one| one.holes);
-        let periods: Vec<_> = periods.map(|it| it.period).filter(|it| it.is_finite()).collect();
+        let [first, other] = [&self.first, &self.other].map(|role| mean(role, |gpu| idle(gpu)));
+        let periods: Vec<_> =
+            self.all().filter_map(|gpu| gpu.activity.pauses.period_seconds).collect();
         let period = mean(&periods, |period| *period);
-        let cycles = if periods.is_empty() {
-            String::new()
-        } else {
-            [", in cycles of about ", &about(period)].concat()
-        };
+        let cycles = [", in cycles of about ", &about(period)].concat();
         let wait = |gpus: usize| if gpus == 1 { " waits " } else { " wait " };
         // A cycle is at least as long as the longer role works.
         let most = self.all().map(Gpu::lost_idle).fold(1.0, f64::min);
@@ -84,13 +77,6 @@ impl Roles<'_> {
             percent(other),
             percent(most),
         );
-        let mut values = evidence([
-            ("idle.share_of_time", first, "1"),
-            ("idle.share_of_time.others", other, "1"),
-        ]);
-        if !periods.is_empty() {
-            values.extend(evidence([("cycle", period, "s")]));
-        }
         let saving = |gpu: &Gpu| Saving::part(most.min(gpu.lost_idle()), SHORTENED);
         Recommendation {
             title: "Let both roles work at once".to_owned(),
@@ -98,15 +84,19 @@ impl Roles<'_> {
             rationale,
             saving: Saving::combined(self.all().map(|gpu| (gpu, saving(gpu)))),
             confidence: confidence::EVEN * mean(self.all(), Gpu::confidence),
-            evidence: values,
+            evidence: evidence([
+                ("idle.share_of_time", first, "1"),
+                ("idle.share_of_time.others", other, "1"),
+                ("cycle", period, "s"),
+            ]),
             effort: Effort::Medium,
             ..Recommendation::new("gaps.roles", Target::Idle, "overlap", self.all())
         }
     }
 
     fn action(&self) -> String {
-        let most = |role: &[&Seen<'_>]| {
-            let shares = role.iter().map(|one| one.gpu.memory_share());
+        let most = |role: &[&Gpu]| {
+            let shares = role.iter().map(|gpu| gpu.memory_share());
             shares.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
         };
         let both = most(&self.first).zip(most(&self.other)).map(|(first, other)| first + other);
@@ -128,7 +118,7 @@ mod tests {
     use phasemeter_policy::testing::{gpu, window, with_memory};
 
     use super::*;
-    use crate::recommend;
+    use crate::{Settings, recommend};
 
     /// Works in the first `work` of each 130 s, or after them; a driver reports 1% now and then in between.
     fn role(hours: usize, is_first: bool, gib: f64) -> Gpu {
@@ -160,11 +150,12 @@ mod tests {
         // Points that are longer than a cycle.
         let long = eight(20, 66.0);
         assert_eq!((long.len(), long[0].gpus.len()), (1, 8));
-        assert!(!long[0].rationale.contains("cycles"), "{}", long[0].rationale);
+        assert!(long[0].rationale.contains("cycles of about 2 min 10 s"), "{}", long[0].rationale);
     }
 
     #[test]
     fn gpus_that_wait_at_the_same_time_have_one_role() {
-        assert!(found(vec![role(5, true, 66.0), role(5, true, 66.0)]).is_empty());
+        let both = found(vec![role(5, true, 66.0), role(5, true, 66.0)]);
+        assert!(both.iter().all(|one| one.code != "gaps.roles"), "{both:?}");
     }
 }

@@ -7,7 +7,7 @@ use phasemeter_policy::{
     mean,
 };
 
-use crate::cause::Cause;
+use crate::cause::{Cause, memory};
 use crate::{Finding, Returned};
 
 /// Time from the end of a job to the start of the next in a queue, at least, in seconds. An assumption.
@@ -39,12 +39,16 @@ pub(crate) fn recommendation(
     let first = &group[0];
     let gpus = || group.iter().map(|finding| finding.gpu);
     let lost = mean(group, |it| it.gpu.lost_idle());
-    let (pauses, each) = (mean(group, |it| it.holes.count), mean(group, |it| it.holes.mean()));
-    let share = mean(group, |it| it.holes.seconds / it.gpu.accounts.observed().seconds.max(1.0));
-    let period = mean(group, |it| it.holes.period);
-    let every = match period {
-        period if period.is_finite() => [", about every ", &about(period)].concat(),
-        _ => String::new(),
+    let pauses = mean(group, |it| f64::from(it.pauses().count));
+    let each = mean(group, |it| it.pauses().mean_seconds());
+    let of_time =
+        |it: &Finding<'_>| it.pauses().quiet.seconds / it.gpu.accounts.observed().seconds.max(1.0);
+    let share = mean(group, of_time);
+    let periods: Vec<_> = group.iter().filter_map(|it| it.pauses().period_seconds).collect();
+    let every = if periods.is_empty() {
+        String::new()
+    } else {
+        [", about every ", &about(mean(&periods, |period| *period))].concat()
     };
     let Words { code, lever, title, action, why } = words(first, bounds);
     let follows = matches!(first.cause, Cause::Queue | Cause::Tasks);
@@ -76,11 +80,12 @@ pub(crate) fn recommendation(
     };
     let kind = match first.cause {
         Cause::CrashLoop | Cause::Odd => RecommendationKind::Risk,
+        Cause::Unloaded => RecommendationKind::Capacity,
         _ if follows && returned.is_none() => RecommendationKind::Capacity,
         _ => RecommendationKind::Saving,
     };
     let saving = |gpu: &Gpu| match (first.cause, returned) {
-        (Cause::Unknown | Cause::CrashLoop | Cause::Odd, _) => Saving::NONE,
+        (Cause::Unknown | Cause::CrashLoop | Cause::Odd | Cause::Unloaded, _) => Saving::NONE,
         (_, Some(returned)) => Saving::part(returned.share().min(gpu.lost_idle()), saved::HALF),
         (_, None) if follows => {
             let filled = 1.0 - NEXT_SECONDS / each.max(NEXT_SECONDS);
@@ -102,7 +107,7 @@ pub(crate) fn recommendation(
         evidence: evidence([
             ("pauses", pauses, "{pause}"),
             ("pauses.mean", each, "s"),
-            ("pauses.held", mean(group, |it| it.holes.held), "1"),
+            ("pauses.held", mean(group, |it| it.pauses().held_share()), "1"),
             ("idle.share_of_bill", lost, "1"),
         ]),
         kind,
@@ -142,7 +147,8 @@ fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
                 action: "Keep the image, the data and compiled kernels on a disk or in a cache near the node, and load \
                          the last checkpoint from there. Interruptions themselves are not the waste."
                     .to_owned(),
-                why: held(first),
+                why: held(first)
+                    + "This is most likely start-up and no checkpoint: the image, data, compilation and loading.",
             };
         }
         Cause::Restarts => return restarts(first, bounds),
@@ -170,12 +176,25 @@ fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
             "Queue jobs, so that the next one starts when one ends. Prepare its data on a CPU node in the meantime.",
             "The memory was free in most of them.",
         ),
+        Cause::Unloaded => {
+            return Words {
+                code: "gaps.unloaded",
+                lever: "other",
+                title: "Keep the model loaded between requests",
+                action: "If the server unloads it when no request comes, raise that time (OLLAMA_KEEP_ALIVE, model TTL): \
+                         the GPU is paid for anyway; if pods end then, keep one; else load it from a disk of the node."
+                    .to_owned(),
+                why: held(first) + "So the model was loaded anew for the next request, which waited for that.",
+            };
+        }
         Cause::Unknown => (
             "gaps.profile",
             "measure",
             "Find out what happens in the pauses",
-            "Sample the stack of the process during a pause, for example with py-spy dump.",
-            "A process held the memory: saving, evaluation and waiting look alike here.",
+            "Sample the stack of the process during a pause, for example with py-spy dump: if it reads, read ahead or from \
+             a local copy; if it computes on the CPU, use more cores, or do that while the GPU works; if it saves or \
+             evaluates, do that in the background; if it waits for other GPUs, balance their work.",
+            "A process held the memory: reading, preparation, saving and waiting look alike here.",
         ),
     };
     Words { code, lever, title, action: action.to_owned(), why: why.to_owned() }
@@ -186,12 +205,11 @@ fn is_interrupted(gpu: &Gpu) -> bool {
     gpu.interruptible || gpu.price.as_ref().is_some_and(|price| price.plan == Some(Plan::Spot))
 }
 
-/// What start-up holds, if it was recorded.
+/// What it holds in pauses, if it was recorded.
 fn held(first: &Finding<'_>) -> String {
-    let held = first.memory.map_or_else(String::new, |(pause, work)| {
+    memory(first.pauses()).map_or_else(String::new, |(pause, work)| {
         format!("It held {} then and {} at work. ", gib(pause), gib(work))
-    });
-    held + "This is most likely start-up and no checkpoint: the image, data, compilation and loading."
+    })
 }
 
 /// A job that starts anew, or separate runs.
@@ -211,8 +229,8 @@ fn restarts(first: &Finding<'_>, bounds: Thresholds) -> Words {
                       a warm start. If these are separate runs, queue them.";
         ("Find out why the job restarts", action.to_owned())
     };
-    let held = match first.memory {
-        Some((pause, work)) if first.holes.held > share::MOST => {
+    let held = match memory(first.pauses()) {
+        Some((pause, work)) if first.pauses().held_share() > share::MOST => {
             format!("It held {} in them and {} at work", gib(pause), gib(work))
         }
         _ => "In these pauses the memory was empty".to_owned(),

@@ -1,15 +1,15 @@
-//! Sources of utilization that contradict each other, and power that contradicts all of them.
+//! Sources of utilization that contradict each other, and power or memory that contradict all of them.
 
 use phasemeter_diagnoses::{
     Contradiction, LITTLE_POWER, WORKING_POWER, confidence, contradictions, has_failed_counters,
-    impossible_power, power_limit, unpowered_work,
+    impossible_power, power_limit, unpowered_work, works_without_memory,
 };
-use phasemeter_policy::format::{decimal, duration, percent};
-use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups};
+use phasemeter_policy::format::{decimal, duration, percent, subject};
+use phasemeter_policy::{Evidence, Gpu, Recommendation, Window, evidence, groups, mean};
 
 use crate::risk;
 
-/// Warns of both.
+/// Warns of all.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter_map(|gpu| {
         let all: Vec<_> = contradictions(gpu).collect();
@@ -30,7 +30,8 @@ pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
         impossible_power,
         "more than a GPU can draw for long; a driver that believes its sensor keeps the clock low meanwhile",
     );
-    sources.chain(none).chain(too_much).collect()
+    let empty: Vec<_> = window.gpus.iter().filter(|gpu| works_without_memory(gpu)).collect();
+    sources.chain(none).chain(too_much).chain(without_memory(&empty)).collect()
 }
 
 fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Recommendation> {
@@ -99,6 +100,37 @@ fn contradicting_sources(group: &[(&Gpu, Vec<Contradiction<'_>>)]) -> Option<Rec
             [&title, &action],
             rationale,
             if is_decided { confidence::VERY_LIKELY } else { confidence::EVEN },
+        )
+    })
+}
+
+/// GPUs that report work, but no memory in use.
+fn without_memory(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let first = *gpus.first()?;
+    let level = mean(gpus, |gpu| gpu.accounts.busy().level());
+    let persistence = first.vendor().tool(" (nvidia-smi -pm 1)", "");
+    Some(Recommendation {
+        evidence: evidence([("utilization", level, "1")]),
+        reversible: true,
+        ..risk(
+            "health.no-memory",
+            "measure",
+            gpus.iter().copied(),
+            [
+                &format!("{} busy without any memory in use: measure again", percent(level)),
+                &format!(
+                    "Keep the driver loaded{persistence} and read again: else each reading starts it, and shows that. If it \
+                     is idle then, give it to other work, or return it."
+                ),
+            ],
+            format!(
+                "{} reports {} for {}, and no memory in use, which every process needs. One of both is wrong, so nothing else \
+                 is recommended here.",
+                subject(gpus.len()),
+                percent(level),
+                duration(mean(gpus, |gpu| gpu.accounts.busy().seconds)),
+            ),
+            confidence::VERY_LIKELY,
         )
     })
 }

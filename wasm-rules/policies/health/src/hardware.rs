@@ -255,8 +255,7 @@ mod tests {
         let pauses = |held_seconds| Pauses {
             count: 2,
             quiet: Quiet { seconds: 7_200.0, held_seconds },
-            shortest_seconds: 3_000.0,
-            longest_seconds: 4_200.0,
+            ..steady(60, 0.9).activity.pauses
         };
         gpu.activity.pauses = pauses(0.0);
         let one = &faulty(&window(vec![gpu.clone()]))[0];

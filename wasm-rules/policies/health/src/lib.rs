@@ -11,7 +11,9 @@ mod credibility;
 mod hang;
 mod hardware;
 mod memory;
+mod program;
 mod slow;
+mod uneven;
 mod video;
 mod warn;
 
@@ -29,6 +31,8 @@ phasemeter_policy::settings! {
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let mut found = hardware::gone(window);
     found.extend(hardware::faulty(window));
+    found.extend(program::recommend(window));
+    found.extend(uneven::recommend(window));
     found.extend(hardware::slow_links(window));
     found.extend(hardware::unlinked(window));
     found.extend(memory::recommend(settings, window));

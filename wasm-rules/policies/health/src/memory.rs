@@ -47,8 +47,8 @@ fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
     } else {
         (
             String::new(),
-            "Take less at the start: a smaller batch, shorter inputs, or a smaller share of the memory for the server. \
-             The log of the process has the error."
+            "Read the error in its log first. If it took too much at the start, take less: a smaller batch, shorter \
+             inputs, or a smaller share of the memory for a server."
                 .to_owned(),
         )
     };
@@ -121,6 +121,12 @@ fn keep_free(group: &[(&Gpu, f64)]) -> Recommendation {
     let (first, _) = group[0];
     let share = group.iter().map(|(_, share)| *share).fold(0.0, f64::max);
     let (lever, action) = match first.workload {
+        Workload::Training if first.is_bouncing() => (
+            "checkpointing",
+            "If it falls in each pause, the allocator empties its cache to make room (num_alloc_retries of \
+             torch.cuda.memory_stats() counts that): need less, by activation checkpointing or a smaller batch, and set \
+             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+        ),
         Workload::Training => (
             "checkpointing",
             "Turn on activation checkpointing, or limit the length of samples, and let the batch take only what \

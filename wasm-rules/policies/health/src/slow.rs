@@ -6,11 +6,7 @@ use phasemeter_diagnoses::{
 };
 use phasemeter_policy::{Gpu, Need, Response, Vendor, Window, groups, same_model};
 
-use crate::warn::{Cause, HOTTER, warn};
-
-/// Temperature from which a slow GPU is hot, in degrees Celsius. Data center GPUs slow down between 83
-/// and 95.
-const HOT: f64 = 83.0;
+use crate::warn::{Cause, HOT, HOTTER, warn};
 
 /// Warns of slow GPUs: of each, the cause that explains the most.
 pub(crate) fn recommend(window: &Window) -> Response {

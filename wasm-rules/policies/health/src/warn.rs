@@ -10,6 +10,10 @@ use phasemeter_policy::{Evidence, Gpu, Recommendation, Remediation, Window, Work
 use crate::cost::{repair, while_waiting};
 use crate::risk;
 
+/// Temperature from which a slow GPU is hot, in degrees Celsius. Data center GPUs slow down between 83
+/// and 95.
+pub(crate) const HOT: f64 = 83.0;
+
 /// Difference from the others, in kelvins, from which a slow GPU is hot. An assumption.
 pub(crate) const HOTTER: f64 = 15.0;
 
@@ -149,6 +153,10 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
         0.0 => String::new(),
         hottest => [", at up to ", &decimal(hottest, 0), " °C", &than].concat(),
     };
+    let memory = match is_recorded && hottest > 0.0 && hottest < HOT {
+        true => ", at which the core is not hot, but its memory may be",
+        false => "",
+    };
     let action = repair(
         group[0].0,
         "Check fans, airflow and dust, or move the job to other GPUs.",
@@ -165,7 +173,10 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
             "other",
             gpus(group),
             [&["Heat slows the work down", &*time].concat(), &*action],
-            format!("{}{likely} slowed down because of heat{at}{clock}", subject(group.len())),
+            format!(
+                "{}{likely} slowed down because of heat{at}{memory}{clock}",
+                subject(group.len())
+            ),
             confidence::VERY_LIKELY,
         )
     }

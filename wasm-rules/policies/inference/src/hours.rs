@@ -105,10 +105,12 @@ impl Hours {
                 ("replicas", now as f64, "{replica}"),
                 ("replicas.needed", otherwise as f64, "{replica}"),
                 ("replicas.least", fewer as f64, "{replica}"),
+                ("replicas.least.from", self.from as f64, "h"),
+                ("replicas.least.until", until as f64, "h"),
                 ("time_above_target", ABOVE, "1"),
             ]),
             effort: Effort::Medium,
-            remediation: Some(
+            remediation: is_named.then(|| {
                 Remediation::new(
                     "k8s.scale-by-hour",
                     [
@@ -120,8 +122,8 @@ impl Hours {
                 )
                 .unless(&format!(
                     "{wrong}requests grow, or come at other hours than in the weeks before"
-                )),
-            ),
+                ))
+            }),
             kind: RecommendationKind::Saving,
             ..Recommendation::new("inference.hours", target, "autoscale", gpus)
         }

@@ -149,9 +149,12 @@ fn remove(replicas: &Replicas<'_>, fewer: &Fewer<'_>, is_returned: bool) -> Reco
             ("replicas.needed", kept as f64, "{replica}"),
             ("time_above_target", above, "1"),
         ]),
-        remediation: Some(Remediation::new("k8s.scale", [("replicas", kept.to_string())]).unless(
-            &format!("{wrong}requests grow, or a replica is kept for when another one fails"),
-        )),
+        // GPUs without a name may serve different models.
+        remediation: is_named.then(|| {
+            Remediation::new("k8s.scale", [("replicas", kept.to_string())]).unless(&format!(
+                "{wrong}requests grow, or a replica is kept for when another one fails"
+            ))
+        }),
         kind,
         ..Recommendation::new(code, target, "replicas", gpus)
     }
@@ -229,7 +232,13 @@ mod tests {
         assert_eq!(node[0].saving.low, 0.0);
         let supposed = "let other work use 2 GPUs, if each of these GPUs serves on its own.";
         assert!(node[0].action.contains(supposed), "{}", node[0].action);
-        let proposal = node[0].remediation.as_ref().unwrap();
+        assert!(node[0].remediation.is_none(), "they may serve different models");
+        let named = sticky().map(|gpu| {
+            let attributes = vec![("service.name".to_owned(), "chat".to_owned())];
+            Gpu { attributes, ..gpu }
+        });
+        let named = found(named.collect());
+        let proposal = named[0].remediation.as_ref().unwrap();
         let unless = "some of these GPUs serve as one, requests grow, or ";
         assert!(proposal.parameters.iter().any(|(_, value)| value.starts_with(unless)));
         let owned = sticky().map(|gpu| {

@@ -13,7 +13,9 @@ mod text;
 
 use action::{Action, choose};
 use idle::{Idle, When};
-use phasemeter_diagnoses::{Allocation, SIMILAR, Unit, is_credible, is_untouched, units};
+use phasemeter_diagnoses::{
+    Allocation, SIMILAR, Unit, is_credible, is_untouched, taken_over, units,
+};
 use phasemeter_policy::{Gpu, Need, Response, Saving, Window, Workload, groups};
 use schedule::Schedule;
 
@@ -55,7 +57,9 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         let is_known = |gpu: &&Gpu| gpu.accounts.observed().seconds > 0.0 && is_credible(gpu);
         // `sharing` names the holders of what nothing has touched.
         let has_holder = unit.gpus.iter().any(|gpu| is_untouched(gpu, window));
-        if !unit.is_whole || has_holder || !unit.gpus.iter().all(is_known) {
+        // Whose work it is comes first.
+        let is_taken = unit.gpus.iter().any(|gpu| taken_over(gpu, window).is_some());
+        if !unit.is_whole || has_holder || is_taken || !unit.gpus.iter().all(is_known) {
             continue;
         }
         let idle = Idle::of(unit, window, settings.min_period_seconds);
@@ -93,6 +97,15 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
             && a.hours(window) == b.hours(window)
             && (a.saved[1] - b.saved[1]).abs() <= SIMILAR
     };
+    let waits = |it: &&Finding<'_>| it.workload == Workload::Serving && it.idle.is_held;
+    let servers: Vec<_> =
+        found.iter().filter(waits).flat_map(|it| it.unit.gpus.iter().copied()).collect();
+    let waiting = Need::if_any(
+        "requests",
+        "the server holds its GPUs without work: how many requests come, and how long they may wait, decides whether it can \
+         stop, or unload what it holds",
+        servers,
+    );
     let groups = groups(found, similar);
     let given = groups.iter().map(|group| text::recommendation(group, settings, window));
     let requests = Need::if_any(
@@ -105,7 +118,8 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         unknown.iter().partition(|gpu| gpu.memory.is_empty());
     let used = Need::if_any("memory.used", HOLDER, without);
     let total = Need::if_any("memory.total", HOLDER, with);
-    Response::of(given.chain(sessions), used.into_iter().chain(total).chain(requests))
+    let needs = used.into_iter().chain(total).chain(requests).chain(waiting);
+    Response::of(given.chain(sessions), needs)
 }
 
 impl Finding<'_> {
@@ -136,9 +150,9 @@ phasemeter_policy::recommender!(fn recommend);
 
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::testing::{gpu, price, steady, window};
+    use phasemeter_policy::testing::{gpu, holder, price, steady, window};
     use phasemeter_policy::{
-        Activity, HourOfWeek, PatternKind, Plan, Price, Recommendation, RecommendationKind,
+        Activity, Holder, HourOfWeek, PatternKind, Plan, Price, Recommendation, RecommendationKind,
     };
 
     use super::*;
@@ -161,6 +175,12 @@ mod tests {
         }))
     }
 
+    /// A pod that held it has left it, as an agent of the node knows.
+    fn left(gpu: Gpu) -> Gpu {
+        let pod = holder("trainer-0", 3_600.0, 0.0, 0.0);
+        Gpu { holders: vec![Holder { is_current: false, ..pod }], ..gpu }
+    }
+
     fn free(mut gpu: Gpu) -> Gpu {
         gpu.activity.quiet.held_seconds = 0.0;
         gpu
@@ -174,6 +194,8 @@ mod tests {
     fn idle_hours_around_a_job_are_saved() {
         let found = recommendations(vec![free(works(7, 2, 5))]);
         assert_eq!(found[0].lever, "autoscale");
+        assert!(found[0].remediation.is_none(), "its host may work: {found:?}");
+        let found = recommendations(vec![left(free(works(7, 2, 5)))]);
         assert!((0.45..0.572).contains(&found[0].saving.expected), "{:?}", found[0].saving);
         assert!(found[0].saving.low > 0.0);
         let release = found[0].remediation.as_ref().unwrap();
@@ -198,7 +220,7 @@ mod tests {
             HourOfWeek { observed_seconds: 3_600.0, idle_seconds }
         };
         weekly.activity.week = (0..168).map(hour).collect();
-        let found = recommendations(vec![weekly.clone()]);
+        let found = recommendations(vec![left(weekly.clone())]);
         assert_eq!(found[0].lever, "schedule");
         let stop = found[0].remediation.as_ref().unwrap();
         let stop: Vec<_> = stop.parameters.iter().map(|(_, value)| value.as_str()).collect();
@@ -326,9 +348,9 @@ mod tests {
     #[test]
     fn start_and_end_of_a_run_count_from_twenty_minutes() {
         let run = |from: usize, to: usize| {
-            free(single(gpu(PatternKind::Mixed, 3 * HOUR, move |second| {
+            left(free(single(gpu(PatternKind::Mixed, 3 * HOUR, move |second| {
                 if (from..to).contains(&(second / 60)) { 0.97 } else { 0.0 }
-            })))
+            }))))
         };
         let after = recommendations(vec![run(0, 140)]);
         assert!(
@@ -345,7 +367,7 @@ mod tests {
     fn time_that_a_process_holds_is_not_promised() {
         let mut partly = works(20, 0, 2);
         partly.activity.quiet.held_seconds = 8.0 * 3_600.0;
-        let found = recommendations(vec![partly]);
+        let found = recommendations(vec![left(partly)]);
         assert_eq!(found[0].lever, "autoscale");
         assert!((found[0].saving.low - 0.5).abs() < 0.03, "{:?}", found[0].saving);
         assert!(found[0].rationale.contains("held it for 8 h of that"), "{}", found[0].rationale);

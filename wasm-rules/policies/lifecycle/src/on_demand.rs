@@ -8,7 +8,7 @@ use phasemeter_policy::{
 };
 
 use crate::idle::{Idle, MIN_END_SECONDS};
-use crate::text::after_idle;
+use crate::text::{after_idle, automated};
 use crate::{Settings, idle_saving};
 
 /// Time that its next start takes, in seconds: expected. An assumption.
@@ -58,10 +58,12 @@ pub(crate) fn recommend(
         evidence: evidence([
             ("idle.time", idle.seconds(), "s"),
             ("idle.longest", idle.longest(), "s"),
+            ("idle.ends_after", after, "s"),
         ]),
         effort: Effort::Medium,
         reversible: false,
-        remediation: Some(after_idle("process.end", after)),
+        // What is held may be somebody's state.
+        remediation: automated(window, after_idle("process.end", after)).filter(|_| !idle.is_held),
         ..Recommendation::new("lifecycle.on-demand", Target::Idle, "autoscale", gpus())
     })
 }

@@ -7,7 +7,7 @@ use phasemeter_policy::{
     evidence, mean,
 };
 
-use phasemeter_diagnoses::{Allocation, confidence, time};
+use phasemeter_diagnoses::{Allocation, confidence, names_holders, time};
 
 use crate::action::Action;
 use crate::idle::When;
@@ -41,6 +41,7 @@ pub(crate) fn recommendation(
             ("idle.time", idle, "s"),
             ("idle.longest", mean(group, |it| it.idle.longest()), "s"),
             ("idle.share_of_time", mean(group, |it| it.idle.share()), "1"),
+            ("idle.ends_after", first.idle.ends_after(first.workload, settings), "s"),
         ]),
         kind: match first.unit.is_returnable() && first.action != Action::Gang {
             true => RecommendationKind::Saving,
@@ -137,7 +138,7 @@ fn words(
     let after = settings.release_after_seconds;
     let session = first.idle.ends_after(first.workload, settings);
     let is_quiet = first.schedule.as_ref().is_none_or(|it| it.is_quiet(&first.idle));
-    let release_later = || Some(after_idle("instance.release", after));
+    let release_later = || automated(window, after_idle("instance.release", after));
     match first.action {
         Action::Release if first.when == When::Before => Words {
             code: "lifecycle.release",
@@ -152,7 +153,7 @@ fn words(
             lever: "autoscale",
             title: ["Return the instance when it has no work: ", time].concat(),
             action: format!(
-                "Start an instance with the next work, and return it {} after the last.",
+                "If its CPUs have no work either, return it {} after the last, and start one with the next.",
                 duration(after)
             ),
             sure: confidence::CERTAIN,
@@ -180,7 +181,7 @@ fn words(
                 title: ["Stop it by a schedule: ", &why].concat(),
                 action: format!("Stop it {hours}, by a schedule. Start it in time for the next use.{few}{doubt}"),
                 sure,
-                remediation: usual.map(|it| it.remediation(window)),
+                remediation: usual.and_then(|it| automated(window, it.remediation(window))),
             }
         }
         Action::EndSession | Action::EndHeld => {
@@ -207,9 +208,8 @@ fn words(
                 title: [what, time].concat(),
                 action,
                 sure,
-                // What a job holds may work on the CPU: nothing here shows that it does not.
-                remediation: (!first.idle.is_held || !first.workload.is_job())
-                    .then(|| after_idle("process.end", session)),
+                // What holds a GPU may work on the CPU, or be somebody's state: nothing here shows that it is neither.
+                remediation: (!first.idle.is_held).then(|| after_idle("process.end", session)),
             }
         }
         Action::Replica => Words {
@@ -307,6 +307,11 @@ fn release(allocation: &Allocation, idle: f64) -> String {
         allocation.release(),
         duration(idle)
     )
+}
+
+/// An action for automation that stops an instance, if a source shows that nothing has it.
+pub(crate) fn automated(window: &Window, action: Remediation) -> Option<Remediation> {
+    names_holders(window).then_some(action)
 }
 
 /// An action for automation after this time without work.

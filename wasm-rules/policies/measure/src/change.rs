@@ -1,9 +1,12 @@
-//! A lasting change: the load of a job fell at some time and stayed low, which most likely has a cause outside of the GPU.
+//! A lasting change: the load of a job fell at some time and stayed low, or was low until then, which most likely has a cause
+//! outside of the GPU; or what people use became full for good, which may be somebody else's work.
 
-use phasemeter_diagnoses::{MATTERS, SAME_MEMORY, SIMILAR, confidence, share, time};
+use phasemeter_diagnoses::{MATTERS, SAME_MEMORY, SIMILAR, confidence, share, taken_over, time};
 use phasemeter_policy::column::{mean as mean_of, observed};
 use phasemeter_policy::format::{duration, gib, instant, percent};
-use phasemeter_policy::{Gpu, Recommendation, Target, Window, Workload, evidence, groups, mean};
+use phasemeter_policy::{
+    Gpu, Recommendation, RecommendationKind, Target, Window, Workload, evidence, groups, mean,
+};
 
 use crate::Settings;
 
@@ -16,8 +19,19 @@ const PARTS: usize = 8;
 /// How far the load of one of them is from their mean, relative to the load before, at most. An assumption.
 const ALIKE: f64 = 0.25;
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// The load of a job fell.
+    Fell,
+    /// It was low at first.
+    Rose,
+    /// What was used now and then is full.
+    TakenOver,
+}
+
 /// What one GPU did before and after.
 struct Change<'a> {
+    kind: Kind,
     gpu: &'a Gpu,
     /// The first point after it.
     point: usize,
@@ -32,40 +46,56 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
     let near = |a: &Change<'_>, b: &Change<'_>| {
         let apart = a.point.abs_diff(b.point) as f64 * window.step_seconds;
         let is_same = |at: usize| (a.levels[at] - b.levels[at]).abs() <= SIMILAR;
-        apart <= time::LASTING && is_same(0) && is_same(1)
+        a.kind == b.kind && apart <= time::LASTING && is_same(0) && is_same(1)
     };
     groups(found, near).iter().map(|group| describe(group, window)).collect()
 }
 
-/// Of services demand changes the load, and of sessions their user.
 fn change<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
-    let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
-    let may_change = gpu.workload.is_job() || gpu.workload == Workload::Unknown;
     let column = &gpu.utilization;
     let least = (time::USUAL / window.step_seconds).ceil().max(PARTS as f64) as usize;
-    if !may_change || lost < MATTERS || column.len() < least + least {
+    if column.len() < least + least {
         return None;
     }
-    let point = split(column, least)?;
-    let of = |column: &[f64]| Some([mean_of(&column[..point])?, mean_of(&column[point..])?]);
-    let levels = of(column)?;
+    let taken_over = taken_over(gpu, window);
+    let point = taken_over.or_else(|| split(column, least))?;
+    let (before, after) = column.split_at(point);
+    let levels = [mean_of(before)?, mean_of(after)?];
+    let memory = gpu.memory.get(..column.len());
+    let memory = memory.and_then(|it| Some([mean_of(&it[..point])?, mean_of(&it[point..])?]));
+    let most = levels[0].max(levels[1]);
     let is_even = |side: &[f64], level: f64| {
         let parts = side.chunks(side.len().div_ceil(PARTS)).filter_map(mean_of);
-        parts.into_iter().all(|part| (part - level).abs() <= ALIKE * levels[0])
+        parts.into_iter().all(|part| (part - level).abs() <= ALIKE * most)
     };
-    // Work that comes back, as every night, did not change.
-    let middle = f64::midpoint(levels[0], levels[1]);
-    let busy = observed(&column[point..]).filter(|level| *level >= middle).count();
-    let comes_back = busy as f64 > share::HARDLY_ANY * (column.len() - point) as f64;
-    let fell = levels[1] <= FALLEN * levels[0] && levels[0] >= share::HARDLY_ANY;
-    let memory = gpu.memory.get(..column.len()).and_then(of);
-    // Work that ended leaves nothing, or what its process holds.
-    let is_other = |[before, after]: [f64; 2]| {
-        after > share::HARDLY_ANY * before && (before - after).abs() > SAME_MEMORY * before
+    let lasts = || is_even(before, levels[0]) && is_even(after, levels[1]);
+    // Of services demand changes the load, and of sessions their user.
+    let is_job = gpu.workload.is_job() || gpu.workload == Workload::Unknown;
+    let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
+    let is_wasteful = is_job && lost >= MATTERS;
+    let bounds = window.thresholds();
+    let kind = if taken_over.is_some() {
+        Some(Kind::TakenOver)
+    } else if levels[1] <= FALLEN * levels[0] {
+        // Work that comes back, as every night, did not change.
+        let middle = f64::midpoint(levels[0], levels[1]);
+        let busy = observed(after).filter(|level| *level >= middle).count();
+        let comes_back = busy as f64 > share::HARDLY_ANY * after.len() as f64;
+        // Work that ended leaves nothing, or what its process holds.
+        let is_other = |[before, after]: [f64; 2]| {
+            after > share::HARDLY_ANY * before && (before - after).abs() > SAME_MEMORY * before
+        };
+        let ended = levels[1] <= share::HARDLY_ANY * levels[0] && !memory.is_some_and(is_other);
+        let fell = is_wasteful && levels[0] >= share::HARDLY_ANY;
+        (fell && !ended && !comes_back && lasts()).then_some(Kind::Fell)
+    } else if levels[0] > FALLEN * levels[1] {
+        None
+    } else {
+        let has_worked = levels[0] > share::HARDLY_ANY * levels[1];
+        let rose = is_wasteful && has_worked && levels[1] >= bounds.productive;
+        (rose && lasts()).then_some(Kind::Rose)
     };
-    let ended = levels[1] <= share::HARDLY_ANY * levels[0] && !memory.is_some_and(is_other);
-    let lasts = is_even(&column[..point], levels[0]) && is_even(&column[point..], levels[1]);
-    (fell && lasts && !ended && !comes_back).then_some(Change { gpu, point, levels, memory })
+    Some(Change { kind: kind?, gpu, point, levels, memory })
 }
 
 /// The point that divides a column into two parts of at least `least` points whose values differ the most from one
@@ -95,32 +125,65 @@ fn describe(group: &[Change<'_>], window: &Window) -> Recommendation {
     let seconds = group[0].point as f64 * window.step_seconds;
     let all = group[0].gpu.utilization.len() as f64 * window.step_seconds;
     let since = instant(window.start.saturating_add((seconds * 1e9) as u64));
-    let (held, cause) = match group[0].memory {
-        Some([a, b]) if (a - b).abs() <= SAME_MEMORY * f64::max(a, b) => (
-            ", with the same memory in use",
-            "The same process most likely goes on, and something outside of the GPU limits it",
+    let kind = group[0].kind;
+    let is_same = |[a, b]: [f64; 2]| (a - b).abs() <= SAME_MEMORY * f64::max(a, b);
+    let is_same = group[0].memory.map(is_same);
+    let held = match is_same {
+        Some(true) => ", with the same memory in use",
+        Some(false) => ", with other memory in use",
+        None => "",
+    };
+    let cause = match (kind, is_same) {
+        (Kind::TakenOver, _) => {
+            "People pause; this does not: a long job, a loop that was left, or work of somebody else, such as mining"
+        }
+        (Kind::Fell, Some(true)) => {
+            "The same process most likely goes on, and something outside of the GPU limits it"
+        }
+        (Kind::Fell, Some(false)) => {
+            "Another process most likely took its place, and does something else, or works on the CPU"
+        }
+        (Kind::Fell, None) => {
+            "Something outside of the GPU limits it, or other work took its place"
+        }
+        (Kind::Rose, Some(true)) => {
+            "The same process most likely prepared, compiled or read from a cold disk at first"
+        }
+        (Kind::Rose, _) => {
+            "It prepared, compiled or read from a cold disk at first, or other work came before"
+        }
+    };
+    let (title, action) = match kind {
+        Kind::Fell => (
+            "Find out what changed at ",
+            "Look at what was started or set then, on the host too: a run, an image, a neighbor, a disk. Read the log of \
+             the process, and sample its stack (py-spy dump --pid PID): it may work on the CPU.",
         ),
-        Some(_) => (
-            ", with other memory in use",
-            "Another process most likely took its place, and does something else, or works on the CPU",
+        Kind::Rose => (
+            "Find out what it waited for until ",
+            "Read its log of that time: compilation for each shape, tuning, downloads, the first pass over the data. Keep \
+             between runs what it prepares, or prepare it before the GPUs are taken.",
         ),
-        None => ("", "Something outside of the GPU limits it, or other work took its place"),
+        Kind::TakenOver => (
+            "Find out whose work runs since ",
+            "Name its owner and its process before anything else is done for it. A long job belongs in a queue, with a \
+             limit of its time. What nobody has started is a matter of security: keep its traces.",
+        ),
     };
     let memory = group[0].memory.map_or_else(String::new, |[a, b]| {
         [" (", &*gib(a), " before and ", &gib(b), " since)"].concat()
     });
     let lost = |of: fn(&Gpu) -> f64| mean(gpus(), of);
     let is_idle = lost(Gpu::lost_idle) >= lost(Gpu::lost_underload);
-    let target = match (group[0].gpu.is_bouncing(), is_idle) {
-        (true, _) => Target::Starvation,
-        (false, true) => Target::Idle,
-        (false, false) => Target::Underload,
+    let target = match (kind, group[0].gpu.is_bouncing(), is_idle) {
+        (Kind::TakenOver, ..) => Target::Throughput,
+        (_, true, _) => Target::Starvation,
+        (_, false, true) => Target::Idle,
+        (_, false, false) => Target::Underload,
     };
     Recommendation {
-        title: format!("Find out what changed at {since}"),
-        action: "Look at what was started or set then, on the host too: a run, an image, a neighbor, a disk. Read the log \
-                 of the process, and sample its stack (py-spy dump --pid PID): it may work on the CPU."
-            .to_owned(),
+        title: [title, &since].concat(),
+        action: action.to_owned(),
         rationale: format!(
             "Load was {} for {}, and has been {} for {} since{held}{memory}. {cause}.",
             percent(before),
@@ -134,6 +197,10 @@ fn describe(group: &[Change<'_>], window: &Window) -> Recommendation {
             ("utilization.since", after, "1"),
             ("since.time", all - seconds, "s"),
         ]),
+        kind: match kind {
+            Kind::TakenOver => RecommendationKind::Risk,
+            Kind::Fell | Kind::Rose => RecommendationKind::Saving,
+        },
         ..Recommendation::new("measure.change", target, "measure", gpus())
     }
 }
@@ -173,11 +240,39 @@ mod tests {
     }
 
     #[test]
+    fn what_delayed_a_job_at_first_is_asked_for() {
+        // Waits of 25 minutes with bursts of four, for 3.5 hours.
+        let compiles =
+            |second: usize| if second < 12_600 && second % 1_740 < 1_500 { 0.0 } else { 0.95 };
+        let one = &found(vec![with_memory(gpu(PatternKind::Mixed, 50_400, compiles), 60.0)])[0];
+        assert!(one.title.starts_with("Find out what it waited for until"), "{}", one.title);
+        assert!(one.rationale.contains("most likely prepared, compiled"), "{}", one.rationale);
+    }
+
+    #[test]
+    fn work_without_a_pause_where_people_work_is_asked_for() {
+        let level = |second: usize| match second {
+            ..36_000 if second % 1_200 < 300 => 0.6,
+            ..72_000 => 0.0,
+            _ => 1.0,
+        };
+        let of = |workload, seconds| {
+            let gpu = gpu(PatternKind::Mixed, seconds, level);
+            found(vec![with_memory(Gpu { workload, ..gpu }, 20.0)])
+        };
+        let one = &of(Workload::Interactive, 144_000)[0];
+        assert!(one.title.starts_with("Find out whose work runs since"), "{}", one.title);
+        assert_eq!(one.kind, RecommendationKind::Risk);
+        assert!(of(Workload::Interactive, 90_000).is_empty(), "five hours");
+        assert!(of(Workload::Training, 144_000).is_empty(), "a job");
+    }
+
+    #[test]
     fn work_that_varies_or_depends_on_others_did_not_change() {
         let serving = Gpu { workload: Workload::Serving, ..with_memory(falls(0.9, 0.1), 20.0) };
         assert!(found(vec![serving]).is_empty(), "demand");
         assert!(found(vec![with_memory(falls(0.9, 0.6), 20.0)]).is_empty(), "it fell little");
-        assert!(found(vec![with_memory(falls(0.1, 0.9), 20.0)]).is_empty(), "it rose");
+        assert!(found(vec![with_memory(falls(0.0, 0.9), 20.0)]).is_empty(), "it began");
         let day = |second: usize| if (second / 3_600).is_multiple_of(2) { 0.9 } else { 0.1 };
         assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 21_600, day), 20.0)]).is_empty());
         let nights = |second: usize| if second < 7_200 || second % 2_400 < 500 { 0.9 } else { 0.0 };

@@ -1,12 +1,13 @@
 //! Profiles whose result decides between causes that look alike.
 
 use phasemeter_diagnoses::{
-    FULL_ENGINE, LITTLE_POWER, LOW_POWER, confidence, does_usual_work, has_defect,
+    FULL_ENGINE, LITTLE_POWER, LOW_POWER, NEARLY_FULL, confidence, does_usual_work, has_defect,
     has_full_bandwidth, is_full, multiplies_matrices, power_share,
 };
 use phasemeter_policy::format::{percent, subject, usd};
 use phasemeter_policy::{
-    Gpu, Recommendation, Target, Vendor, Window, Workload, evidence, groups, mean,
+    Gpu, Recommendation, RecommendationKind, Target, Vendor, Window, Workload, evidence, groups,
+    mean,
 };
 
 use crate::Settings;
@@ -47,7 +48,13 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
             && has_full_bandwidth(gpu)
             && !multiplies_matrices(gpu, window)
     });
+    let fp64 = of(&|gpu| {
+        is_full(gpu)
+            && gpu.vendor() == Vendor::Nvidia
+            && gpu.metric("fp64.activity") >= Some(FULL_ENGINE)
+    });
     let known = at_low_power(&busy).into_iter().chain(at_full_bandwidth(&bound));
+    let known = known.chain(at_full_fp64(&fp64));
     known.chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
 }
 
@@ -70,9 +77,15 @@ fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
         "{} is fully busy at {} of its power limit: memory, communication or launches limit it, not arithmetic. \
          Kernels named nccl for most of the time mean communication; long kernels without them, memory bandwidth, \
          which fused kernels save; gaps between short kernels, launches, which CUDA graphs save, and in PyTorch \
-         torch.compile.",
+         torch.compile.{}",
         subject(gpus.len()),
         percent(power),
+        if gpus.iter().any(|gpu| gpu.memory_share() >= Some(NEARLY_FULL)) {
+            " Its memory is nearly full: if the driver moves a part of it to the host, less of it is the remedy, such as a \
+             smaller batch."
+        } else {
+            ""
+        },
     );
     (!gpus.is_empty()).then(|| Recommendation {
         evidence: evidence([("power.share_of_limit", power, "1")]),
@@ -107,6 +120,27 @@ fn at_full_bandwidth(gpus: &[&Gpu]) -> Option<Recommendation> {
         ),
         evidence: evidence([("dram.activity", dram, "1")]),
         ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, confidence::LIKELY)
+    })
+}
+
+/// Work that the FP64 pipe limits.
+fn at_full_fp64(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let fp64 = mean(gpus, |gpu| gpu.metric("fp64.activity").unwrap_or(0.0));
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: "Try a model that computes FP64 at half of its FP32 rate".to_owned(),
+        action: "Run a short case on a V100, A100, A30, H100 or H200, which do, unless this is one of them: others compute \
+                 FP64 at a 32nd or a 64th of it. Compare dollars per result. Else only less FP64 is faster: a mixed \
+                 precision of the code, where the results allow it."
+            .to_owned(),
+        rationale: format!(
+            "{} is full, and its FP64 pipe {} active: that pipe limits the work, not memory, and not matrix products.",
+            subject(gpus.len()),
+            percent(fp64),
+        ),
+        confidence: confidence::LIKELY,
+        evidence: evidence([("fp64.activity", fp64, "1")]),
+        kind: RecommendationKind::Capacity,
+        ..Recommendation::new("measure.fp64", Target::Throughput, "larger_gpu", gpus.iter().copied())
     })
 }
 
@@ -182,6 +216,17 @@ mod tests {
 
     fn codes(gpu: Gpu) -> Vec<String> {
         recommendations(vec![gpu]).into_iter().map(|one| one.code).collect()
+    }
+
+    #[test]
+    fn full_pipe_is_the_limit() {
+        let with = |activity: f64| {
+            let mut gpu = Gpu { workload: Workload::Batch, ..whole(0.99) };
+            gpu.metrics.push(("fp64.activity".to_owned(), activity));
+            codes(gpu)
+        };
+        assert_eq!(with(0.95), ["measure.fp64"]);
+        assert!(with(0.4).is_empty());
     }
 
     fn whole(level: f64) -> Gpu {

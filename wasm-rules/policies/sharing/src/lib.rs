@@ -51,8 +51,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
     let groups = groups(findings, similar);
     let packed = packs.iter().map(Pack::recommendation);
     let resized = resizes.iter().map(Resize::recommendation);
-    let bounds = window.thresholds();
-    let shared = groups.iter().filter_map(|group| text::recommendation(group, bounds));
+    let shared = groups.iter().filter_map(|group| text::recommendation(group, window));
     let all = packed.chain(resized).chain(shared).chain(owners::recommend(window));
     all.chain(untouched::recommend(window, settings)).collect()
 }
@@ -113,9 +112,39 @@ mod tests {
         let node = recommendations(vec![notebook(), with_memory(steady(7_200, 0.95), 60.0)]);
         assert_eq!((levers(&node), node[0].kind), (vec!["mig"], RecommendationKind::Capacity));
         let a10 = Gpu { model: "NVIDIA A10G".to_owned(), ..alone(notebook()) };
-        let found = recommendations(vec![a10]);
+        assert!(recommendations(vec![a10.clone()])[0].remediation.is_none(), "whose is it?");
+        let held = Gpu { holders: vec![holder("a", 72.0, 7_128.0, 0.0)], ..a10 };
+        let found = recommendations(vec![held]);
         assert_eq!(found[0].remediation.as_ref().unwrap().kind, "nvidia.time-slicing");
         assert!(recommendations(vec![alone(Gpu { memory: Vec::new(), ..notebook() })]).is_empty());
+    }
+
+    #[test]
+    fn small_work_of_larger_gpus_is_moved_to_free_ones() {
+        let of = |model: &str, level: f64, gib: f64| {
+            let gpu = with_memory(steady(7_200, level), gib);
+            Gpu { model: model.to_owned(), memory_total_bytes: Some(15 << 30), ..gpu }
+        };
+        let action = |level: f64, gib: f64| {
+            let mut gpus = vec![of("Tesla T4", 0.6, 6.0), of("Tesla T4", 0.0, 0.0)];
+            gpus[1].activity.quiet.held_seconds = 0.0;
+            gpus[1].accounts.idle_free = gpus[1].accounts.idle();
+            gpus[1].accounts.idle_held = gpus[0].accounts.idle_held;
+            gpus.push(of("NVIDIA A100-SXM4-40GB", level, gib));
+            let found = recommendations(gpus);
+            let free = found.into_iter().find(|one| one.code == "sharing.free").unwrap();
+            free.action
+        };
+        let moved = action(0.06, 2.6);
+        assert!(
+            moved.starts_with("Move the small work of 1 NVIDIA A100-SXM4-40GB (6.0%"),
+            "{moved}"
+        );
+        assert!(
+            action(0.3, 2.6).starts_with("Let the scheduler"),
+            "more than a T4 does at half load"
+        );
+        assert!(action(0.06, 14.5).starts_with("Let the scheduler"), "it does not fit");
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! What is written about GPUs that others could use.
 
-use phasemeter_diagnoses::{Allocation, SIMILAR, confidence};
+use phasemeter_diagnoses::{
+    Allocation, FREE_MEMORY, Model, SIMILAR, confidence, names_holders, share,
+};
 use phasemeter_policy::format::{count, duration, gib, list, percent, subject, these};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Thresholds, Vendor, evidence, mean,
+    Target, Thresholds, Vendor, Window, evidence, mean, same_model,
 };
 
 use crate::find::{Action, Capacity, Finding, Free};
 
 /// The recommendation for GPUs with the same action and similar loads.
-pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Option<Recommendation> {
+pub(crate) fn recommendation(group: &[Finding<'_>], window: &Window) -> Option<Recommendation> {
+    let bounds = window.thresholds();
     let first = &group[0];
     let gpus = || group.iter().map(|finding| finding.gpu);
     let mean = |value: &dyn Fn(&Gpu) -> f64| mean(gpus(), value);
@@ -42,7 +45,7 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
         _ => "",
     };
     let words = match first.action {
-        Action::Use { held, when, slurm } => free(group, held, when, slurm),
+        Action::Use { held, when, slurm } => free(group, held, when, slurm, window),
         Action::Divide { parts, lever } => {
             // That of the largest task.
             let fits = group.iter().filter_map(|finding| finding.fit);
@@ -64,7 +67,8 @@ pub(crate) fn recommendation(group: &[Finding<'_>], bounds: Thresholds) -> Optio
         kind,
         effort: if is_divided { Effort::Medium } else { Effort::Low },
         reversible: !is_held,
-        remediation: words.remediation,
+        // Only with a source that names them can owners be asked.
+        remediation: words.remediation.filter(|_| names_holders(window)),
         ..Recommendation::new(words.code, first.target, words.lever, gpus())
     })
 }
@@ -80,7 +84,7 @@ struct Words {
 }
 
 /// GPUs that others can use as a whole.
-fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool) -> Words {
+fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool, window: &Window) -> Words {
     let observed = mean(group, |it| it.gpu.accounts.observed().seconds);
     let seconds = mean(group, |it| it.free_seconds);
     let time = [duration(seconds), duration(observed)].join(" of ");
@@ -114,7 +118,17 @@ fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool) -> Words {
              remove replicas without requests. Let other jobs use the GPUs otherwise."
                 .to_owned()
         }
-        None => "Let the scheduler fill them, or move the other jobs and return the instance.".to_owned(),
+        None => match small_work(group[0].gpu, window).as_slice() {
+            [] => "Let the scheduler fill them, or move the other jobs and return the instance.".to_owned(),
+            work => format!(
+                "Move the small work of {} {} ({} busy, up to {}) to them, if its latency allows; or let the scheduler fill \
+                 them.",
+                work.len(),
+                work[0].model,
+                percent(mean(work, |gpu| gpu.accounts.observed().level())),
+                gib(work.iter().filter_map(|gpu| gpu.memory_peak()).fold(0.0, f64::max)),
+            ),
+        },
     };
     let when = match when {
         Free::Always => "",
@@ -134,6 +148,24 @@ fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool) -> Words {
         why: format!("{} {how} for {time}{on_average}{when}{beside}.", subject(group.len())),
         remediation: None,
     }
+}
+
+/// GPUs of one larger model whose work a free one would carry at half of its load, or less.
+fn small_work<'a>(free: &Gpu, window: &'a Window) -> Vec<&'a Gpu> {
+    let fits = |own: &Model, gpu: &Gpu| {
+        let other = Model::of(&gpu.model).filter(|other| other.replaces(own))?;
+        let faster =
+            f64::max(other.bandwidth_gb_s? / own.bandwidth_gb_s?, other.tflops()? / own.tflops()?);
+        let total = free.memory_total_bytes? as f64;
+        let level = gpu.accounts.observed().level();
+        let is_small = level > 0.0 && level * faster <= share::MOST;
+        (is_small && gpu.memory_peak()? <= (1.0 - FREE_MEMORY) * total).then_some(())
+    };
+    let Some(own) = Model::of(&free.model) else { return Vec::new() };
+    let others = window.gpus.iter().filter(|gpu| !same_model(&gpu.model, &free.model));
+    let small: Vec<_> = others.filter(|gpu| fits(own, gpu).is_some()).collect();
+    let first = small.first().map(|gpu| &gpu.model);
+    small.iter().copied().filter(|gpu| Some(&gpu.model) == first).collect()
 }
 
 /// GPUs of which others can use a part.

@@ -5,7 +5,7 @@
 
 use crate::column::peak;
 use crate::format::{count, duration};
-use crate::{Account, Accounts, Gpu, PatternKind, Window, log};
+use crate::{Account, Accounts, Gpu, PatternKind, Pauses, Window, log};
 
 /// Observed time from which confidence is not reduced: one hour.
 const FULL_CONFIDENCE_SECONDS: f64 = 3_600.0;
@@ -51,6 +51,20 @@ impl Account {
     #[must_use]
     pub fn level(&self) -> f64 {
         ratio(self.effective_seconds, self.seconds)
+    }
+}
+
+impl Pauses {
+    /// Returns their mean length in seconds; 0 if there are none.
+    #[must_use]
+    pub fn mean_seconds(&self) -> f64 {
+        ratio(self.quiet.seconds, f64::from(self.count))
+    }
+
+    /// Returns the share of their time in which a process or memory held the GPU.
+    #[must_use]
+    pub fn held_share(&self) -> f64 {
+        ratio(self.quiet.held_seconds, self.quiet.seconds)
     }
 }
 

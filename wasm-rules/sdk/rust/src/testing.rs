@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::{
     Account, Accounts, Activity, AllocationMethod, Gpu, Holder, HolderAccount, HolderKind, Load,
     LoadBucket, LoadDistribution, Offer, Pattern, PatternKind, Pauses, Percentiles, Plan, Price,
-    Quiet, QuoteRequest, Sensors, Waste, Window, Workload,
+    Quiet, QuoteRequest, Sensors, Waste, Window, Workload, mean,
 };
 
 /// 2026-07-27T00:00:00Z.
@@ -227,14 +227,6 @@ fn activity(seconds: usize, utilization: impl Fn(usize) -> f64) -> Activity {
     let parts = |keep: &dyn Fn(&(usize, usize)) -> bool| {
         total(&runs.iter().copied().filter(keep).collect::<Vec<_>>())
     };
-    let between = |run: &(usize, usize)| {
-        length(run) >= 60.0
-            && first < run.0
-            && run.1 <= last
-            && is_work(&(run.0 - 1))
-            && is_work(&run.1)
-    };
-    let pauses: Vec<_> = runs.iter().copied().filter(between).collect();
     Activity {
         interval_seconds: (observed > 0).then_some(1.0),
         quiet: total(&runs),
@@ -245,14 +237,50 @@ fn activity(seconds: usize, utilization: impl Fn(usize) -> f64) -> Activity {
         hours_seconds: at_least(3_600.0),
         before_work: parts(&|run| run.1 <= first),
         after_work: parts(&|run| run.0 > last || first == seconds),
-        pauses: Pauses {
-            count: pauses.len() as u32,
-            quiet: total(&pauses),
-            shortest_seconds: pauses.iter().map(length).reduce(f64::min).unwrap_or(0.0),
-            longest_seconds: pauses.iter().map(length).fold(0.0, f64::max),
-        },
+        pauses: pauses(seconds, &utilization),
         week: Vec::new(),
     }
+}
+
+/// Idle stretches of at least ten seconds between work.
+fn pauses(seconds: usize, utilization: impl Fn(usize) -> f64) -> Pauses {
+    let (mut lengths, mut starts) = (Vec::new(), Vec::<f64>::new());
+    let (mut start, mut has_worked, mut after_unobserved) = (None, false, 0);
+    for second in 0..seconds {
+        match utilization(second) {
+            level if level.is_nan() => start = None,
+            level if level < 0.1 => {
+                start.get_or_insert(second);
+            }
+            _ => {
+                let start = start.take().filter(|start| has_worked && second - start >= 10);
+                if let Some(start) = start {
+                    lengths.push((second - start) as f64);
+                    starts.push(start as f64);
+                    after_unobserved += u32::from(utilization(start - 1).is_nan());
+                }
+                has_worked = true;
+            }
+        }
+    }
+    let periods: Vec<_> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let seconds = lengths.iter().sum();
+    Pauses {
+        count: lengths.len() as u32,
+        quiet: Quiet { seconds, held_seconds: seconds },
+        after_unobserved,
+        length_deviation: deviation(&lengths),
+        period_seconds: (!periods.is_empty()).then(|| mean(&periods, |period| *period)),
+        period_deviation: deviation(&periods),
+        memory_bytes: None,
+        memory_at_work_bytes: None,
+    }
+}
+
+/// The geometric standard deviation.
+fn deviation(lengths: &[f64]) -> f64 {
+    let middle = mean(lengths, |length| length.ln());
+    mean(lengths, |length| (length.ln() - middle).powi(2)).sqrt().exp()
 }
 
 /// Adds a memory column with `gib` GiB in use, which is a preallocated pool from half of the memory on.

@@ -370,6 +370,12 @@ void exports_phasemeter_policy_recommender_holder_free(exports_phasemeter_policy
   exports_phasemeter_policy_recommender_option_instant_free(&ptr->first_touch);
 }
 
+void exports_phasemeter_policy_recommender_pauses_free(exports_phasemeter_policy_recommender_pauses_t *ptr) {
+  recommender_policy_option_f64_free(&ptr->period_seconds);
+  recommender_policy_option_f64_free(&ptr->memory_bytes);
+  recommender_policy_option_f64_free(&ptr->memory_at_work_bytes);
+}
+
 void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -382,6 +388,7 @@ void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasem
 
 void exports_phasemeter_policy_recommender_activity_free(exports_phasemeter_policy_recommender_activity_t *ptr) {
   recommender_policy_option_f64_free(&ptr->interval_seconds);
+  exports_phasemeter_policy_recommender_pauses_free(&ptr->pauses);
   exports_phasemeter_policy_recommender_list_hour_of_week_free(&ptr->week);
 }
 
@@ -732,7 +739,7 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
       break;
     }
   }
-  exports_phasemeter_policy_recommender_window_t arg34 = (exports_phasemeter_policy_recommender_window_t) {
+  exports_phasemeter_policy_recommender_window_t arg37 = (exports_phasemeter_policy_recommender_window_t) {
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 0))),
     (exports_phasemeter_policy_recommender_instant_t) (uint64_t) (*((int64_t*) (arg + 8))),
     (bool) (int32_t) *((uint8_t*) (arg + 16)),
@@ -750,7 +757,7 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
   exports_phasemeter_policy_recommender_result_response_string_t ret;
   exports_phasemeter_policy_recommender_response_t ok;
   recommender_policy_string_t err;
-  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg34, &ok, &err);
+  ret.is_err = !exports_phasemeter_policy_recommender_recommend(&arg37, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -760,9 +767,9 @@ uint8_t * __wasm_export_exports_phasemeter_policy_recommender_recommend(uint8_t 
   free(arg);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const recommender_policy_string_t *payload37 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload37).len;
-    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload37).ptr;
+    const recommender_policy_string_t *payload40 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload40).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload40).ptr;
   } else {
     const exports_phasemeter_policy_recommender_response_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = ((*payload).recommendations).len;

@@ -306,14 +306,23 @@ typedef struct exports_phasemeter_policy_recommender_quiet_t {
   double   held_seconds;
 } exports_phasemeter_policy_recommender_quiet_t;
 
-// Stretches of at least a minute with work directly before and after.
+// Idle stretches: at least ten seconds with a utilization below 10% in each, directly before a second of at
+// least 10%, and after the first such second. One counts as a whole when it ends.
 typedef struct exports_phasemeter_policy_recommender_pauses_t {
   uint32_t   count;
   exports_phasemeter_policy_recommender_quiet_t   quiet;
-  // The shortest; 0 if there are none.
-  double   shortest_seconds;
-  // The longest; 0 if there are none.
-  double   longest_seconds;
+  // How many of them directly follow unobserved time: at most `count`. Work directly precedes the others.
+  uint32_t   after_unobserved;
+  // Geometric standard deviation of their lengths: at least 1, and 1 if they are alike.
+  double   length_deviation;
+  // Mean time from the start of one to the start of the next. Absent if there are fewer than two.
+  recommender_policy_option_f64_t   period_seconds;
+  // Geometric standard deviation of this time: at least 1.
+  double   period_deviation;
+  // Mean memory in use in them. Absent if not recorded.
+  recommender_policy_option_f64_t   memory_bytes;
+  // Mean memory in use at work, in readings of at least 10%. Absent if not recorded.
+  recommender_policy_option_f64_t   memory_at_work_bytes;
 } exports_phasemeter_policy_recommender_pauses_t;
 
 typedef struct exports_phasemeter_policy_recommender_hour_of_week_t {
@@ -830,6 +839,8 @@ void recommender_policy_option_f64_free(recommender_policy_option_f64_t *ptr);
 void exports_phasemeter_policy_recommender_option_instant_free(exports_phasemeter_policy_recommender_option_instant_t *ptr);
 
 void exports_phasemeter_policy_recommender_holder_free(exports_phasemeter_policy_recommender_holder_t *ptr);
+
+void exports_phasemeter_policy_recommender_pauses_free(exports_phasemeter_policy_recommender_pauses_t *ptr);
 
 void exports_phasemeter_policy_recommender_list_hour_of_week_free(exports_phasemeter_policy_recommender_list_hour_of_week_t *ptr);
 

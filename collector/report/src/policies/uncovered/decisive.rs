@@ -16,6 +16,10 @@ use crate::policies::{MeteredGpu, Need, Recommendation};
 /// Mean utilization while it works from which a GPU is full, in ppm: what is left of its time is between kernels. An assumption.
 const FULL_FROM_PPM: u128 = 900_000;
 
+/// Mean utilization of idle time from which it is little work, in ppm: drivers report a percent or two while a process
+/// waits. An assumption.
+const WORKS_FROM_PPM: u128 = 30_000;
+
 /// The codes of the risks that come first, and what is missing: nothing if most of the waste is of GPUs at risk. GPUs
 /// of `all` on their nodes, whose risks come before what usually shows a cause, may be of the same job.
 pub(super) fn decisive(
@@ -35,6 +39,11 @@ pub(super) fn decisive(
     if !own.is_empty() && is_most(lefts, |left| risks.iter().any(|it| has(&it.gpus, left))) {
         return (own, Vec::new());
     }
+    let category = match category {
+        // A load about the threshold is in both categories, and of one cause.
+        WasteCategory::Idle if is_most(lefts, works_while_idle) => WasteCategory::Underload,
+        category => category,
+    };
     let with_work = category == WasteCategory::Underload;
     let explains = |need: &&Need| {
         need.explains_waste(with_work) && is_most(lefts, |left| has(&need.gpus, left))
@@ -107,10 +116,21 @@ fn is_held(left: &Left<'_>) -> bool {
 /// Whether it was full while it worked.
 fn is_full(left: &Left<'_>) -> bool {
     let work = [Phase::Underutilized, Phase::Productive, Phase::ComputeBound];
-    let work = work.map(|phase| left.summary.accounts.phase(phase));
-    let time: u128 = work.iter().map(|it| u128::from(it.time.0)).sum();
-    let weighted: u128 = work.iter().map(|it| it.weighted).sum();
-    weighted >= time * FULL_FROM_PPM
+    is_at_least(left, &work, FULL_FROM_PPM)
+}
+
+/// Whether it worked a little while idle.
+fn works_while_idle(left: &Left<'_>) -> bool {
+    is_at_least(left, &[Phase::Idle], WORKS_FROM_PPM)
+}
+
+/// Whether the mean utilization in these phases is as high.
+fn is_at_least(left: &Left<'_>, phases: &[Phase], ppm: u128) -> bool {
+    let phases = phases.iter().map(|phase| left.summary.accounts.phase(*phase));
+    let (time, weighted) = phases.fold((0, 0), |(time, weighted), it| {
+        (time + u128::from(it.time.0), weighted + it.weighted)
+    });
+    weighted >= time * ppm
 }
 
 fn measures_sms(left: &Left<'_>) -> bool {
