@@ -200,11 +200,13 @@ impl ActivityMeter {
         Snapshot { totals: self.current(), pauses: *self.pauses.totals(), longest }
     }
 
-    /// Activity since a snapshot; `longest` are the longest stretches of the sessions that ended since.
+    /// Activity since a snapshot; `longest` are the longest stretches of the sessions that ended since, and `idle` is the
+    /// idle time since.
     pub(crate) fn since(
         &self,
         earlier: &Snapshot,
         longest: impl Iterator<Item = Nanos>,
+        idle: Nanos,
     ) -> Activity {
         let (now, then) = (self.current(), &earlier.totals);
         let longest = longest.fold(self.session_longest(), Nanos::max);
@@ -223,7 +225,7 @@ impl ActivityMeter {
             in_stretches,
             before_work: now.before_work.since(then.before_work),
             after_work: self.since_work.min(quiet),
-            pauses: self.pauses.totals().since(&earlier.pauses),
+            pauses: self.pauses.totals().since(&earlier.pauses, idle),
         }
     }
 

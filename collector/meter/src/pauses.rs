@@ -13,7 +13,7 @@ use crate::units::{Bytes, Nanos, Timestamp, Utilization};
 pub const MIN_PAUSE: Nanos = Nanos::from_secs(10);
 
 /// Pauses: idle stretches of at least [`MIN_PAUSE`] after the first second that is not idle, each directly before such a
-/// second. A pause counts as a whole when it ends.
+/// second. A pause counts when it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
     /// Their number and length.
@@ -66,11 +66,13 @@ impl MemoryInUse {
 }
 
 impl Pauses {
-    /// All but those of an earlier state.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    /// All but those of an earlier state. Their time is at most `idle`, the idle time since: one may have begun before.
+    pub(crate) fn since(&self, earlier: &Self, idle: Nanos) -> Self {
+        let lengths = self.lengths.since(earlier.lengths);
+        let total = lengths.total.min(idle);
         Self {
-            lengths: self.lengths.since(earlier.lengths),
-            held: self.held - earlier.held,
+            lengths: Lengths { total, ..lengths },
+            held: (self.held - earlier.held).min(total),
             after_unobserved: self.after_unobserved.saturating_sub(earlier.after_unobserved),
             periods: self.periods.since(earlier.periods),
             memory: self.memory.since(earlier.memory),

@@ -6,6 +6,7 @@ use phasemeter_meter::activity::{Activity, Quiet};
 use phasemeter_meter::gpu::{GpuMeter, MeterConfig};
 use phasemeter_meter::lengths::Lengths;
 use phasemeter_meter::pauses::{MemoryInUse, Pauses};
+use phasemeter_meter::phase::Phase;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::units::{Bytes, Celsius, Megahertz, Nanos, Timestamp, Utilization};
 use phasemeter_meter::wall_time::WallOffset;
@@ -314,6 +315,9 @@ proptest! {
         let found = recent.activity;
         prop_assert_eq!(found.quiet, expected.quiet);
         prop_assert_eq!(found.after_work, expected.after_work);
+        let idle = recent.accounts.phase(Phase::Idle).time;
+        prop_assert!(found.pauses.held <= found.pauses.lengths.total);
+        prop_assert!(found.pauses.lengths.total <= idle);
         let long = found.in_stretches.into_iter().zip(expected.in_stretches);
         prop_assert!(long.into_iter().all(|(found, least)| least <= found && found <= found.max(expected.quiet.time)));
         prop_assert!(expected.longest <= found.longest && found.longest <= expected.quiet.time);

@@ -20,8 +20,9 @@ const NO_POWER: f64 = 0.1;
 /// Power at work, relative to its limit, at least, from which its sensor is wrong: limits are kept within seconds.
 const TOO_MUCH_POWER: f64 = 1.5;
 
-/// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
-pub(crate) const CONTEXT: f64 = 0.01;
+/// Memory in use, in bytes, up to which no process can work on a GPU: a process takes some hundred MiB before it computes
+/// anything. An assumption.
+const WITHOUT_PROCESS: f64 = 50.0 * 1_048_576.0;
 
 /// What two sources reported while one reported work and the other none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +77,7 @@ pub fn unpowered_work(gpu: &Gpu) -> Option<(f64, f64)> {
 /// Whether a GPU reports work without memory in use, which every process needs.
 pub fn works_without_memory(gpu: &Gpu) -> bool {
     let busy = gpu.accounts.busy();
-    let is_empty = gpu.memory_share().is_some_and(|share| share <= CONTEXT);
+    let is_empty = gpu.memory_peak().is_some_and(|bytes| bytes <= WITHOUT_PROCESS);
     is_empty && busy.seconds >= time::USUAL && busy.level() >= share::MOST
 }
 
@@ -143,5 +144,18 @@ mod tests {
         };
         assert_eq!(with(1_200.0), Some((1_400.0, 700.0)));
         assert_eq!(with(690.0), None, "peaks");
+    }
+
+    #[test]
+    fn small_process_on_a_large_gpu_is_not_without_memory() {
+        let with = |mebibytes: f64| {
+            let mut gpu = steady(7_200, 0.95);
+            gpu.memory = vec![mebibytes * 1_048_576.0; gpu.utilization.len()];
+            works_without_memory(&gpu)
+        };
+        // 0.7% of an H200, as a small load on a real one uses.
+        assert!(!with(1_040.0) && !with(300.0));
+        assert!(with(0.0) && with(20.0), "what the driver keeps");
+        assert!(!works_without_memory(&steady(7_200, 0.95)), "not recorded");
     }
 }

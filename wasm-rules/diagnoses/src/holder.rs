@@ -1,9 +1,11 @@
 //! What has an idle GPU: nothing, something unknown, or a pod or job that a scheduler allocated it to. Unknown is not
 //! free, and neither is an allocation: its scheduler places nothing else there.
 
-use crate::contradiction::CONTEXT;
 use crate::share;
 use phasemeter_policy::{Gpu, Holder, Window};
+
+/// Share of the memory in use up to which no process holds a GPU, as the meter defines it.
+const CONTEXT: f64 = 0.01;
 
 /// Attributes that name it if the source has no allocations: of the GPU, or of a run within its pod or job.
 const POD: &str = "k8s.pod.name";

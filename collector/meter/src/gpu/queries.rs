@@ -12,7 +12,7 @@ use crate::histogram::Readings;
 use crate::money::Rate;
 use crate::pattern::Pattern;
 use crate::periods::PeriodList;
-use crate::phase::Thresholds;
+use crate::phase::{Phase, Thresholds};
 use crate::reading::{Basis, Reading};
 use crate::series::Series;
 use crate::summary::{Summary, Unobserved};
@@ -275,17 +275,18 @@ impl GpuMeter {
             waste: waste.by_category_since(&earlier.waste, &accounts, confirmed),
             pattern: self.pattern(earlier, billed_before, accounts.observed().time),
             energy: self.energy().since(&earlier.energy),
-            activity: self.activity_since(earlier),
+            activity: self.activity_since(earlier, accounts.phase(Phase::Idle).time),
             sensors: self.sensors.since(&earlier.sensors),
             contradictions: self.contradictions.since(&earlier.contradictions),
             readings: readings.collect(),
         }
     }
 
-    fn activity_since(&self, earlier: &Snapshot) -> Activity {
+    /// `idle` is the idle time since.
+    fn activity_since(&self, earlier: &Snapshot, idle: Nanos) -> Activity {
         let ended = self.window.iter().flat_map(|window| window.after(earlier.at));
         let longest = ended.map(|snapshot| snapshot.activity.longest);
-        self.ledger.activity.since(&earlier.activity, longest)
+        self.ledger.activity.since(&earlier.activity, longest, idle)
     }
 
     fn pattern(&self, earlier: &Snapshot, before: Readings, observed: Nanos) -> Option<Pattern> {

@@ -7,7 +7,7 @@ use phasemeter_policy::{Gpu, Pauses, Workload};
 const POINTS_PER_CYCLE: f64 = 2.0;
 
 /// Geometric standard deviation up to which lengths, or the times from one pause to the next, are alike. An assumption.
-const REGULAR: f64 = 1.25;
+const REGULAR_DEVIATION: f64 = 1.25;
 
 /// Pauses up to which a process saves its state or evaluates, in seconds. An assumption.
 const SHORT_SECONDS: f64 = 180.0;
@@ -34,7 +34,7 @@ pub(crate) enum Cause {
     Queue,
     /// Its jobs end again and again, while GPUs beside it never pause.
     Odd,
-    /// A server lets go of the model.
+    /// A server unloads its model between requests.
     Unloaded,
     /// A process holds the memory.
     Unknown,
@@ -69,7 +69,7 @@ pub(crate) fn cause(gpu: &Gpu, step_seconds: f64) -> Option<Cause> {
         return None;
     }
     let is_short = pauses.mean_seconds() <= SHORT_SECONDS;
-    let is_regular = pauses.length_deviation.min(pauses.period_deviation) <= REGULAR;
+    let is_regular = pauses.length_deviation.min(pauses.period_deviation) <= REGULAR_DEVIATION;
     // What saves or evaluates for most of its time rather waits.
     let mostly_works = pauses.quiet.seconds < share::MOST * gpu.accounts.observed().seconds;
     match gpu.workload {

@@ -165,7 +165,7 @@ fn describe(group: &[Change<'_>], window: &Window) -> Recommendation {
              between runs what it prepares, or prepare it before the GPUs are taken.",
         ),
         Kind::TakenOver => (
-            "Find out whose work runs since ",
+            "Find out whose work has been running since ",
             "Name its owner and its process before anything else is done for it. A long job belongs in a queue, with a \
              limit of its time. What nobody has started is a matter of security: keep its traces.",
         ),
@@ -261,7 +261,11 @@ mod tests {
             found(vec![with_memory(Gpu { workload, ..gpu }, 20.0)])
         };
         let one = &of(Workload::Interactive, 144_000)[0];
-        assert!(one.title.starts_with("Find out whose work runs since"), "{}", one.title);
+        assert!(
+            one.title.starts_with("Find out whose work has been running since"),
+            "{}",
+            one.title
+        );
         assert_eq!(one.kind, RecommendationKind::Risk);
         assert!(of(Workload::Interactive, 90_000).is_empty(), "five hours");
         assert!(of(Workload::Training, 144_000).is_empty(), "a job");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_of_each_run_is_no_evaluation() {
+    fn slow_start_of_each_run_is_not_evaluation() {
         // Half an hour of bursts, two hours of full load, and three minutes without memory.
         let level = |second: usize| match second % 9_060 {
             0..1_680 => f64::from(u8::from(second.is_multiple_of(13))) * 0.9,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_its_own_is_no_phase() {
+    fn single_pause_is_not_a_phase() {
         let saves = |second: usize| f64::from(u8::from(second % 3_000 < 2_700)) * 0.97;
         assert!(found(saves).is_empty());
     }

@@ -307,7 +307,8 @@ typedef struct exports_phasemeter_policy_recommender_quiet_t {
 } exports_phasemeter_policy_recommender_quiet_t;
 
 // Idle stretches: at least ten seconds with a utilization below 10% in each, directly before a second of at
-// least 10%, and after the first such second. One counts as a whole when it ends.
+// least 10%, and after the first such second. One counts when it ends; `quiet` is at most the idle time of the
+// window.
 typedef struct exports_phasemeter_policy_recommender_pauses_t {
   uint32_t   count;
   exports_phasemeter_policy_recommender_quiet_t   quiet;
