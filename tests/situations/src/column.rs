@@ -19,10 +19,12 @@ pub(crate) const USUAL: [&str; 11] = [
 
 /// Further columns that a situation may set. `nvidia-smi` has all but the last nine, which are
 /// profiling metrics of DCGM and GPM, and the driver's last error.
-pub(crate) const OPTIONAL: [&str; 25] = [
+pub(crate) const OPTIONAL: [&str; 27] = [
     "utilization.memory",
     "utilization.encoder",
     "utilization.decoder",
+    "clocks.mem",
+    "clocks.max.sm",
     "power.default_limit",
     "temperature.memory",
     "fan.speed",
@@ -51,7 +53,7 @@ pub(crate) const OPTIONAL: [&str; 25] = [
 pub(crate) fn header(name: &str) -> String {
     let unit = match name {
         "memory.used" | "memory.total" => " [MiB]",
-        "clocks.sm" => " [MHz]",
+        "clocks.sm" | "clocks.mem" | "clocks.max.sm" => " [MHz]",
         "fan.speed" => " [%]",
         name if name.starts_with("utilization.") || name.ends_with(".activity") => " [%]",
         name if name.contains("power.") && !name.contains("clocks_event") => " [W]",
