@@ -52,10 +52,13 @@ pub(crate) enum Value<'a> {
 }
 
 impl Level {
-    /// Parses `45..57%`, `40->79 GiB` or a word: `Active`, `[N/A]`.
+    /// Parses `45..57%`, `40->79 GiB` or a word: `Active`, `[N/A]`, `P8`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_word = || {
-            text.starts_with('[') || text.bytes().all(|at| at.is_ascii_alphabetic() || at == b' ')
+            let of_word = |at: u8| at.is_ascii_alphanumeric() || at == b' ';
+            text.starts_with('[')
+                || (text.starts_with(|at: char| at.is_ascii_alphabetic())
+                    && text.bytes().all(of_word))
         };
         Self::numbers(text).or_else(|| is_word().then(|| Self::Word(text.to_owned())))
     }

@@ -134,6 +134,14 @@ impl<'a> Rows<'a> {
                 Value::Word(word) => word.to_owned(),
             };
         }
+        let recorded = match name {
+            "memory.used" => Some(&self.memory),
+            "power.draw" => self.power.as_ref(),
+            _ => None,
+        };
+        if let Some(Value::Word(word)) = recorded.map(|timeline| timeline.at(tick)) {
+            return word.to_owned();
+        }
         match name {
             "utilization.gpu" => number(drawn.load, Unit::Percent),
             "memory.used" => format!("{} MiB", mebibytes(drawn.memory).min(model.memory_mib)),

@@ -198,7 +198,9 @@ impl Situation {
         if self.title.is_empty() || self.start_of_day().is_none() {
             return Some("invalid title or start: expected a start like 09:00".to_owned());
         }
-        if !self.source.is_empty() && !self.source.contains(", https://") {
+        if !self.source.is_empty()
+            && ![", https://", ", http://"].iter().any(|it| self.source.contains(it))
+        {
             return Some("invalid source: expected a title and an address".to_owned());
         }
         let every = self.every.0;
