@@ -111,7 +111,7 @@ impl Lever {
             Self::Bucketing => "short inputs are padded to long ones",
             Self::SmallerGpu => "a smaller GPU is fast enough",
             Self::LargerGpu => "another GPU is that much faster",
-            Self::Overlap => "copies and kernels take turns",
+            Self::Overlap => "kernels take turns with copies, or with the host",
             Self::Compile => "launches take longer than kernels",
             Self::Amp | Self::Tf32 | Self::Bf16 | Self::Fp16 | Self::TensorCores => {
                 "matrix products run in more bits than they need"

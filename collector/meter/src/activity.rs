@@ -7,7 +7,7 @@ use crate::pauses::{PauseMeter, Pauses};
 use crate::phase::{Account, Phase};
 use crate::reading::Reading;
 use crate::timeline::TimeSlice;
-use crate::units::{NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
+use crate::units::{Bytes, NANOS_PER_SECOND, Nanos, Timestamp, Utilization};
 use crate::wall_time::WallOffset;
 
 /// Minimum lengths of stretches by which their time is counted: 1, 10 and 60 minutes.
@@ -182,10 +182,10 @@ impl ActivityMeter {
         }
     }
 
-    /// Takes the memory in use of a reading; `idle` is the utilization below which it is idle.
+    /// Takes a reading with this memory in use; `idle` is the utilization below which it is idle.
     #[inline]
-    pub(crate) fn record_memory(&mut self, reading: &Reading, idle: Utilization) {
-        self.pauses.record(reading, idle);
+    pub(crate) fn record_memory(&mut self, reading: &Reading, used: Bytes, idle: Utilization) {
+        self.pauses.record(reading, used, idle);
     }
 
     /// Idle time by hour of the week, over the whole run.

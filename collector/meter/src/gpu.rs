@@ -37,6 +37,7 @@ pub use crate::config::MeterConfig;
 use crate::contradiction::Contradictions;
 use crate::device_meter::DeviceMeter;
 use crate::distribution::MemoryDistribution;
+use crate::ends::EndMeter;
 use crate::energy_meter::EnergyMeter;
 use crate::ledger::Ledger;
 use crate::money::Rate;
@@ -45,6 +46,7 @@ use crate::reading::{Interval, Reading};
 use crate::reorder::{LateReading, ReorderBuffer};
 use crate::sensors::Sensors;
 use crate::series::Series;
+use crate::stillness::StillMeter;
 use crate::summary::Unobserved;
 use crate::timeline::{TimeSlice, Timeline};
 use crate::units::{Bytes, Milliwatts, Nanos, Timestamp};
@@ -89,6 +91,8 @@ pub struct GpuMeter {
     unobserved: Unobserved,
     sensors: Sensors,
     contradictions: Contradictions,
+    ends: EndMeter,
+    still: StillMeter,
     /// The recent window, if sessions end.
     window: Option<RollingWindow>,
     /// The parts of the run, if any are to end before it.
@@ -133,6 +137,8 @@ impl GpuMeter {
             unobserved: Unobserved::default(),
             sensors: Sensors::default(),
             contradictions: Contradictions::default(),
+            ends: EndMeter::default(),
+            still: StillMeter::default(),
             window: None,
             parts: None,
             alerts: None,
@@ -253,8 +259,11 @@ impl GpuMeter {
         if let Some(used) = reading.memory_used {
             self.memory.record(used);
             self.parts.iter_mut().for_each(|parts| parts.memory.record(used));
-            let [idle, ..] = self.config.thresholds.bounds();
-            self.ledger.activity.record_memory(reading, idle);
+            let thresholds = self.config.thresholds;
+            let [idle, ..] = thresholds.bounds();
+            self.ledger.activity.record_memory(reading, used, idle);
+            self.ends.record(reading, used, self.memory_total, thresholds);
+            self.still.record(reading, used);
         }
         let (energy, counter) = (reading.energy, reading.energy_counter);
         self.energy.record(reading.at, energy, counter, self.power_limit);

@@ -64,6 +64,7 @@ pub mod activity;
 pub mod alert;
 pub mod contradiction;
 pub mod distribution;
+pub mod ends;
 pub mod energy;
 pub mod energy_meter;
 pub mod histogram;
@@ -74,6 +75,7 @@ pub mod pauses;
 pub mod power_histogram;
 pub mod sensors;
 pub mod series;
+pub mod stillness;
 pub mod update_period;
 pub mod utilization_feed;
 

@@ -47,7 +47,7 @@ impl MemoryInUse {
         (self.readings > 0).then(|| 1_024.0 * self.kibibytes as f64 / self.readings as f64)
     }
 
-    const fn record(&mut self, used: Bytes) {
+    pub(crate) const fn record(&mut self, used: Bytes) {
         self.kibibytes = self.kibibytes.saturating_add(used.get() / 1_024);
         self.readings += 1;
     }
@@ -148,12 +148,10 @@ impl PauseMeter {
         }
     }
 
-    /// Takes the memory in use of a reading; `idle` is the utilization below which it is idle.
+    /// Takes a reading with this memory in use; `idle` is the utilization below which it is idle.
     #[inline]
-    pub(crate) fn record(&mut self, reading: &Reading, idle: Utilization) {
-        let (Some(used), Ok(utilization)) = (reading.memory_used, reading.utilization) else {
-            return;
-        };
+    pub(crate) fn record(&mut self, reading: &Reading, used: Bytes, idle: Utilization) {
+        let Ok(utilization) = reading.utilization else { return };
         if utilization < idle {
             if self.totals.memory_at_work.readings > 0 {
                 let none = IdleReadings { first: reading.at, memory: MemoryInUse::default() };

@@ -10,7 +10,7 @@ use phasemeter_meter::phase::Account;
 use phasemeter_meter::reading::{MissingReason, Reading};
 use phasemeter_meter::series::{POINTS, Recorded};
 use phasemeter_meter::summary::Summary;
-use phasemeter_meter::units::{Nanos, Timestamp, Utilization};
+use phasemeter_meter::units::{Bytes, Milliwatts, Nanos, Timestamp, Utilization};
 use phasemeter_oracle::{ORACLE_ACCOUNTS, Oracle, OracleAccount, Row};
 use proptest::prelude::*;
 
@@ -252,6 +252,38 @@ proptest! {
         let found = [found.starvation, found.idle, found.underload].map(|waste| waste.0);
         prop_assert_eq!(found, reference_waste(&rows, &oracle));
     }
+}
+
+/// Scenario: a process runs out of memory on the first of three days, and the monitor of another stands still then.
+/// Guarantee: the run tells both, and its last day neither.
+#[test]
+fn ends_and_stillness_of_a_window_are_those_of_its_time() {
+    const HOUR: u64 = 3_600_000;
+    let config = MeterConfig { session_every: MeterConfig::SESSION, ..MeterConfig::default() };
+    let mut meter = GpuMeter::new(config, Rate::new(RATE), Bytes::from_mebibytes(16_384));
+    let at = |ms| Timestamp::from_millis(START + ms).unwrap();
+    for ms in (0..=72 * HOUR).step_by(10_000) {
+        let (percent, mebibytes, milliwatts) = match ms {
+            ms if ms < 2 * HOUR => (80, 8_000, 200_000 + ms / 10_000 % 11),
+            ms if ms < 2 * HOUR + 60_000 => (80, 16_000, 200_000),
+            ms if ms < 3 * HOUR => (0, 0, 40_000),
+            ms if ms < 4 * HOUR => (55, 8_000, 151_250),
+            ms => (80, 8_000, 200_000 + ms / 10_000 % 11),
+        };
+        let reading = Reading {
+            utilization: Ok(Utilization::from_percent(percent).unwrap()),
+            memory_used: Bytes::from_mebibytes(mebibytes),
+            power: Milliwatts::new(u32::try_from(milliwatts).unwrap()),
+            ..Reading::at(at(ms))
+        };
+        meter.push(reading, &mut ()).unwrap();
+        if ms == 12 * HOUR {
+            let first = meter.window_totals(at(ms));
+            assert_eq!((first.ends.full, first.still), (1, Nanos::from_secs(3_590)));
+        }
+    }
+    let last = meter.window_totals(at(72 * HOUR));
+    assert_eq!((last.ends.full, last.still), (0, Nanos::ZERO));
 }
 
 /// A run of several days: the recent window is the last day, and its size is bounded.

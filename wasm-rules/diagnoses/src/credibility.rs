@@ -4,11 +4,11 @@
 //! GPU does not show that it is free.
 
 use crate::bounds::WORKING_POWER;
-use crate::{share, time};
-use phasemeter_policy::Gpu;
+use crate::{NO_WORK, share, time};
+use phasemeter_policy::{Accounts, Gpu};
 
 use crate::Model;
-use crate::contradiction::has_false_idle;
+use crate::contradiction::{has_false_idle, impossible_power};
 
 /// Power of a GPU that works, in watts, at least: above the 30–60 W of small boards that are held.
 const WORKING_WATTS: f64 = 100.0;
@@ -27,7 +27,11 @@ pub struct UnexplainedPower {
 
 /// The power of a GPU in the time in which it reports no work, if only work explains it.
 pub fn unexplained_power(gpu: &Gpu) -> Option<UnexplainedPower> {
-    if gpu.power.is_empty() || gpu.accounts.idle().seconds < time::LASTING {
+    // Power that no GPU draws shows nothing.
+    if impossible_power(gpu).is_some()
+        || gpu.power.is_empty()
+        || gpu.accounts.idle().seconds < time::LASTING
+    {
         return None;
     }
     let own = gpu.power_limit_watts;
@@ -57,7 +61,14 @@ fn working_power(gpu: &Gpu, limit: f64) -> Option<f64> {
 
 /// Whether idle time of a GPU may be free time, as far as its power and other sources of utilization show.
 pub fn is_credible(gpu: &Gpu) -> bool {
-    unexplained_power(gpu).is_none() && !has_false_idle(gpu)
+    unexplained_power(gpu).is_none() && !has_false_idle(gpu) && !works_on_video(gpu)
+}
+
+/// Whether a GPU does nothing but work of its video engines, which utilization does not cover.
+fn works_on_video(gpu: &Gpu) -> bool {
+    let engines = ["decoder.utilization", "encoder.utilization"];
+    let is_used = |engine: &&str| gpu.metric(engine).is_some_and(|share| share >= NO_WORK);
+    gpu.share(Accounts::idle) >= share::NEARLY_ALL && engines.iter().any(is_used)
 }
 
 #[cfg(test)]
@@ -103,5 +114,16 @@ mod tests {
         moments.power[..100].fill(690.0);
         assert!(is_credible(&moments));
         assert!(is_credible(&limit(steady(3_600, 0.0))), "not recorded");
+    }
+
+    #[test]
+    fn work_of_video_engines_is_not_idle_time() {
+        let decodes = |level: f64, share: f64| {
+            let metrics = vec![("decoder.utilization".to_owned(), share)];
+            is_credible(&Gpu { metrics, ..steady(3_600, level) })
+        };
+        assert!(!decodes(0.01, 0.6));
+        assert!(decodes(0.01, 0.0));
+        assert!(decodes(0.5, 0.6), "its own load shows when it works");
     }
 }

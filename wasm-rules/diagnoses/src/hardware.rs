@@ -24,6 +24,11 @@ const NO_TRAFFIC: f64 = 0.002;
 /// Use of NVLink that counts as traffic, at least. An assumption.
 const TRAFFIC: f64 = 0.02;
 
+/// Whether the driver lost it, or its source lists it no more.
+pub fn is_lost(gpu: &Gpu) -> bool {
+    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
+}
+
 /// The uncorrectable memory errors of a GPU, if any.
 pub fn memory_errors(gpu: &Gpu) -> Option<f64> {
     gpu.metric("memory.errors").filter(|count| *count > 0.0)

@@ -6,15 +6,10 @@ use phasemeter_policy::{Gpu, Window, Workload};
 
 use crate::{
     THROTTLED, are_separate, capped_below, fastest_clock, hangs, hardware_xids,
-    has_failed_counters, is_behind, is_credible, is_slowed, is_unlinked, lag, memory_errors,
-    power_share, share, slow_link, slowed_by_heat, slowed_by_power_supply, taken_over,
-    waits_in_collective, works_without_memory,
+    has_failed_counters, is_behind, is_credible, is_lost, is_slowed, is_unlinked, lag,
+    memory_errors, power_share, share, slow_link, slowed_by_heat, slowed_by_power_supply,
+    taken_over, waits_in_collective, works_without_memory,
 };
-
-/// Whether the driver lost it, or its source lists it no more.
-pub fn is_lost(gpu: &Gpu) -> bool {
-    gpu.metric("lost.seconds").is_some_and(|seconds| seconds > 0.0)
-}
 
 /// Whether it needs repair before it gets other work: it is lost, slowed by heat, or reported errors of its hardware.
 pub fn needs_repair(gpu: &Gpu) -> bool {

@@ -42,11 +42,12 @@ pub use crash::{OutOfMemory, out_of_memory};
 pub use credibility::{UnexplainedPower, is_credible, unexplained_power};
 pub use framework::{Format, computes_in_fp64, framework_need, multiplies_matrices};
 pub use hang::{Stall, Waits, hangs, spins, stall, waits};
-pub use hardware::{SlowLink, hardware_xids, is_unlinked, memory_errors, program_xids, slow_link};
+pub use hardware::{
+    SlowLink, hardware_xids, is_lost, is_unlinked, memory_errors, program_xids, slow_link,
+};
 pub use holder::{Allocation, Untouched, is_untouched, names_holders, shows_holder, untouched};
 pub use impairment::{
-    does_usual_work, has_defect, is_full, is_held_back, is_impaired, is_lost, misses_one,
-    needs_repair,
+    does_usual_work, has_defect, is_full, is_held_back, is_impaired, misses_one, needs_repair,
 };
 pub use link::{BUSY_LINK, carries_exchange, has_nvlink, nvlink, pcie, pcie_traffic};
 pub use quiet::QuietTime;
@@ -54,8 +55,8 @@ pub use replay::{Replay, seldom};
 pub use straggler::{Lag, fastest_clock, is_behind, lag, sibling_temperature};
 pub use taken_over::taken_over;
 pub use throttle::{
-    THROTTLED, capped_below, is_slowed, power_limit, power_share, slowed_by_heat,
-    slowed_by_power_supply,
+    THROTTLED, capped_below, draws_more_at_times, is_slowed, power_limit, power_share,
+    slowed_by_heat, slowed_by_power_supply,
 };
 pub use unit::{FREQUENT, TOGETHER, Unit, are_independent, are_separate, units, work_together};
 

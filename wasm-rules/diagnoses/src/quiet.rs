@@ -4,12 +4,15 @@
 //! how long.
 
 use phasemeter_policy::format::MINUTE;
-use phasemeter_policy::{Gpu, HOUR, Window};
+use phasemeter_policy::{Gpu, HOUR, Window, Workload};
 
 use crate::{Unit, share};
 
 /// Utilization below which nothing runs, as in the contract's `activity`.
 pub(crate) const QUIET: f64 = 0.01;
+
+/// Utilization up to which a GPU of a session may draw a screen: drivers report 1%. An assumption.
+const SCREEN: f64 = 0.015;
 
 /// Ten minutes: after a minute, and before an hour, the stretches of which `activity` has the exact time.
 const TEN_MINUTES: f64 = 10.0 * MINUTE;
@@ -21,6 +24,8 @@ pub struct QuietTime {
     pub periods: Vec<(f64, f64)>,
     /// Metered time, observed or not, in seconds: the window begins up to a step earlier.
     pub length: f64,
+    /// Whether these are of a session that draws a screen: the exact times do not show it.
+    draws: bool,
 }
 
 impl QuietTime {
@@ -33,7 +38,10 @@ impl QuietTime {
         let (step, lead) = (window.step_seconds, end - length);
         let points = unit.gpus.iter().map(|gpu| gpu.utilization.len()).min().unwrap_or(0);
         let columns: Vec<_> = unit.gpus.iter().map(|gpu| &gpu.utilization[..points]).collect();
-        let is_quiet = |point: usize| columns.iter().all(|column| column[point] < QUIET);
+        let draws = unit.workload() == Workload::Interactive
+            && unit.gpus.iter().any(|gpu| draws_a_screen(gpu));
+        let bound = if draws { SCREEN } else { QUIET };
+        let is_quiet = |point: usize| columns.iter().all(|column| column[point] < bound);
         let busy: Vec<f64> = unit.gpus.iter().map(|gpu| gpu.accounts.busy().level()).collect();
         // The part of a point in which none works, if each works at its mean level.
         let part = |point: usize| {
@@ -70,7 +78,12 @@ impl QuietTime {
             }
             from = to + 1;
         }
-        Self { periods, length }
+        Self { periods, length, draws }
+    }
+
+    /// Whether these are of a session that draws a screen, so that the longest stretch without work is shorter.
+    pub fn draws(&self) -> bool {
+        self.draws
     }
 
     /// Those of at least this length, and of `min_end` before the first work or after the last. Together they are
@@ -83,6 +96,9 @@ impl QuietTime {
             period.1 - period.0 >= min - tolerance(min)
         };
         let mut periods: Vec<_> = self.periods.iter().filter(keep).copied().collect();
+        if self.draws {
+            return periods;
+        }
         let total: f64 = periods.iter().map(|period| period.1 - period.0).sum();
         let bounds = unit.gpus.iter().map(|gpu| bounds(gpu, min, min_end));
         let (least, most) = bounds.fold((0.0, self.length), |sum, gpu| {
@@ -102,6 +118,11 @@ impl QuietTime {
         periods.retain(|period| period.1 > period.0);
         periods
     }
+}
+
+/// Whether a GPU is idle, but hardly ever without work: drivers report a percent of one that draws a screen.
+fn draws_a_screen(gpu: &Gpu) -> bool {
+    gpu.activity.quiet.seconds < share::NEARLY_ALL * gpu.accounts.idle().seconds
 }
 
 /// How much shorter a period of this length may seem in the columns, in seconds.
@@ -151,6 +172,24 @@ mod tests {
         window.gpus.truncate(1);
         window.end = window.start + 3_999_500_000_000;
         assert_eq!(periods(&window), [(0.0, 3_999.5)], "none is longer than the window");
+    }
+
+    #[test]
+    fn screen_that_is_drawn_is_not_work_of_a_session() {
+        // Six hours of work, and nine of a screen, every other reading of which is of a percent.
+        let level = |second: usize| match second {
+            ..21_600 => 0.95,
+            second => 0.01 * (second / 10 % 2) as f64,
+        };
+        let quiet = |workload| {
+            let gpu = Gpu { workload, ..gpu(PatternKind::Mixed, 54_000, level) };
+            let window = window(vec![gpu]);
+            let found = QuietTime::of(&unit(&window), &window);
+            let periods = found.at_least(&unit(&window), HOUR, HOUR);
+            periods.iter().map(|it| it.1 - it.0).sum::<f64>()
+        };
+        assert!((quiet(Workload::Interactive) - 32_400.0).abs() < 200.0);
+        assert!(quiet(Workload::Serving) < 1.0, "it may answer requests");
     }
 
     #[test]

@@ -83,11 +83,13 @@ impl<'a> Replay<'a> {
         (self.exceeded(share) - 1.0 / PERCENT).max(0.0)
     }
 
-    /// Difference between the loads that are exceeded for 10% and for 90% of the time with at least the load `idle`.
+    /// Difference between the loads that are exceeded for 10% and for 90% of the time with at least the load `idle`, in single
+    /// seconds: the halves of a step are shorter than a mean.
     pub fn spread(&self, idle: f64) -> f64 {
+        let seconds = self.load.distributions.iter().find(|it| it.mean_seconds == 1);
+        let buckets = seconds.map_or(self.means, |it| &it.buckets);
         let works = |bucket: &LoadBucket| f64::from(bucket.percent) >= idle * PERCENT;
-        let from = self.means.iter().position(works).unwrap_or(self.means.len());
-        let busy = &self.means[from..];
+        let busy = &buckets[buckets.iter().position(works).unwrap_or(buckets.len())..];
         exceeded(busy, share::HARDLY_ANY) - exceeded(busy, share::NEARLY_ALL)
     }
 

@@ -1,7 +1,7 @@
 //! GPUs of a job that are slower than the others of it, by their clocks or by their power.
 
 use crate::bounds::{FULL_CLOCK, MOSTLY_FULL, SAME_MEMORY, SIMILAR};
-use phasemeter_policy::{Gpu, Window, Workload};
+use phasemeter_policy::{Gpu, Vendor, Window, Workload};
 
 use crate::{hangs, share};
 
@@ -12,13 +12,18 @@ const SLOW_POWER: f64 = 0.7;
 /// Fewest others whose median is compared by power. An assumption.
 const MIN_OTHERS: usize = 3;
 
-/// How far a GPU is behind the others.
+/// Clock of a full GPU, in MHz, up to which something holds it: every data center GPU since 2014 computes at 800 or more.
+const HELD_CLOCK: f64 = 500.0;
+
+/// How far a GPU is behind the others, or behind any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lag {
     /// Its clock while busy and the median of the others, in MHz.
     Clock(f64, f64),
     /// Its median power while it works and the median of the others, in watts; clocks were not recorded.
     Power(f64, f64),
+    /// Its clock while busy, in MHz, at which no GPU computes by itself.
+    Held(f64),
 }
 
 /// Returns how far a GPU is behind the others of its kind of work. `fastest` is the highest clock of the window,
@@ -28,6 +33,9 @@ pub fn lag(gpu: &Gpu, window: &Window, fastest: f64) -> Option<Lag> {
         Some(clock) if clock < FULL_CLOCK * fastest => {
             let others = sibling_clock(gpu, window)?;
             (clock < FULL_CLOCK * others).then_some(Lag::Clock(clock, others))
+        }
+        Some(clock) if clock <= HELD_CLOCK && gpu.vendor() == Vendor::Nvidia => {
+            Some(Lag::Held(clock))
         }
         Some(_) => None,
         None => behind_in_power(gpu, window),

@@ -5,6 +5,9 @@ use phasemeter_policy::{Gpu, ThrottleReason};
 
 use crate::Model;
 
+/// Power of a full GPU at its 95th percentile, relative to its 5th, from which it computes at times. An assumption.
+const TWICE: f64 = 2.0;
+
 /// Share of the time with work from which reduced clocks matter, as a default of policies.
 pub const THROTTLED: f64 = 0.1;
 
@@ -49,6 +52,11 @@ pub fn power_limit(gpu: &Gpu) -> Option<f64> {
 /// Returns the median power while busy as a share of the power limit; `None` if either is unknown.
 pub fn power_share(gpu: &Gpu) -> Option<f64> {
     Some(gpu.sensors.busy_power?.p50 / power_limit(gpu)?)
+}
+
+/// Whether it draws clearly more at times, so that it does not hang, and it computes nothing in a part of its work.
+pub fn draws_more_at_times(gpu: &Gpu) -> bool {
+    gpu.sensors.busy_power.is_some_and(|power| power.p95 >= TWICE * power.p5)
 }
 
 #[cfg(test)]

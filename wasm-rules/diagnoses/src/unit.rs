@@ -7,7 +7,7 @@ use crate::bounds::JOBS;
 use phasemeter_policy::column::mean_correlation;
 use phasemeter_policy::{Gpu, Plan, Price, Window, Workload, same_model};
 
-use crate::is_credible;
+use crate::{is_credible, is_lost};
 
 /// Mean correlation of utilization from which GPUs work together: 1 if they all do, 0 if they are unrelated. An assumption.
 pub const TOGETHER: f64 = 0.5;
@@ -115,7 +115,9 @@ pub fn units(window: &Window) -> Vec<Unit<'_>> {
         }
     }
     for (unit, size) in &mut units {
-        unit.is_whole = size.is_none_or(|size| unit.gpus.len() >= size as usize);
+        // What a GPU does that is lost, or no longer read, is as unknown as that of one that was never recorded.
+        let known = unit.gpus.iter().filter(|gpu| !is_lost(gpu)).count();
+        unit.is_whole = known == unit.gpus.len() && size.is_none_or(|size| known >= size as usize);
     }
     units.into_iter().map(|(unit, _)| unit).collect()
 }

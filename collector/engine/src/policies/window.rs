@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use phasemeter_meter::columns::{Columns, Grid};
 use phasemeter_meter::contradiction::Contradiction;
 use phasemeter_meter::device_totals::Totals;
+use phasemeter_meter::ends::Ends;
 use phasemeter_meter::gpu::{GpuMeter, WindowTotals};
 use phasemeter_meter::gpu_specs::driver_name;
 use phasemeter_meter::price::Price;
@@ -51,6 +52,14 @@ const MEMORY_POOL: &str = "memory.pool";
 /// Begins the names of what two sources of utilization reported while one reported work and the other none. The
 /// names of both follow, then what it is: seconds, the means of either, and of power in watts.
 const CONTRADICTION: &str = "contradiction";
+
+/// Time in which readings at part load repeat, in seconds, if they do.
+const STILL: &str = "still.seconds";
+
+/// Number of processes that ended when memory was full, the memory in use after the last, and the time from its first work;
+/// and number of those that ended after the GPU stood, and the last such time.
+const ENDS_FULL: [&str; 3] = ["ends.full", "ends.full.kept", "ends.full.life"];
+const ENDS_STOOD: [&str; 2] = ["ends.stood", "ends.stood.seconds"];
 
 /// Time since a GPU was lost, in seconds, if it still is; time since its source no longer lists it, while it
 /// lists others of its host; and time of the run without readings, if any.
@@ -267,7 +276,12 @@ impl WindowGpu<'_> {
         let is_unlisted = self.vanished >= LOST_AFTER;
         let lost = lost + if is_unlisted { self.vanished } else { Nanos::ZERO };
         let unrecorded = self.meter.unobserved().no_reading + of(MissingReason::Vanished);
-        let silence = [(LOST, lost), (VANISHED, self.vanished), (UNRECORDED, unrecorded)];
+        let silence = [
+            (LOST, lost),
+            (VANISHED, self.vanished),
+            (UNRECORDED, unrecorded),
+            (STILL, recent.still),
+        ];
         let silence = silence.into_iter().filter(|(_, time)| *time > Nanos::ZERO);
         let silence = silence.map(|(name, time)| (name, time.as_secs_f64()));
         let period = self.meter.update_period().map(Nanos::as_secs_f64);
@@ -277,10 +291,19 @@ impl WindowGpu<'_> {
         let sampling = [(UPDATE_PERIOD, period), (SHORTEST_CYCLE, cycle)];
         let sampling = sampling.into_iter().filter_map(|(name, of)| Some((name, of?)));
         let all = energy.into_iter().chain(kept).chain(clocks).chain(traffic);
-        let all = all.chain(silence).chain(sampling);
+        let all = all.chain(silence).chain(sampling).chain(ends(&recent.ends));
         let all = all.map(|(name, value)| (name.to_owned(), value));
         all.chain(recent.contradictions.iter().flat_map(contradiction)).collect()
     }
+}
+
+/// How processes ended, if any ended so.
+#[expect(clippy::cast_precision_loss, reason = "metrics for evaluation")]
+fn ends(ends: &Ends) -> impl Iterator<Item = (&'static str, f64)> {
+    let full = [f64::from(ends.full), ends.kept.get() as f64, ends.life.as_secs_f64()];
+    let full = ENDS_FULL.into_iter().zip(full).filter(|_| ends.full > 0);
+    let stood = [f64::from(ends.stood), ends.standing.as_secs_f64()];
+    full.chain(ENDS_STOOD.into_iter().zip(stood).filter(|_| ends.stood > 0))
 }
 
 /// The metrics of a contradiction.

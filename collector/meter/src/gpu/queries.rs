@@ -250,6 +250,8 @@ impl GpuMeter {
             activity: activity::Snapshot::default(),
             sensors: self.sensors,
             contradictions: self.contradictions.clone(),
+            ends: *self.ends.ends(),
+            still: self.still.total(),
         }
     }
 
@@ -278,6 +280,8 @@ impl GpuMeter {
             activity: self.activity_since(earlier, accounts.phase(Phase::Idle).time),
             sensors: self.sensors.since(&earlier.sensors),
             contradictions: self.contradictions.since(&earlier.contradictions),
+            ends: self.ends.ends().since(&earlier.ends),
+            still: self.still.total() - earlier.still,
             readings: readings.collect(),
         }
     }

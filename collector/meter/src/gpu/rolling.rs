@@ -7,6 +7,7 @@ use crate::activity::{self, Activity};
 use crate::config::MeterConfig;
 use crate::contradiction::{Contradiction, Contradictions};
 use crate::distribution;
+use crate::ends::Ends;
 use crate::energy::Energy;
 use crate::histogram::Readings;
 use crate::pattern::{self, CycleChange, Pattern};
@@ -35,6 +36,10 @@ pub struct WindowTotals {
     pub sensors: Sensors,
     /// Time in which sources of utilization contradict each other.
     pub contradictions: Vec<Contradiction>,
+    /// How processes ended.
+    pub ends: Ends,
+    /// Time in which readings at part load repeat, as of a monitor that stopped.
+    pub still: Nanos,
     pub(super) readings: Vec<(Basis, Readings)>,
 }
 
@@ -67,6 +72,8 @@ pub(super) struct Snapshot {
     pub(super) activity: activity::Snapshot,
     pub(super) sensors: Sensors,
     pub(super) contradictions: Contradictions,
+    pub(super) ends: Ends,
+    pub(super) still: Nanos,
 }
 
 /// The recent window: its time series, and a snapshot at the end of each session in it.

@@ -36,15 +36,20 @@ const MEAN: usize = 4;
 /// Between name, bar, mean and pattern.
 const GAP: &str = "  ";
 
-/// Maximum number of lines. Of more GPUs, alike ones share a line.
+/// Maximum number of lines.
 const LINES: usize = 16;
 
-/// GPUs from which their lines leave less of a page to other parts.
+/// GPUs from which their lines leave less of a page to other parts. Of more, alike ones share a line.
 const MANY: usize = 8;
 
 /// Whether there are so many that other parts must be shorter.
 pub(super) const fn has_many(gpus: &[Gpu]) -> bool {
     gpus.len() >= MANY
+}
+
+/// Whether there are so many that alike ones share a line.
+pub(super) const fn share_lines(gpus: &[Gpu]) -> bool {
+    gpus.len() > MANY
 }
 
 /// On a terminal, with an axis and as wide as that is.
@@ -97,7 +102,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bars: &Bars<'_>, options: 
 /// Indexes of GPUs that share a line, the largest groups first: of one model, with the same kind of
 /// pattern and about the same mean. Each GPU alone if there are few.
 fn groups(gpus: &[Gpu], each: bool) -> Vec<Vec<usize>> {
-    if each || gpus.len() <= LINES {
+    if each || !share_lines(gpus) {
         return (0..gpus.len()).map(|index| vec![index]).collect();
     }
     let kind = |gpu: &Gpu| gpu.pattern.as_ref().map(|pattern| pattern.kind);

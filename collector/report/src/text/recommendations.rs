@@ -1,4 +1,4 @@
-//! Findings by what is at stake: the first recommendations in at most four lines each, the others on one line each, or on
+//! Findings by what is at stake: the first recommendations in some lines each, the others on one line each, or on
 //! two with those who have the GPUs, and all uncovered waste.
 //!
 //! The number comes first, then what it is, why, and the action. `explanation.rs` has all of it.
@@ -15,7 +15,7 @@ use crate::value::Usd;
 
 use super::amounts::Bill;
 use super::format::{self, Dollars};
-use super::gpus::{by_name, has_many, which};
+use super::gpus::{by_name, has_many, share_lines, which};
 use super::owners::owners;
 use super::uncovered;
 
@@ -23,21 +23,26 @@ use super::uncovered;
 struct Limits {
     /// Maximum number of recommendations with reason and action.
     full: usize,
-    /// Maximum lines of one of them.
+    /// Maximum lines of one of them, and of its action, whatever that limit: its first sentence may be cut.
     lines: usize,
+    action: usize,
     /// Maximum number of recommendations without a reason.
     brief: usize,
 }
 
-/// Lines that a title may take, and an action at least, whatever the limit.
+/// Lines that a title may take, whatever the limit.
 const LINES_OF_TITLE: usize = 2;
-const ACTION: usize = 2;
 
-const LIMITS: Limits = Limits { full: 3, lines: 4, brief: 3 };
-const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, brief: 4 };
+const LIMITS: Limits = Limits { full: 3, lines: 5, action: 3, brief: 3 };
+const LIMITS_BESIDE_MANY_GPUS: Limits = Limits { full: 2, lines: 3, action: 2, brief: 4 };
 
 pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
-    let limits = if has_many(&report.gpus) { LIMITS_BESIDE_MANY_GPUS } else { LIMITS };
+    let limits = match has_many(&report.gpus) {
+        // Alike GPUs share a line, but there may be up to sixteen.
+        true if share_lines(&report.gpus) => Limits { brief: 2, ..LIMITS_BESIDE_MANY_GPUS },
+        true => LIMITS_BESIDE_MANY_GPUS,
+        false => LIMITS,
+    };
     let findings = report.findings();
     let advice = || {
         findings.iter().filter_map(|finding| match finding {
@@ -66,7 +71,7 @@ pub(super) fn write(page: &mut Page, report: &Report, bill: Option<&Bill>) {
         };
         let is_first = is_first(it);
         if is_first && full < limits.full {
-            short(page, &report.gpus, bill, it, limits.lines);
+            short(page, &report.gpus, bill, it, &limits);
             full += 1;
         } else if brief < limits.brief && (is_first || for_alternatives > 0) {
             // Whose GPUs they are, and where, gets a line if it is known and would take that of the title.
@@ -91,20 +96,21 @@ fn is_alternative(it: &Recommendation, other: &Recommendation) -> bool {
     it.target == other.target && it.gpus == other.gpus && it.kind == other.kind
 }
 
-/// Title, first sentence of the reason, first sentence of the action. The action is whole: the reason gets the lines
-/// that are left of `limit`.
-fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limit: usize) {
+/// Title, first sentence of the reason, and the sentences of the action that fit. The action comes first: the reason gets the
+/// lines that are left.
+fn short(page: &mut Page, gpus: &[Gpu], bill: Option<&Bill>, it: &Recommendation, limits: &Limits) {
     let title = title(gpus, bill, it, LINES_OF_TITLE);
     let title = page.passage(&amount(gpus, bill, it), Style::Bold, &title, LINES_OF_TITLE);
     let why = by_name(gpus, first_sentence(&it.rationale));
     // What any other means supposes is its reason.
     let known = it.open_trial().filter(|_| it.lever != Lever::Other);
     let condition = known.map(|trial| format!("If {}: ", trial.supposes));
-    let action = condition.unwrap_or_default() + &by_name(gpus, first_sentence(&it.action));
-    let left = limit.saturating_sub(title);
-    let for_why = left.saturating_sub(lines(&action).max(1));
-    let why = page.passage("", Style::Plain, &first_clauses(&why, for_why), for_why);
-    page.passage("", Style::Plain, &action, left.saturating_sub(why).max(ACTION));
+    let action = condition.unwrap_or_default() + &by_name(gpus, &it.action);
+    let action = whole_sentences(&action, limits.action);
+    let left = limits.lines.saturating_sub(title);
+    let for_why = left.saturating_sub(lines(action).clamp(1, limits.action));
+    page.passage("", Style::Plain, &first_clauses(&why, for_why), for_why);
+    page.passage("", Style::Plain, action, limits.action);
 }
 
 /// `Release the instance ($12–$21.48, 80% confident): GPU 0–1 of 8 (vision/train-0)`, or `Use more loader workers
@@ -230,6 +236,14 @@ fn fitting(verb: &str, amounts: &[String]) -> String {
     let mut candidates = with_verb.chain(amounts.last().cloned());
     let fits = |text: &String| text.chars().count() < WIDTH - WIDTH_OF_FACTS;
     candidates.find(fits).unwrap_or_else(|| verb.to_owned())
+}
+
+/// The first sentence of a text, and those after it that fit so many lines with it.
+fn whole_sentences(text: &str, limit: usize) -> &str {
+    let ends = text.match_indices(". ").map(|(at, _)| at + 1).chain([text.len()]);
+    let of = ends.map(|end| text.get(..end).unwrap_or(text));
+    let fits = |part: &&str| lines(part) <= limit;
+    of.take_while(fits).last().unwrap_or_else(|| first_sentence(text))
 }
 
 /// A text up to its first full stop before a blank.

@@ -10,13 +10,13 @@ mod input;
 mod waiting;
 
 use phasemeter_diagnoses::{
-    MOSTLY_FULL, Model, SIMILAR, confidence, has_defect, is_held_back, multiplies_matrices, nvlink,
-    pcie, waits_for,
+    MOSTLY_FULL, Model, SEES_BURSTS, SIMILAR, confidence, has_defect, is_held_back,
+    multiplies_matrices, nvlink, pcie, waits_for,
 };
-use phasemeter_policy::format::duration;
+use phasemeter_policy::format::{duration, subject};
 use phasemeter_policy::{
     Gpu, Need, Recommendation, RecommendationKind, Response, Target, Vendor, Window, Workload,
-    evidence, groups,
+    evidence, groups, mean,
 };
 
 use crate::input::Input;
@@ -34,16 +34,20 @@ const EXCHANGE_SECONDS: f64 = 10.0;
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let observed = window.observed_gpus(settings.min_seconds);
-    let waiting = observed.iter().copied().filter_map(|gpu| {
-        let pattern = gpu.pattern.filter(|_| gpu.workload.is_job() && gpu.is_bouncing())?;
-        let waiting = Waiting {
-            gpu,
-            lost: gpu.lost_starvation(),
-            period: pattern.period_seconds?,
-            busy: 1.0 - waiting_share(gpu, 1.0 - pattern.duty_cycle?),
-        };
-        (waiting.lost >= settings.min_lost && waiting.is_seen()).then_some(waiting)
-    });
+    let (waiting, unseen): (Vec<_>, Vec<_>) = observed
+        .iter()
+        .copied()
+        .filter_map(|gpu| {
+            let pattern = gpu.pattern.filter(|_| gpu.workload.is_job() && gpu.is_bouncing())?;
+            let waiting = Waiting {
+                gpu,
+                lost: gpu.lost_starvation(),
+                period: pattern.period_seconds?,
+                busy: 1.0 - waiting_share(gpu, 1.0 - pattern.duty_cycle?),
+            };
+            (waiting.lost >= settings.min_lost).then_some(waiting)
+        })
+        .partition(Waiting::is_seen);
     // A loader feeds all GPUs of a job alike. Several that wait may be another job.
     let (alone, together): (Vec<_>, Vec<_>) =
         groups(waiting, |a, b| a.gpu.is_alike(b.gpu)).into_iter().partition(|alike| {
@@ -62,6 +66,11 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         |it: &&Waiting<'_>| !has_defect(it.gpu, window) && !is_held_back(it.gpu, window);
     let alone = alone.iter().flatten().filter(unexplained);
     let mut recommendations: Vec<_> = alone.map(inspect).collect();
+    // Readings that are farther apart may show cycles that there are not.
+    let is_frequent = |gpu: &&Gpu| gpu.activity.interval_seconds <= Some(SEES_BURSTS);
+    let unseen = unseen.iter().filter(unexplained).map(|it| it.gpu).filter(is_frequent);
+    let unseen: Vec<_> = unseen.collect();
+    recommendations.extend(profile(&unseen));
     let mut needs = Vec::new();
     let same_period = groups(together.into_iter().flatten(), in_turn::have_same_period);
     let (in_turn, late): (Vec<_>, Vec<_>) = same_period
@@ -108,6 +117,30 @@ fn exchange(group: &[Waiting<'_>]) -> Option<Need> {
         " (NVLink, PCIe)",
         gpus().filter(|_| short && !is_measured),
     )
+}
+
+/// Waits that are too short for the interval between readings: that there are waits is known, and not for what.
+fn profile(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let interval = mean(gpus, |gpu| gpu.activity.interval_seconds.unwrap_or(0.0));
+    (!gpus.is_empty()).then(|| Recommendation {
+        title: "Profile a few steps: the GPU waits in each".to_owned(),
+        action: format!(
+            "{} over ten steps: waits in the loader mean more workers and reading ahead; kernels that exchange, overlap; \
+             gaps between short kernels, larger batches.",
+            Vendor::of(gpus.iter().copied()).choose(
+                "Run nsys profile or torch.profiler",
+                "Run rocprofv3 or torch.profiler",
+                "Run a profiler",
+            ),
+        ),
+        rationale: format!(
+            "{} changes between idle and busy again and again, faster than readings each {} show the length of.",
+            subject(gpus.len()),
+            duration(interval),
+        ),
+        confidence: confidence::EVEN * mean(gpus, |gpu| gpu.confidence()),
+        ..Recommendation::new("data-loading.profile", Target::Starvation, "measure", gpus.iter().copied())
+    })
 }
 
 /// A single GPU that waits while others of its job are full.
@@ -254,6 +287,9 @@ mod tests {
         assert!(!recommendations(vec![gpu.clone()]).is_empty());
         gpu.activity.interval_seconds = Some(60.0);
         assert!(recommendations(vec![gpu]).is_empty());
+        let mut short = bouncing(3_600, 6, 0.5);
+        short.activity.interval_seconds = Some(2.0);
+        assert_eq!(recommendations(vec![short])[0].code, "data-loading.profile");
     }
 
     #[test]

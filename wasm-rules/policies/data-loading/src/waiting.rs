@@ -6,6 +6,10 @@ use phasemeter_policy::Gpu;
 /// Readings in the shorter half of a cycle, so that it is seen. Two are the fewest that show both ends.
 const READINGS_PER_HALF: f64 = 2.0;
 
+/// Interval between readings, in seconds, up to which one in each half is enough: drivers report a mean of up to a second, so
+/// that nothing is missed in between.
+const WITHOUT_GAPS: f64 = 1.0;
+
 /// A wait of this length empties a loader's queue, so that a deeper queue does not help. Loaders keep
 /// two to four batches of up to a few seconds by default (PyTorch: two per worker).
 const LONG_WAIT_SECONDS: f64 = 5.0;
@@ -31,10 +35,10 @@ impl Waiting<'_> {
     /// Whether readings are frequent enough to see each wait and each burst of work.
     pub(crate) fn is_seen(&self) -> bool {
         let shortest = f64::min(self.wait(), self.period * self.busy);
-        self.gpu
-            .activity
-            .interval_seconds
-            .is_some_and(|interval| READINGS_PER_HALF * interval <= shortest)
+        let readings =
+            |interval: f64| if interval <= WITHOUT_GAPS { 1.0 } else { READINGS_PER_HALF };
+        let interval = self.gpu.activity.interval_seconds;
+        interval.is_some_and(|interval| readings(interval) * interval <= shortest)
     }
 
     pub(crate) fn waits_long(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What pauses are, as far as their length, their regularity and the memory held in them show.
 
 use phasemeter_diagnoses::{NEARLY_IDLE, share, shows_holder, time};
-use phasemeter_policy::{Gpu, Pauses, Workload};
+use phasemeter_policy::{Gpu, HOUR, Pauses, Workload};
 
 /// Points of a column per cycle, from which both of its halves are seen. Two are the fewest that show both.
 const POINTS_PER_CYCLE: f64 = 2.0;
@@ -11,6 +11,10 @@ const REGULAR_DEVIATION: f64 = 1.25;
 
 /// Pauses up to which a process saves its state or evaluates, in seconds. An assumption.
 const SHORT_SECONDS: f64 = 180.0;
+
+/// Memory in pauses, relative to that at work, from which the process did not end. An assumption: it is loaded anew in a part of
+/// them.
+const KEPT: f64 = 0.25;
 
 /// Ends and starts from which a process does not get to work. An assumption.
 const CRASHES: f64 = 10.0;
@@ -49,6 +53,7 @@ pub(crate) fn cause(gpu: &Gpu, step_seconds: f64) -> Option<Cause> {
         return Some(Cause::CrashLoop);
     }
     let memory = memory(pauses);
+    let has_ended = memory.is_some_and(|(pause, work)| pause < KEPT * work);
     let holds_little = memory.is_some_and(|(pause, work)| pause < share::MOST * work);
     if gpu.workload == Workload::Serving {
         return holds_little.then_some(Cause::Unloaded);
@@ -73,11 +78,13 @@ pub(crate) fn cause(gpu: &Gpu, step_seconds: f64) -> Option<Cause> {
     // What saves or evaluates for most of its time rather waits.
     let mostly_works = pauses.quiet.seconds < share::MOST * gpu.accounts.observed().seconds;
     match gpu.workload {
-        Workload::Training if !is_held || holds_little => Some(Cause::Restarts),
+        Workload::Training if !is_held || has_ended => Some(Cause::Restarts),
         Workload::Training if mostly_works && (is_regular || is_short) => Some(Cause::Checkpoints),
         Workload::Batch if mostly_works && is_held && is_regular && is_short => {
             Some(Cause::Checkpoints)
         }
+        // A task that takes hours to come is none that was fetched late.
+        Workload::Batch if is_held && pauses.mean_seconds() >= HOUR => Some(Cause::Unknown),
         Workload::Batch if is_held => Some(Cause::Tasks),
         Workload::Batch => Some(Cause::Queue),
         Workload::Unknown if held <= share::HARDLY_ANY => Some(Cause::Queue),

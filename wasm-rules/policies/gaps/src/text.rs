@@ -135,8 +135,8 @@ fn words(first: &Finding<'_>, bounds: Thresholds) -> Words {
             "gaps.tasks",
             "overlap",
             "Fetch the next task while one computes",
-            "Fetch and prepare the next task during the current one. If no task waits in the queue, run fewer of these \
-             workers, or two on one GPU.",
+            "See what the host does in the pauses (py-spy dump), and do it for the next task while the GPU computes: fetch, \
+             decode, write. If no task waits in the queue, run fewer of these workers, or two on one GPU.",
             "A process held the memory, so it waited for its next task or its data.",
         ),
         Cause::Starts => {

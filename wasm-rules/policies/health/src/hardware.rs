@@ -15,6 +15,11 @@ pub(crate) fn gone(window: &Window) -> Vec<Recommendation> {
     let found = window.gpus.iter().filter_map(|gpu| {
         // A shorter time is a delay of a reading.
         let unlisted = gpu.metric("vanished.seconds").filter(|seconds| *seconds >= time::BRIEF);
+        // What was away for as long before, and came back, is there on demand.
+        let away = |seconds: f64| gpu.metric("unrecorded.seconds").unwrap_or(0.0) - seconds;
+        if unlisted.is_some_and(|seconds| away(seconds) >= seconds) {
+            return None;
+        }
         let lost = || gpu.metric("lost.seconds").filter(|seconds| *seconds > 0.0);
         Some((gpu, unlisted.or_else(lost)?, unlisted.is_some()))
     });
@@ -34,8 +39,8 @@ fn find(group: &[Gone<'_>], window: &Window) -> Recommendation {
         (
             "health.vanished",
             "No longer listed since ",
-            "Either it fell off the bus, and costs the same until the node is restarted, or its instance is gone, and \
-             then it costs nothing (--missing=absent)",
+            "What read it stopped, such as an exporter; or it fell off the bus, and costs the same until the node is \
+             restarted; or its instance is gone, and then it costs nothing (--missing=absent)",
             "vanished.time",
             confidence::VERY_LIKELY,
         )
@@ -48,21 +53,27 @@ fn find(group: &[Gone<'_>], window: &Window) -> Recommendation {
             confidence::NEARLY_CERTAIN,
         )
     };
+    let listed = first.vendor().choose(
+        "If nvidia-smi -L on its node lists it, restart what reads it, such as the exporter. Else: ",
+        "If amd-smi list on its node lists it, restart what reads it, such as the exporter. Else: ",
+        "If its node lists it, restart what reads it, such as the exporter. Else: ",
+    );
     let action = repair(
         first,
         "Drain the node, reset the GPU or restart the node, and have it replaced if it is lost again.",
         first.vendor().choose(
-            "nvidia-smi -L lists the GPUs, and the kernel log has XID 79 if one fell off the bus.",
-            "amd-smi list lists the GPUs, and the kernel log has the error.",
+            "The kernel log has XID 79 if one fell off the bus.",
+            "The kernel log has the error.",
             "The kernel log has the error.",
         ),
     );
+    let action = [if is_unlisted { listed } else { "" }, &action].concat();
     Recommendation {
         evidence: evidence([(time, seconds, "s"), ("gpus", gone.len() as f64, "{GPU}")]),
         remediation: (!is_unlisted).then(|| reset(first)),
         ..risk(
             code,
-            "restart",
+            if is_unlisted { "other" } else { "restart" },
             gone.iter().map(|(gpu, _)| *gpu),
             [&[title, &*at, ", ", &so_far(&gone)].concat(), &action],
             format!(

@@ -3,7 +3,7 @@
 use phasemeter_diagnoses::{
     FREE_MEMORY, NEARLY_FULL, OutOfMemory, confidence, out_of_memory, share, time,
 };
-use phasemeter_policy::format::{count, duration, gib, minutes, percent};
+use phasemeter_policy::format::{DAY, count, duration, gib, minutes, percent};
 use phasemeter_policy::{Gpu, Memory, Recommendation, Window, Workload, evidence, groups};
 
 use crate::{Settings, risk};
@@ -13,11 +13,8 @@ use crate::{Settings, risk};
 const VARIES: f64 = 0.01;
 
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-    let (ended, others): (Vec<_>, Vec<_>) = window
-        .gpus
-        .iter()
-        .map(|gpu| (gpu, out_of_memory(gpu, window)))
-        .partition(|it| it.1.is_some());
+    let (ended, others): (Vec<_>, Vec<_>) =
+        window.gpus.iter().map(|gpu| (gpu, out_of_memory(gpu))).partition(|it| it.1.is_some());
     let others = || others.iter().map(|(gpu, _)| *gpu);
     let rising = others().filter_map(|gpu| filling(gpu, settings, window));
     let full = others().filter_map(|gpu| Some((gpu, nearly_full(gpu, window)?)));
@@ -29,43 +26,51 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
 /// Memory that ran out, which explains why the process ended.
 fn ended_by_it(gpu: &Gpu, found: OutOfMemory) -> Recommendation {
     let total = gpu.memory_total_bytes.map_or(f64::INFINITY, |total| total as f64);
-    let (why, action) = if found.kept >= share::HARDLY_ANY * total {
+    let (lever, why, action) = if found.kept >= share::HARDLY_ANY * total {
         let kept = gib(found.kept);
         let lists =
             gpu.vendor().tool(" (nvidia-smi lists its PID)", " (amd-smi process lists its PID)");
         (
-            format!(" {kept} stay in use after each end: most likely a process of an earlier run."),
-            format!("End the process that holds the memory{lists}, then start again."),
+            "release_memory",
+            format!(" {kept} stay in use after each end, by another process."),
+            format!(
+                "See what holds the rest{lists}: end it if it is of an earlier run; if it serves, let this work take less, with \
+                 a smaller batch, or give it a GPU of its own."
+            ),
         )
     } else if found.seconds >= time::USUAL {
         (
-            format!(" It takes {} to fill.", duration(found.seconds)),
-            "Restart at a good moment before it is full, from a saved state, and find what grows: references to past \
+            "restart",
+            format!(" The last worked for {}.", duration(found.seconds)),
+            "Continue from the last saved state with more room. If memory grew at once, a later phase needs it: a smaller batch, \
+             accumulated gradients or activation checkpointing. If it grew all the time, find what grows: references to past \
              steps or requests, operations that are added in a loop, or a cache without a limit."
                 .to_owned(),
         )
     } else {
         (
+            "other",
             String::new(),
             "Read the error in its log first. If it took too much at the start, take less: a smaller batch, shorter \
              inputs, or a smaller share of the memory for a server."
                 .to_owned(),
         )
     };
-    let times = count(found.count, "time");
+    let times = count(found.count as usize, "time");
     Recommendation {
         evidence: evidence([
-            ("ends", found.count as f64, "1"),
+            ("ends", found.count, "1"),
             ("memory.kept", found.kept, "By"),
             ("memory.time_to_fill", found.seconds, "s"),
         ]),
         ..risk(
             "health.out-of-memory",
-            "restart",
+            lever,
             [gpu],
             [&["Out of memory: it ended the process ", &times].concat(), &action],
             format!(
-                "Memory rose until it was full, and fell with the load, {times}: most likely the process ended.{why}"
+                "Memory rose until it was full, and fell within a minute, with the load, {times}: most likely the process \
+                 ended.{why}"
             ),
             confidence::VERY_LIKELY,
         )
@@ -77,8 +82,12 @@ fn filling(gpu: &Gpu, settings: &Settings, window: &Window) -> Option<Recommenda
     let Memory::Rising { share, seconds_left } = gpu.memory_use(window.step_seconds) else {
         return None;
     };
-    if seconds_left > settings.memory_full_seconds || gpu.accounts.observed().seconds < time::USUAL
-    {
+    // A service has no end that comes before.
+    let horizon = match gpu.workload {
+        Workload::Serving => f64::max(settings.memory_full_seconds, DAY),
+        _ => settings.memory_full_seconds,
+    };
+    if seconds_left > horizon || gpu.accounts.observed().seconds < time::USUAL {
         return None;
     }
     let (lever, action) = match gpu.workload {

@@ -1,4 +1,4 @@
-//! GPUs of one training job that are all full, but hold unequal memory, or draw unequal power: one of them holds what limits
+//! GPUs of one training job that do the same, but hold unequal memory, or draw unequal power: one of them holds what limits
 //! all, or some have more to compute, and the others wait for them.
 
 use phasemeter_diagnoses::{
@@ -20,13 +20,18 @@ const STEADY_POWER: f64 = 0.8;
 
 /// Warns of unequal GPUs among those of one node or job that do the same.
 pub(crate) fn recommend(window: &Window) -> Vec<Recommendation> {
-    let trains = |gpu: &&Gpu| gpu.workload == Workload::Training && gpu.full_share() >= MOSTLY_FULL;
-    let jobs = groups(window.gpus.iter().filter(trains), |a, b| a.is_alike(b));
-    let found = jobs.iter().map(|job| [more_memory(job), waiting(job, window)]);
+    let of_jobs = |chosen: fn(&Gpu) -> bool| {
+        let trains = |gpu: &&Gpu| gpu.workload == Workload::Training && chosen(gpu);
+        groups(window.gpus.iter().filter(trains), |a, b| a.is_alike(b))
+    };
+    let busy = of_jobs(|gpu| gpu.accounts.observed().level() >= share::MOST);
+    let full = of_jobs(|gpu| gpu.full_share() >= MOSTLY_FULL);
+    let found = busy.iter().map(|job| more_memory(job));
+    let found = found.chain(full.iter().map(|job| waiting(job, window)));
     let most = window.gpus.iter().filter_map(|gpu| Some(power(gpu)?.p50)).fold(0.0, f64::max);
     let low = window.gpus.iter().filter(|gpu| has_little_power(gpu, most, window));
     let low = groups(low, |a, b| a.is_alike(b) && a.node() == b.node());
-    found.flatten().flatten().chain(low.iter().map(|group| compare(group))).collect()
+    found.flatten().chain(low.iter().map(|group| compare(group))).collect()
 }
 
 /// Power at work. In training, little of it is that of a slow GPU.
@@ -85,8 +90,11 @@ fn more_memory(job: &[&Gpu]) -> Option<Recommendation> {
     let usual = mean(&others, |bytes| *bytes);
     let are_equal = others.iter().all(|bytes| (bytes - usual).abs() <= SIMILAR * usual);
     let more = own - usual;
-    let is_more =
-        more >= SAME_MEMORY * own && more >= share::HARDLY_ANY * most.memory_total_bytes? as f64;
+    let level = |gpu: &Gpu| gpu.accounts.observed().level();
+    let does_the_same = job.iter().all(|gpu| (level(gpu) - level(most)).abs() <= SIMILAR);
+    let is_more = does_the_same
+        && more >= SAME_MEMORY * own
+        && more >= share::HARDLY_ANY * most.memory_total_bytes? as f64;
     let lists =
         Vendor::of([most]).tool(" (nvidia-smi lists them)", " (amd-smi process lists them)");
     (are_equal && is_more).then(|| Recommendation {
@@ -96,7 +104,7 @@ fn more_memory(job: &[&Gpu]) -> Option<Recommendation> {
             "measure",
             [most],
             [
-                &[&*most.name(), " holds ", &gib(more), " more than the others of its job"].concat(),
+                &["It holds ", &*gib(more), " more than the others of its job"].concat(),
                 &format!(
                     "Look at its processes{lists}: ranks that did not choose their GPU, or load a checkpoint to the first one, \
                      keep memory there. Until that is mended, it limits the batch of all."
@@ -188,7 +196,7 @@ mod tests {
         let others = |gib: f64| [20.0; 7].map(|it| holding(it + gib)).to_vec();
         let found = recommend(&window([others(4.0), vec![holding(37.0)]].concat()));
         assert_eq!((found.len(), found[0].gpus.len()), (1, 1));
-        assert!(found[0].title.contains("holds 13.0 GiB more"), "{}", found[0].title);
+        assert!(found[0].title.starts_with("It holds 13.0 GiB more"), "{}", found[0].title);
         assert!(found[0].rationale.contains("1.9 GiB more for each"), "{}", found[0].rationale);
         assert!(codes([others(4.0), vec![holding(26.0)]].concat()).is_empty(), "a little more");
         let stages = [60.0, 50.0, 40.0, 30.0].map(holding).to_vec();

@@ -44,9 +44,9 @@ impl Cause<'_> {
             (Self::Supply { share: a }, Self::Supply { share: b }) => near(*a, *b),
             (Self::Unknown { lag: a, gpu }, Self::Unknown { lag: b, gpu: other }) => {
                 let ratio = match (a, b) {
-                    (Lag::Clock(a, _), Lag::Clock(b, _)) | (Lag::Power(a, _), Lag::Power(b, _)) => {
-                        a / b
-                    }
+                    (Lag::Clock(a, _), Lag::Clock(b, _))
+                    | (Lag::Power(a, _), Lag::Power(b, _))
+                    | (Lag::Held(a), Lag::Held(b)) => a / b,
                     _ => f64::INFINITY,
                 };
                 near(ratio, 1.0) && gpu.is_alike(other)
@@ -183,17 +183,22 @@ fn heat(group: &Group<'_>, is_recorded: bool, clock: &str, window: &Window) -> R
 }
 
 fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
-    let (name, unit, verb, values, why, sure) = match lag {
+    let (name, unit, verb, own, others, why, sure) = match lag {
         Lag::Clock(own, others) => {
             let why = "In one job, the slowest GPU sets the pace";
-            ("clock", "MHz", "runs at", [own, others], why, confidence::LIKELY)
+            ("clock", "MHz", "runs at", own, Some(others), why, confidence::LIKELY)
         }
         Lag::Power(own, others) => {
             let why = "Its clock is probably lower, or it has less to do";
-            ("power", "W", "draws", [own, others], why, confidence::EVEN)
+            ("power", "W", "draws", own, Some(others), why, confidence::EVEN)
+        }
+        Lag::Held(own) => {
+            let why = "Something holds its clock: a power cap, power connectors or a supply that failed, or a locked clock";
+            ("clock", "MHz", "runs at", own, None, why, confidence::VERY_LIKELY)
         }
     };
-    let [own, others] = values.map(|value| decimal(value, 0));
+    let others_number = others.map(|value| decimal(value, 0));
+    let value = decimal(own, 0);
     let waiting = waiting(group, window);
     let subject = subject(group.len());
     let vendor = group[0].0.vendor();
@@ -203,21 +208,31 @@ fn straggler(group: &Group<'_>, lag: Lag, window: &Window) -> Recommendation {
         vendor.tool(" (nvidia-smi -rgc resets them)", " (amd-smi reset --clocks resets them)"),
     );
     Recommendation {
-        evidence: vec![
-            Evidence::new(name, values[0], unit),
-            Evidence::new(&[name, ".others"].concat(), values[1], unit),
-        ],
+        evidence: [Evidence::new(name, own, unit)]
+            .into_iter()
+            .chain(others.map(|others| Evidence::new(&[name, ".others"].concat(), others, unit)))
+            .collect(),
         ..risk(
             "health.straggler",
             "other",
             gpus(group),
             [
-                &format!("{subject} {verb} {own} {unit}, others {others} {unit}: find out why"),
+                &match &others_number {
+                    Some(others) => {
+                        format!(
+                            "{subject} {verb} {value} {unit}, others {others} {unit}: find out why"
+                        )
+                    }
+                    None => format!("{subject} {verb} {value} {unit} at full load: find out why"),
+                },
                 &action,
             ],
-            format!(
-                "{subject} {verb} {own} {unit} while busy, and others of this model {others} {unit}{waiting}. {why}."
-            ),
+            match &others_number {
+                Some(others) => format!(
+                    "{subject} {verb} {value} {unit} while busy, and others of this model {others} {unit}{waiting}. {why}."
+                ),
+                None => format!("{subject} {verb} {value} {unit} while busy{waiting}. {why}."),
+            },
             sure,
         )
     }

@@ -57,8 +57,8 @@ pub(crate) fn recommend(
     let peaks = peaks.filter_map(|gpu| Some((*gpu, peak(gpu)?)));
     let peaks: Vec<_> = peaks.collect();
     let findings = serving.iter().filter_map(|gpu| {
-        let always_works = gpu.is_steady() || gpu.quiet_share() < share::HARDLY_ANY;
-        let applies = (always_works || gpu.is_bouncing())
+        let mostly_works = gpu.is_steady() || gpu.quiet_share() < share::MOST;
+        let applies = (mostly_works || gpu.is_bouncing())
             && !gpu.memory_use(window.step_seconds).is_rising()
             && !has_fewer(gpu);
         applies.then(|| find(gpu, &peaks, units, window)).flatten()

@@ -56,8 +56,10 @@ pub(crate) fn choose<'a>(
         [low, expected, high.max(idle.all_saved(after))]
     };
     let released = released_after(settings.release_after_seconds);
-    // A session that draws a desktop is never quiet.
-    let stops = |it: &Schedule| it.is_quiet(&idle) || workload == Workload::Interactive;
+    // A session that draws a desktop is never quiet, and nor is a job that something pauses.
+    let stops = |it: &Schedule| {
+        it.is_quiet(&idle) || workload == Workload::Interactive || workload.is_job()
+    };
     let schedule = schedule.filter(|it| stops(it) && it.share >= share::MOST * idle.share());
     let scheduled = schedule.as_ref().map(|it| STARTS.map(|start| it.saved(start)));
     // The hours of a week do not save more than is lost in this window.

@@ -73,7 +73,7 @@ impl Idle {
             is_known,
             held_seconds: most,
             is_held: held().sum::<f64>() > share::MOST * quiet().sum::<f64>(),
-            longest: longest.fold(time.length, f64::min),
+            longest: if time.draws() { time.length } else { longest.fold(time.length, f64::min) },
             length: time.length,
         }
     }

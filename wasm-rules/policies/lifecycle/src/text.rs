@@ -33,7 +33,7 @@ pub(crate) fn recommendation(
     );
     Recommendation {
         title: words.title,
-        action: words.action,
+        action: if is_never_used(first) { unless_on_cpu(&words.action) } else { words.action },
         rationale: why(group, window),
         saving: Saving::combined(group.iter().flat_map(|it| idle_saving(it.unit, it.saved))),
         confidence: words.sure * mean(gpus(), Gpu::confidence),
@@ -52,6 +52,19 @@ pub(crate) fn recommendation(
         remediation: words.remediation,
         ..Recommendation::new(words.code, Target::Idle, words.lever, gpus())
     }
+}
+
+/// Whether a job is known, and no process ever held its GPUs.
+fn is_never_used(finding: &Finding<'_>) -> bool {
+    let never = finding.when == When::Always && finding.idle.held_seconds <= 0.0;
+    never && finding.idle.is_known && finding.workload.is_job()
+}
+
+/// The same action, unless the job was meant to use them.
+fn unless_on_cpu(action: &str) -> String {
+    let unless = "Unless a job that was meant to use it runs on the CPU (see its device, build and access), ";
+    let (first, rest) = action.split_at_checked(1).unwrap_or_default();
+    [unless, &first.to_lowercase(), rest].concat()
 }
 
 /// For how long they had no work, when, and what held them.
@@ -153,7 +166,11 @@ fn words(
             lever: "autoscale",
             title: ["Return the instance when it has no work: ", time].concat(),
             action: format!(
-                "If its CPUs have no work either, return it {} after the last, and start one with the next.",
+                "If its CPUs have no work either{}, return it {} after the last, and start one with the next.",
+                match first.idle.held_seconds >= time::LASTING {
+                    true => ", and what its GPUs hold is saved",
+                    false => "",
+                },
                 duration(after)
             ),
             sure: confidence::CERTAIN,
@@ -189,15 +206,19 @@ fn words(
                 Action::EndHeld => {
                     ("lifecycle.end-held", "let other jobs use the GPUs", confidence::PROBABLE)
                 }
+                // It may be a service without requests.
+                _ if first.workload == Workload::Unknown => {
+                    ("lifecycle.end-session", "return the instance", confidence::EVEN)
+                }
                 _ => ("lifecycle.end-session", "return the instance", confidence::VERY_LIKELY),
             };
             let (what, action) = match &first.allocation {
                 Some(of) => ("End the allocation with its work: none for ", release(of, session)),
                 None => (
-                    "End what holds these GPUs: no work for ",
+                    "Find out what holds these GPUs, and end it: no work for ",
                     format!(
-                        "Read its log: it may work on the CPU, or wait. Else resume it, or save what it holds, end it and {then}; later, \
-                         end what is idle after {}.",
+                        "Ask its owner, and read its log: it may serve, work on the CPU, or wait. Else resume it, or save what it holds, \
+                         end it and {then}; later, end what is idle after {}.",
                         duration(session),
                     ),
                 ),

@@ -1,12 +1,10 @@
-//! A lasting change: the load of a job fell at some time and stayed low, or was low until then, which most likely has a cause
-//! outside of the GPU; or what people use became full for good, which may be somebody else's work.
+//! Changes that last, and nothing else explains: load that fell, was low at first, or is divided among more GPUs; memory that
+//! grew; and work that goes on without a pause where people work.
 
-use phasemeter_diagnoses::{MATTERS, SAME_MEMORY, SIMILAR, confidence, share, taken_over, time};
-use phasemeter_policy::column::{mean as mean_of, observed};
-use phasemeter_policy::format::{duration, gib, instant, percent};
-use phasemeter_policy::{
-    Gpu, Recommendation, RecommendationKind, Target, Window, Workload, evidence, groups, mean,
-};
+use phasemeter_diagnoses::{MATTERS, NO_WORK, SAME_MEMORY, SIMILAR, share, taken_over, time};
+use phasemeter_policy::column::{mean as mean_of, observed, peak};
+use phasemeter_policy::format::HOUR;
+use phasemeter_policy::{Gpu, Window, Workload, groups};
 
 use crate::Settings;
 
@@ -19,64 +17,105 @@ const PARTS: usize = 8;
 /// How far the load of one of them is from their mean, relative to the load before, at most. An assumption.
 const ALIKE: f64 = 0.25;
 
+/// Load in the last part, relative to that in the first, up to which it sank. An assumption.
+const SUNK: f64 = 0.6;
+
+/// What load that sinks rises from part to part at most, relative to that in the first. An assumption.
+const RISES: f64 = 0.02;
+
+/// Time at one level from which nobody at a keyboard does the work, in seconds. An assumption.
+const WITHOUT_PAUSE: f64 = 4.0 * HOUR;
+
+/// Load of a GPU once others share it, relative to that before, at most. An assumption.
+const PARTED: f64 = 0.8;
+
+/// Memory from which a service has grown, relative to the most before. An assumption.
+const GROWN: f64 = 1.3;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+pub(crate) enum Kind {
     /// The load of a job fell.
     Fell,
+    /// It sank little by little.
+    Sank,
     /// It was low at first.
     Rose,
+    /// A session goes on, with hardly any of its load.
+    Withheld,
     /// What was used now and then is full.
     TakenOver,
+    /// A session works at the same load without a pause, for longer than people do.
+    Unattended,
+    /// More GPUs do little more than fewer did.
+    Divided,
+    /// The memory of a service grew at once, and its load did not.
+    Grew,
 }
 
 /// What one GPU did before and after.
-struct Change<'a> {
-    kind: Kind,
-    gpu: &'a Gpu,
+pub(crate) struct Change<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) gpu: &'a Gpu,
     /// The first point after it.
-    point: usize,
-    levels: [f64; 2],
+    pub(crate) point: usize,
+    /// For how many points it lasts.
+    pub(crate) points: usize,
+    pub(crate) levels: [f64; 2],
     /// Memory in use in bytes, if it was recorded.
-    memory: Option<[f64; 2]>,
+    pub(crate) memory: Option<[f64; 2]>,
 }
 
-pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
-    let long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= settings.min_seconds;
-    let found = window.gpus.iter().filter(long).filter_map(|gpu| change(gpu, window));
-    let near = |a: &Change<'_>, b: &Change<'_>| {
-        let apart = a.point.abs_diff(b.point) as f64 * window.step_seconds;
-        let is_same = |at: usize| (a.levels[at] - b.levels[at]).abs() <= SIMILAR;
-        a.kind == b.kind && apart <= time::LASTING && is_same(0) && is_same(1)
+/// The GPUs of a window that changed alike, each in one group.
+pub(crate) fn changes<'a>(settings: &Settings, window: &'a Window) -> Vec<Vec<Change<'a>>> {
+    let gpus = || {
+        let long = |gpu: &&Gpu| gpu.accounts.observed().seconds >= settings.min_seconds;
+        window.gpus.iter().filter(long)
     };
-    groups(found, near).iter().map(|group| describe(group, window)).collect()
+    let mut found = divided(gpus().filter_map(|gpu| parted(gpu, window)), window);
+    let others: Vec<_> = gpus()
+        .filter(|gpu| !found.iter().flatten().any(|it| std::ptr::eq(it.gpu, *gpu)))
+        .filter_map(|gpu| change(gpu, window))
+        .collect();
+    let near = |a: &Change<'_>, b: &Change<'_>| {
+        let is_same = |at: usize| (a.levels[at] - b.levels[at]).abs() <= SIMILAR;
+        // People begin at different times.
+        let is_at_once = || a.kind == Kind::Unattended || at_once(a, b, window);
+        a.kind == b.kind && is_at_once() && is_same(0) && is_same(1)
+    };
+    found.extend(groups(others, near));
+    found
 }
 
 fn change<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
-    let column = &gpu.utilization;
-    let least = (time::USUAL / window.step_seconds).ceil().max(PARTS as f64) as usize;
-    if column.len() < least + least {
+    if let Some(point) = taken_over(gpu, window) {
+        return Change::at(point, Kind::TakenOver, gpu);
+    }
+    of_load(gpu, window).or_else(|| unattended(gpu, window)).or_else(|| of_memory(gpu, window))
+}
+
+/// A change of the load of a job, or of a session that goes on.
+fn of_load<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
+    let change = Change::at(split(&gpu.utilization, window)?, Kind::Fell, gpu)?;
+    let (before, after) = gpu.utilization.split_at(change.point);
+    let levels = change.levels;
+    let bounds = window.thresholds();
+    // Of services demand changes the load, unless what serves changed too; and of sessions their user.
+    let is_other = gpu.workload == Workload::Serving && change.has_same_memory() == Some(false);
+    let is_job = gpu.workload.is_job() || gpu.workload == Workload::Unknown || is_other;
+    let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
+    if lost < MATTERS {
         return None;
     }
-    let taken_over = taken_over(gpu, window);
-    let point = taken_over.or_else(|| split(column, least))?;
-    let (before, after) = column.split_at(point);
-    let levels = [mean_of(before)?, mean_of(after)?];
-    let memory = gpu.memory.get(..column.len());
-    let memory = memory.and_then(|it| Some([mean_of(&it[..point])?, mean_of(&it[point..])?]));
-    let most = levels[0].max(levels[1]);
-    let is_even = |side: &[f64], level: f64| {
-        let parts = side.chunks(side.len().div_ceil(PARTS)).filter_map(mean_of);
-        parts.into_iter().all(|part| (part - level).abs() <= ALIKE * most)
-    };
-    let lasts = || is_even(before, levels[0]) && is_even(after, levels[1]);
-    // Of services demand changes the load, and of sessions their user.
-    let is_job = gpu.workload.is_job() || gpu.workload == Workload::Unknown;
-    let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
-    let is_wasteful = is_job && lost >= MATTERS;
-    let bounds = window.thresholds();
-    let kind = if taken_over.is_some() {
-        Some(Kind::TakenOver)
-    } else if levels[1] <= FALLEN * levels[0] {
+    if levels[1] <= FALLEN * levels[0] {
+        let most = |column: &[f64]| peak(column).unwrap_or(0.0);
+        let has_little = most(after) < bounds.idle && share::MOST * most(before) >= most(after);
+        let runs = observed(after).filter(|level| *level > 0.0).count();
+        let goes_on = has_little && runs as f64 >= share::MOST * after.len() as f64;
+        if !is_job {
+            let is_session = gpu.workload == Workload::Interactive;
+            let is_withheld = is_session && goes_on && change.has_same_memory() == Some(true);
+            return is_withheld.then_some(Change { kind: Kind::Withheld, ..change });
+        }
         // Work that comes back, as every night, did not change.
         let middle = f64::midpoint(levels[0], levels[1]);
         let busy = observed(after).filter(|level| *level >= middle).count();
@@ -85,22 +124,159 @@ fn change<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
         let is_other = |[before, after]: [f64; 2]| {
             after > share::HARDLY_ANY * before && (before - after).abs() > SAME_MEMORY * before
         };
-        let ended = levels[1] <= share::HARDLY_ANY * levels[0] && !memory.is_some_and(is_other);
-        let fell = is_wasteful && levels[0] >= share::HARDLY_ANY;
-        (fell && !ended && !comes_back && lasts()).then_some(Kind::Fell)
-    } else if levels[0] > FALLEN * levels[1] {
-        None
-    } else {
+        let ended =
+            levels[1] <= share::HARDLY_ANY * levels[0] && !change.memory.is_some_and(is_other);
+        let fell = levels[0] >= share::HARDLY_ANY && !ended && !comes_back;
+        match fell && change.lasts() {
+            true => Some(change),
+            false => sank(gpu, change),
+        }
+    } else if levels[0] <= FALLEN * levels[1] && is_job {
         let has_worked = levels[0] > share::HARDLY_ANY * levels[1];
-        let rose = is_wasteful && has_worked && levels[1] >= bounds.productive;
-        (rose && lasts()).then_some(Kind::Rose)
-    };
-    Some(Change { kind: kind?, gpu, point, levels, memory })
+        let rose = has_worked && levels[1] >= bounds.productive && change.lasts();
+        rose.then_some(Change { kind: Kind::Rose, ..change })
+    } else {
+        sank(gpu, change).filter(|_| is_job)
+    }
 }
 
-/// The point that divides a column into two parts of at least `least` points whose values differ the most from one
-/// another, and the least among themselves.
-fn split(column: &[f64], least: usize) -> Option<usize> {
+/// The load of a job that sank from part to part, with the same memory in use.
+fn sank<'a>(gpu: &'a Gpu, change: Change<'a>) -> Option<Change<'a>> {
+    let column = &gpu.utilization;
+    let parts: Vec<_> = column.chunks(column.len().div_ceil(PARTS)).filter_map(mean_of).collect();
+    let (first, last) = (*parts.first()?, *parts.last()?);
+    let never_rises = parts.windows(2).all(|pair| pair[1] <= pair[0] + RISES * first);
+    let is_much = first >= share::MOST && last <= SUNK * first && last >= share::HARDLY_ANY;
+    let is_one = change.has_same_memory() == Some(true) && gpu.workload == Workload::Training;
+    (parts.len() == PARTS && never_rises && is_much && is_one).then_some(Change {
+        kind: Kind::Sank,
+        levels: [first, last],
+        ..change
+    })
+}
+
+/// A session that works at one level for longer than people do.
+fn unattended<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
+    if gpu.workload != Workload::Interactive {
+        return None;
+    }
+    let (start, length) = longest_level(&gpu.utilization);
+    let level = mean_of(&gpu.utilization[start..start + length])?;
+    let lasts = length as f64 * window.step_seconds >= WITHOUT_PAUSE;
+    (level >= NO_WORK && lasts).then_some(Change {
+        kind: Kind::Unattended,
+        gpu,
+        point: start,
+        points: length,
+        levels: [gpu.accounts.observed().level(), level],
+        memory: None,
+    })
+}
+
+/// The start and the length of the longest part of a column whose values are alike.
+fn longest_level(column: &[f64]) -> (usize, usize) {
+    let (mut longest, mut start) = ((0, 0), 0);
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (point, value) in column.iter().enumerate() {
+        (low, high) = (low.min(*value), high.max(*value));
+        if value.is_nan() || high - low > SIMILAR {
+            (start, low, high) = (point, *value, *value);
+        }
+        if point + 1 - start > longest.1 {
+            longest = (start, point + 1 - start);
+        }
+    }
+    longest
+}
+
+/// A service that holds more memory from some time on, and has the same load.
+fn of_memory<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
+    if !matches!(gpu.workload, Workload::Serving | Workload::Unknown) {
+        return None;
+    }
+    let change = Change::at(split(&gpu.memory, window)?, Kind::Grew, gpu)?;
+    let [before, after] = change.memory?;
+    // The change may be within a point.
+    let around = gpu.memory.get(change.point.checked_sub(2)?..=change.point + 1)?;
+    let grew_at_once = around[3] - around[0] >= share::MOST * (after - before);
+    let most = peak(&gpu.memory[..change.point - 1])?;
+    let is_much = after >= GROWN * most && before > 0.0;
+    let is_level = |side: &[f64], mean: f64| {
+        observed(side).all(|bytes| (bytes - mean).abs() <= SIMILAR * mean)
+    };
+    let stays = is_level(&gpu.memory[change.point + 1..], after);
+    let has_same_load = (change.levels[0] - change.levels[1]).abs() <= SIMILAR
+        && change.levels[0] >= share::MOST * change.levels[1];
+    (is_much && grew_at_once && stays && has_same_load).then_some(change)
+}
+
+/// A GPU whose load fell, or that began, at some time, and whose load is alike before and after.
+fn parted<'a>(gpu: &'a Gpu, window: &Window) -> Option<Change<'a>> {
+    let lost = gpu.lost_idle() + gpu.lost_underload();
+    if gpu.workload == Workload::Interactive || lost < MATTERS {
+        return None;
+    }
+    let change = Change::at(split(&gpu.utilization, window)?, Kind::Divided, gpu)?;
+    let fell = change.levels[1] <= PARTED * change.levels[0] && change.levels[1] > NO_WORK;
+    (change.began() || fell).then_some(change).filter(Change::lasts)
+}
+
+/// Those of which some began when the load of the others fell, so that all together do less than half of what they would
+/// do if each did as much as before.
+fn divided<'a>(found: impl Iterator<Item = Change<'a>>, window: &Window) -> Vec<Vec<Change<'a>>> {
+    let mut groups = groups(found, |a, b| at_once(a, b, window) && a.gpu.is_alike(b.gpu));
+    groups.retain(|group| {
+        let sum = |at: usize| group.iter().map(|it| it.levels[at]).sum::<f64>();
+        let before = group.iter().filter(|it| !it.began()).count() as f64;
+        let [work, gpus] = [sum(1) / sum(0), group.len() as f64 / before];
+        before > 0.0
+            && gpus > 1.0
+            && work >= share::NEARLY_ALL
+            && work - 1.0 < share::MOST * (gpus - 1.0)
+    });
+    groups
+}
+
+fn at_once(a: &Change<'_>, b: &Change<'_>, window: &Window) -> bool {
+    a.point.abs_diff(b.point) as f64 * window.step_seconds <= time::LASTING
+}
+
+impl<'a> Change<'a> {
+    fn at(point: usize, kind: Kind, gpu: &'a Gpu) -> Option<Self> {
+        let means = |column: &[f64]| {
+            let (before, after) = column.split_at_checked(point)?;
+            Some([mean_of(before)?, mean_of(after)?])
+        };
+        let (levels, memory) = (means(&gpu.utilization)?, means(&gpu.memory));
+        Some(Self { kind, gpu, point, points: gpu.utilization.len() - point, levels, memory })
+    }
+
+    /// Whether the load is alike before, and alike after.
+    fn lasts(&self) -> bool {
+        let most = self.levels[0].max(self.levels[1]);
+        let is_even = |side: &[f64], level: f64| {
+            let parts = side.chunks(side.len().div_ceil(PARTS)).filter_map(mean_of);
+            parts.into_iter().all(|part| (part - level).abs() <= ALIKE * most)
+        };
+        let (before, after) = self.gpu.utilization.split_at(self.point);
+        is_even(before, self.levels[0]) && is_even(after, self.levels[1])
+    }
+
+    /// Whether it did nothing before.
+    pub(crate) fn began(&self) -> bool {
+        self.levels[0] <= NO_WORK
+    }
+
+    /// `None` if it was not recorded.
+    pub(crate) fn has_same_memory(&self) -> Option<bool> {
+        self.memory.map(|[a, b]| (a - b).abs() <= SAME_MEMORY * f64::max(a, b))
+    }
+}
+
+/// The point that divides a column into two parts of some length whose values differ the most from one another, and the
+/// least among themselves.
+fn split(column: &[f64], window: &Window) -> Option<usize> {
+    let least = (time::LASTING / window.step_seconds).ceil().max(PARTS as f64) as usize;
     let all: f64 = observed(column).sum();
     let count = observed(column).count() as f64;
     let (mut sum, mut seen) = (0.0, 0.0);
@@ -119,101 +295,17 @@ fn split(column: &[f64], least: usize) -> Option<usize> {
     best
 }
 
-fn describe(group: &[Change<'_>], window: &Window) -> Recommendation {
-    let gpus = || group.iter().map(|it| it.gpu);
-    let [before, after] = [0, 1].map(|at| mean(group, |it| it.levels[at]));
-    let seconds = group[0].point as f64 * window.step_seconds;
-    let all = group[0].gpu.utilization.len() as f64 * window.step_seconds;
-    let since = instant(window.start.saturating_add((seconds * 1e9) as u64));
-    let kind = group[0].kind;
-    let is_same = |[a, b]: [f64; 2]| (a - b).abs() <= SAME_MEMORY * f64::max(a, b);
-    let is_same = group[0].memory.map(is_same);
-    let held = match is_same {
-        Some(true) => ", with the same memory in use",
-        Some(false) => ", with other memory in use",
-        None => "",
-    };
-    let cause = match (kind, is_same) {
-        (Kind::TakenOver, _) => {
-            "People pause; this does not: a long job, a loop that was left, or work of somebody else, such as mining"
-        }
-        (Kind::Fell, Some(true)) => {
-            "The same process most likely goes on, and something outside of the GPU limits it"
-        }
-        (Kind::Fell, Some(false)) => {
-            "Another process most likely took its place, and does something else, or works on the CPU"
-        }
-        (Kind::Fell, None) => {
-            "Something outside of the GPU limits it, or other work took its place"
-        }
-        (Kind::Rose, Some(true)) => {
-            "The same process most likely prepared, compiled or read from a cold disk at first"
-        }
-        (Kind::Rose, _) => {
-            "It prepared, compiled or read from a cold disk at first, or other work came before"
-        }
-    };
-    let (title, action) = match kind {
-        Kind::Fell => (
-            "Find out what changed at ",
-            "Look at what was started or set then, on the host too: a run, an image, a neighbor, a disk. Read the log of \
-             the process, and sample its stack (py-spy dump --pid PID): it may work on the CPU.",
-        ),
-        Kind::Rose => (
-            "Find out what it waited for until ",
-            "Read its log of that time: compilation for each shape, tuning, downloads, the first pass over the data. Keep \
-             between runs what it prepares, or prepare it before the GPUs are taken.",
-        ),
-        Kind::TakenOver => (
-            "Find out whose work has been running since ",
-            "Name its owner and its process before anything else is done for it. A long job belongs in a queue, with a \
-             limit of its time. What nobody has started is a matter of security: keep its traces.",
-        ),
-    };
-    let memory = group[0].memory.map_or_else(String::new, |[a, b]| {
-        [" (", &*gib(a), " before and ", &gib(b), " since)"].concat()
-    });
-    let lost = |of: fn(&Gpu) -> f64| mean(gpus(), of);
-    let is_idle = lost(Gpu::lost_idle) >= lost(Gpu::lost_underload);
-    let target = match (kind, group[0].gpu.is_bouncing(), is_idle) {
-        (Kind::TakenOver, ..) => Target::Throughput,
-        (_, true, _) => Target::Starvation,
-        (_, false, true) => Target::Idle,
-        (_, false, false) => Target::Underload,
-    };
-    Recommendation {
-        title: [title, &since].concat(),
-        action: action.to_owned(),
-        rationale: format!(
-            "Load was {} for {}, and has been {} for {} since{held}{memory}. {cause}.",
-            percent(before),
-            duration(seconds),
-            percent(after),
-            duration(all - seconds),
-        ),
-        confidence: confidence::PROBABLE * mean(gpus(), Gpu::confidence),
-        evidence: evidence([
-            ("utilization.before", before, "1"),
-            ("utilization.since", after, "1"),
-            ("since.time", all - seconds, "s"),
-        ]),
-        kind: match kind {
-            Kind::TakenOver => RecommendationKind::Risk,
-            Kind::Fell | Kind::Rose => RecommendationKind::Saving,
-        },
-        ..Recommendation::new("measure.change", target, "measure", gpus())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use phasemeter_policy::PatternKind;
-    use phasemeter_policy::testing::{gpu, window, with_memory};
+    use phasemeter_policy::testing::{gpu, steady, window, with_memory};
+    use phasemeter_policy::{PatternKind, Recommendation, RecommendationKind};
 
     use super::*;
+    use crate::change_text::response;
 
     fn found(gpus: Vec<Gpu>) -> Vec<Recommendation> {
-        recommend(&Settings::default(), &window(gpus))
+        let window = window(gpus);
+        response(&changes(&Settings::default(), &window), &window).recommendations
     }
 
     /// At the first level for two hours, at the second for four.
@@ -272,6 +364,17 @@ mod tests {
     }
 
     #[test]
+    fn load_that_sinks_little_by_little_is_asked_for() {
+        let sinks = |second: usize| 0.95 - 0.6 * second as f64 / 72_000.0;
+        let of = |workload| {
+            let gpu = Gpu { workload, ..gpu(PatternKind::Mixed, 72_000, sinks) };
+            titles(vec![with_memory(gpu, 11.0)])
+        };
+        assert_eq!(of(Workload::Training), ["Find out why load sinks, from 91% to 38%"]);
+        assert!(of(Workload::Serving).is_empty(), "demand");
+    }
+
+    #[test]
     fn work_that_varies_or_depends_on_others_did_not_change() {
         let serving = Gpu { workload: Workload::Serving, ..with_memory(falls(0.9, 0.1), 20.0) };
         assert!(found(vec![serving]).is_empty(), "demand");
@@ -281,7 +384,94 @@ mod tests {
         assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 21_600, day), 20.0)]).is_empty());
         let nights = |second: usize| if second < 7_200 || second % 2_400 < 500 { 0.9 } else { 0.0 };
         assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 40_000, nights), 20.0)]).is_empty());
-        let slope = |second: usize| 0.9 - second as f64 / 27_000.0;
-        assert!(found(vec![with_memory(gpu(PatternKind::Mixed, 21_600, slope), 20.0)]).is_empty());
+    }
+
+    fn titles(gpus: Vec<Gpu>) -> Vec<String> {
+        found(gpus).into_iter().map(|one| one.title).collect()
+    }
+
+    #[test]
+    fn session_that_goes_on_with_hardly_any_load_is_held_back() {
+        // A minute of work of every two; from the first hour on of a fiftieth of the load.
+        let level = |second: usize| match second {
+            second if second % 120 >= 60 => 0.0,
+            ..3_600 => 0.8,
+            _ => 0.04,
+        };
+        let load = gpu(PatternKind::Mixed, 18_000, level);
+        let of = |workload| titles(vec![with_memory(Gpu { workload, ..load.clone() }, 8.0)]);
+        assert!(of(Workload::Interactive)[0].starts_with("Find out what has held this GPU back"));
+        assert!(of(Workload::Serving).is_empty(), "demand");
+        let left = gpu(PatternKind::Mixed, 18_000, |second| if second < 3_600 { 0.4 } else { 0.0 });
+        let left = Gpu { workload: Workload::Interactive, ..with_memory(left, 8.0) };
+        assert!(titles(vec![left]).is_empty(), "its user left");
+    }
+
+    #[test]
+    fn session_that_never_pauses_is_asked_for() {
+        let of = |hours: usize, level: f64| {
+            // By day a person works now and then, beside what goes on.
+            let load = move |second: usize| {
+                if second < 28_800 && second % 1_200 < 600 { level + 0.5 } else { level }
+            };
+            let gpu = gpu(PatternKind::Mixed, 28_800 + hours * 3_600, load);
+            titles(vec![Gpu { workload: Workload::Interactive, ..gpu }])
+        };
+        assert!(of(12, 0.2)[0].starts_with("Find out what works without a pause for 12 h"));
+        let full = Gpu { workload: Workload::Interactive, ..steady(18_000, 0.99) };
+        assert_eq!(titles(vec![full]).len(), 1, "a cell that trains, or hangs");
+        assert!(of(3, 0.2).is_empty(), "an evening");
+        assert!(of(12, 0.0).is_empty(), "nothing works");
+    }
+
+    #[test]
+    fn gpus_that_divide_the_work_of_one_are_asked_for() {
+        let serving = |before: f64, after: f64| {
+            let gpu = gpu(
+                PatternKind::Mixed,
+                28_800,
+                move |second| {
+                    if second < 10_800 { before } else { after }
+                },
+            );
+            Gpu { workload: Workload::Serving, ..with_memory(gpu, 10.0) }
+        };
+        let two = vec![serving(0.8, 0.54), serving(0.8, 0.54), serving(0.0, 0.54)];
+        let one = &found(two)[0];
+        assert!(
+            one.title.starts_with("Find out why more GPUs do hardly more since"),
+            "{}",
+            one.title
+        );
+        assert!(
+            one.rationale.starts_with("2 GPUs at 80% for 3 h, and 3 at 54% for "),
+            "{}",
+            one.rationale
+        );
+        assert!(titles(vec![serving(0.8, 0.7), serving(0.0, 0.7)]).is_empty(), "both work more");
+        assert!(titles(vec![serving(0.8, 0.4)]).is_empty(), "demand");
+        assert!(titles(vec![serving(0.8, 0.0), serving(0.0, 0.8)]).is_empty(), "it moved");
+    }
+
+    #[test]
+    fn memory_of_a_service_that_jumps_and_stays_is_asked_for() {
+        let service = |memory: &[f64]| {
+            let mut gpu = with_memory(steady(28_800, 0.3), 1.0);
+            gpu.workload = Workload::Serving;
+            let points = gpu.memory.len();
+            for (point, bytes) in gpu.memory.iter_mut().enumerate() {
+                let at =
+                    |point: usize| memory[(point * memory.len() / points).min(memory.len() - 1)];
+                // A change within a point.
+                *bytes *= f64::midpoint(at(point), at(point + 1));
+            }
+            titles(vec![gpu])
+        };
+        assert!(service(&[6.0, 14.0, 14.0])[0].starts_with("Find out what has filled more memory"));
+        assert_eq!(service(&[4.0, 6.0, 14.0]).len(), 1, "two jumps");
+        let leak: Vec<_> = (0..40).map(|point| 6.0 + 0.3 * f64::from(point)).collect();
+        assert!(service(&leak).is_empty(), "a leak has a policy of its own");
+        assert!(service(&[14.0, 6.0, 14.0]).is_empty(), "it falls, too");
+        assert!(service(&[14.0, 15.0]).is_empty(), "a little");
     }
 }

@@ -4,6 +4,7 @@
 //! is missing, for which GPUs, and what it would tell.
 
 mod change;
+mod change_text;
 mod load;
 mod needs;
 mod profiles;
@@ -21,8 +22,9 @@ phasemeter_policy::settings! {
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let mut recommendations = profiles::recommend(settings, window);
     recommendations.extend(troughs::recommend(settings, window));
-    recommendations.extend(change::recommend(settings, window));
-    Response::of(recommendations, needs::needs(settings, window))
+    let changes = change_text::response(&change::changes(settings, window), window);
+    recommendations.extend(changes.recommendations);
+    Response::of(recommendations, needs::needs(settings, window).into_iter().chain(changes.needs))
 }
 
 phasemeter_policy::recommender!(fn recommend);

@@ -43,12 +43,14 @@ const RULES: [Rule; 15] = [
     ),
     (
         "phasemeter.workload",
-        "training, serving, interactive or batch: decides between larger batches for training and more \
-         concurrent requests for a service",
+        "training, serving, interactive or batch: decides what its waits, its load and its idle time mean, such as larger \
+         batches for training and more concurrent requests for a service",
         |gpu, window| {
             let lost = gpu.lost_idle() + gpu.lost_underload() + gpu.lost_starvation();
             let is_open = is_full(gpu) || lost >= MATTERS || is_undersampled(gpu, window);
-            gpu.workload == Workload::Unknown && gpu.accounts.busy().seconds > 0.0 && is_open
+            let is_used =
+                gpu.accounts.busy().seconds > 0.0 || gpu.activity.quiet.held_seconds > 0.0;
+            gpu.workload == Workload::Unknown && is_used && is_open
         },
     ),
     (
@@ -62,12 +64,12 @@ const RULES: [Rule; 15] = [
     }),
     (
         "sm.activity",
-        "tells whether a GPU that is full at a quarter of its power limit computes little, or hangs: dcgmi dmon -e \
-         1002, or phasemeter run on Hopper and later",
+        "utilization shows that a kernel runs, not how much of the GPU works: whether a full one at a quarter of its power limit, \
+         or without recorded power, computes little, or hangs: dcgmi dmon -e 1002, or phasemeter run on Hopper and later",
         |gpu, window| {
             is_full(gpu)
                 && is_nvidia(gpu)
-                && power_share(gpu).is_some_and(|share| share <= LITTLE_POWER)
+                && power_share(gpu).is_none_or(|share| share <= LITTLE_POWER)
                 && gpu.sensors.sm_activity.is_none()
                 && !hangs(gpu, window)
         },
@@ -90,7 +92,7 @@ const RULES: [Rule; 15] = [
     ),
     (
         "tensor.activity",
-        "shows whether faster arithmetic would help: record dcgmi dmon -e 1002,1004,1005",
+        "shows whether faster arithmetic would help, such as mixed precision: record dcgmi dmon -e 1002,1004,1005",
         |gpu, window| computes_freely(gpu, window) && gpu.sensors.tensor_activity.is_none(),
     ),
     (

@@ -1,20 +1,18 @@
 //! Profiles whose result decides between causes that look alike.
 
 use phasemeter_diagnoses::{
-    FULL_ENGINE, LITTLE_POWER, LOW_POWER, NEARLY_FULL, confidence, does_usual_work, has_defect,
-    has_full_bandwidth, is_full, multiplies_matrices, power_share,
+    FEW_SMS, FULL_ENGINE, LITTLE_POWER, LOW_POWER, NEARLY_FULL, confidence, does_usual_work,
+    draws_more_at_times, has_defect, has_full_bandwidth, is_full, multiplies_matrices, nvlink,
+    pcie, power_share,
 };
-use phasemeter_policy::format::{percent, subject, usd};
+use phasemeter_policy::format::{decimal, percent, subject, usd};
 use phasemeter_policy::{
-    Gpu, Recommendation, RecommendationKind, Target, Vendor, Window, Workload, evidence, groups,
-    mean,
+    Gpu, Percentiles, Recommendation, RecommendationKind, Target, Vendor, Window, Workload,
+    evidence, groups, mean,
 };
 
 use crate::Settings;
 use crate::load::{has_pool, is_part_load, is_steady_part_load, is_undersampled};
-
-/// Power of a full GPU at its 95th percentile, relative to its 5th, from which it computes at times. An assumption.
-const TWICE: f64 = 2.0;
 
 /// What a profile would decide.
 pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendation> {
@@ -23,12 +21,11 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
         let chosen = window.gpus.iter().filter(long).filter(|gpu| chosen(gpu));
         chosen.filter(|gpu| !is_explained(gpu, window)).collect()
     };
-    let busy = of(&|gpu| {
-        is_full(gpu)
-            && gpu.workload != Workload::Serving
-            && power_share(gpu).is_some_and(|share| share < LOW_POWER)
-            && (power_share(gpu) >= Some(LITTLE_POWER) || draws_more_at_times(gpu))
-            && gpu.sensors.tensor_activity.is_none()
+    let busy = of(&has_little_power);
+    let few = of(&|gpu| !has_little_power(gpu) && has_few_sms(gpu, window));
+    let varying = of(&|gpu| {
+        let is_other = !has_little_power(gpu) && !has_few_sms(gpu, window);
+        gpu.workload == Workload::Training && is_full(gpu) && is_other && draws_more_at_times(gpu)
     });
     let unclear = of(&|gpu| match gpu.workload {
         Workload::Unknown => gpu.is_bouncing() || is_steady_part_load(gpu, window),
@@ -53,7 +50,9 @@ pub(crate) fn recommend(settings: &Settings, window: &Window) -> Vec<Recommendat
             && gpu.vendor() == Vendor::Nvidia
             && gpu.metric("fp64.activity") >= Some(FULL_ENGINE)
     });
-    let known = at_low_power(&busy).into_iter().chain(at_full_bandwidth(&bound));
+    let known = at_low_power(&busy).into_iter().chain(at_few_sms(&few));
+    let known = known.chain(at_varying_power(&varying));
+    let known = known.chain(at_full_bandwidth(&bound));
     let known = known.chain(at_full_fp64(&fp64));
     known.chain(unclear.iter().filter_map(|gpus| at_part_load(gpus))).collect()
 }
@@ -66,18 +65,36 @@ fn is_explained(gpu: &Gpu, window: &Window) -> bool {
         || !does_usual_work(gpu, window)
 }
 
-/// Whether it draws clearly more at times, so that it does not hang.
-fn draws_more_at_times(gpu: &Gpu) -> bool {
-    gpu.sensors.busy_power.is_some_and(|power| power.p95 >= TWICE * power.p5)
+/// Whether it is full at so little power that arithmetic is not its limit.
+fn has_little_power(gpu: &Gpu) -> bool {
+    is_full(gpu)
+        && gpu.workload != Workload::Serving
+        && power_share(gpu).is_some_and(|share| share < LOW_POWER)
+        && (power_share(gpu) >= Some(LITTLE_POWER) || draws_more_at_times(gpu))
+        && gpu.sensors.tensor_activity.is_none()
 }
+
+/// Whether it is full with few of its SMs active, beside others like it, and its links were not measured: it may wait for
+/// these, or have small kernels. Of one alone, or with measured links, it is known which.
+fn has_few_sms(gpu: &Gpu, window: &Window) -> bool {
+    let has_few = |share: Option<f64>| share.is_some_and(|share| share <= FEW_SMS);
+    is_full(gpu)
+        && gpu.workload != Workload::Serving
+        && has_few(gpu.sensors.sm_activity)
+        && has_few(gpu.sensors.dram_activity)
+        && nvlink(gpu).or(pcie(gpu)).is_none()
+        && window.gpus.iter().any(|other| other.id != gpu.id && other.is_alike(gpu))
+}
+
+/// What a profile shows of a full GPU whose arithmetic is not the limit.
+const NOT_ARITHMETIC: &str = "kernels named nccl for most of the time mean communication; long kernels without them, memory \
+                              bandwidth, which fused kernels save; gaps between short kernels, launches, which CUDA graphs, \
+                              torch.compile or a larger batch save";
 
 fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
     let power = mean(gpus, |gpu| power_share(gpu).unwrap_or(0.0));
-    let rationale = format!(
-        "{} is fully busy at {} of its power limit: memory, communication or launches limit it, not arithmetic. \
-         Kernels named nccl for most of the time mean communication; long kernels without them, memory bandwidth, \
-         which fused kernels save; gaps between short kernels, launches, which CUDA graphs save, and in PyTorch \
-         torch.compile.{}",
+    let seen = format!(
+        "{} is fully busy at {} of its power limit: memory, communication or launches limit it, not arithmetic.{}",
         subject(gpus.len()),
         percent(power),
         if gpus.iter().any(|gpu| gpu.memory_share() >= Some(NEARLY_FULL)) {
@@ -87,15 +104,45 @@ fn at_low_power(gpus: &[&Gpu]) -> Option<Recommendation> {
             ""
         },
     );
+    let code = "measure.busy-at-low-power";
     (!gpus.is_empty()).then(|| Recommendation {
         evidence: evidence([("power.share_of_limit", power, "1")]),
-        ..profile(
-            "measure.busy-at-low-power",
-            Target::Throughput,
-            gpus,
-            rationale,
-            confidence::LIKELY,
-        )
+        ..profile(code, Target::Throughput, gpus, seen, NOT_ARITHMETIC, confidence::LIKELY)
+    })
+}
+
+fn at_few_sms(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let sms = mean(gpus, |gpu| gpu.sensors.sm_activity.unwrap_or(0.0));
+    let seen = format!(
+        "{} is fully busy with {} of its SMs: memory, communication or launches limit it, not arithmetic.",
+        subject(gpus.len()),
+        percent(sms),
+    );
+    let code = "measure.few-sms";
+    (!gpus.is_empty()).then(|| Recommendation {
+        evidence: evidence([("sm.activity", sms, "1")]),
+        ..profile(code, Target::Throughput, gpus, seen, NOT_ARITHMETIC, confidence::LIKELY)
+    })
+}
+
+/// Training that is full, and whose power falls again and again: a part of each step waits.
+fn at_varying_power(gpus: &[&Gpu]) -> Option<Recommendation> {
+    let power = |of: fn(&Percentiles) -> f64| {
+        mean(gpus, |gpu| gpu.sensors.busy_power.as_ref().map_or(0.0, of))
+    };
+    let (low, high) = (power(|it| it.p5), power(|it| it.p95));
+    let seen = format!(
+        "{} is fully busy, and its power falls from {} to {} W at times: in a part of the work it computes nothing.",
+        subject(gpus.len()),
+        decimal(high, 0),
+        decimal(low, 0),
+    );
+    let outcomes = "if that is in each step, kernels named nccl mean an exchange that could overlap with the backward pass, and \
+                    others memory, copies or the optimizer; if it is rare, it is evaluation or a checkpoint";
+    let code = "measure.varying-power";
+    (!gpus.is_empty()).then(|| Recommendation {
+        evidence: evidence([("power.low", low, "W"), ("power.high", high, "W")]),
+        ..profile(code, Target::Throughput, gpus, seen, outcomes, confidence::EVEN)
     })
 }
 
@@ -119,7 +166,7 @@ fn at_full_bandwidth(gpus: &[&Gpu]) -> Option<Recommendation> {
             ),
         ),
         evidence: evidence([("dram.activity", dram, "1")]),
-        ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, confidence::LIKELY)
+        ..profile("measure.bandwidth", Target::Throughput, gpus, rationale, "", confidence::LIKELY)
     })
 }
 
@@ -157,46 +204,45 @@ fn at_part_load(gpus: &[&Gpu]) -> Option<Recommendation> {
     };
     let outcomes = match first.workload {
         Workload::Training => {
-            " Waits in the loader mean more workers; gaps between short kernels, torch.compile or CUDA \
-             graphs; kernels named nccl, less exchange; none of these, a larger batch."
+            "waits in the loader mean more workers; gaps between short kernels, torch.compile or CUDA graphs; kernels named \
+             nccl, less exchange; none of these, a larger batch"
         }
         _ => {
-            " Waits for files or the network mean prefetching; gaps between short kernels, more work at a \
-             time or CUDA graphs; code on the CPU, more processes."
+            "waits for files or the network mean prefetching; gaps between short kernels, more work at a time or CUDA graphs; \
+             code on the CPU, more processes"
         }
     };
-    let rationale = format!(
-        "{} is {} busy: {dollars}what it waits for is not visible here.{outcomes}",
+    let seen = format!(
+        "{} is {} busy: {dollars}what it waits for is not visible here.",
         subject(gpus.len()),
         percent(level),
     );
     let target = if first.is_bouncing() { Target::Starvation } else { Target::Underload };
     Some(Recommendation {
         evidence: evidence([("utilization", level, "1")]),
-        ..profile("measure.part-load", target, gpus, rationale, confidence::EVEN)
+        ..profile("measure.part-load", target, gpus, seen, outcomes, confidence::EVEN)
     })
 }
 
-/// A profile of GPUs, without evidence.
+/// A profile of GPUs, and what follows from what it shows; without evidence.
 fn profile(
     code: &str,
     target: Target,
     gpus: &[&Gpu],
     rationale: String,
+    outcomes: &str,
     confidence: f64,
 ) -> Recommendation {
-    let run = Vendor::of(gpus.iter().copied()).choose(
-        "Run nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND and open steps.nsys-rep",
-        "Run rocprofv3 --sys-trace -d steps -- COMMAND",
-        "Use the profiler of the vendor for 30 seconds",
+    let vendor = Vendor::of(gpus.iter().copied());
+    let tool = vendor.choose("nsys", "rocprofv3", "the profiler of the vendor");
+    let run = vendor.choose(
+        " nsys profile -t cuda,nvtx,osrt -d 30 -o steps COMMAND writes steps.nsys-rep.",
+        " rocprofv3 --sys-trace -d steps -- COMMAND writes it.",
+        "",
     );
     Recommendation {
         title: "Profile a few steps".to_owned(),
-        action: [
-            run,
-            ", or use torch.profiler.profile() over ten steps and export_chrome_trace().",
-        ]
-        .concat(),
+        action: format!("Profile ten steps ({tool} or torch.profiler): {outcomes}.{run}"),
         rationale,
         confidence,
         ..Recommendation::new(code, target, "measure", gpus.iter().copied())

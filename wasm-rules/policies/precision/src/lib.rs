@@ -11,13 +11,14 @@ mod trial;
 mod unclear;
 
 use phasemeter_diagnoses::{
-    BUSY_LINK, FEW_SMS, FULL_BANDWIDTH, Format, LOW_POWER, Model, confidence, framework_need,
-    has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie, power_share, share,
+    BUSY_LINK, FEW_SMS, FULL_BANDWIDTH, Format, LOW_POWER, Model, confidence, draws_more_at_times,
+    framework_need, has_failed_counters, kind_of_speedup, multiplies_matrices, nvlink, pcie,
+    power_share, share,
 };
 use phasemeter_policy::format::{decimal, percent, subject};
 use phasemeter_policy::{
     Account, Effort, Evidence, Gpu, Recommendation, Remediation, Response, Saving, Target, Window,
-    evidence, groups, log, mean,
+    Workload, evidence, groups, log, mean,
 };
 
 use step::{Change, changes, has_tensor_cores};
@@ -122,10 +123,13 @@ fn arithmetic_limits(gpu: &Gpu) -> bool {
     let is_used = tensor >= MIN_TENSOR_ACTIVITY;
     // Kernels that exchange keep SMs active.
     let exchanges = || [nvlink(gpu), pcie(gpu)].into_iter().flatten().any(|it| it >= BUSY_LINK);
+    // Of steps that are no arithmetic in part, that part comes first.
+    let waits_in_part = gpu.workload == Workload::Training && draws_more_at_times(gpu);
     let unmeasured = (is_used || tensor <= share::HARDLY_ANY) && gpu.workload.is_job();
     sms.map_or(unmeasured, |sms| sms >= FEW_SMS)
         && dram.map_or(unmeasured, |dram| dram < FULL_BANDWIDTH)
         && (is_used || !exchanges())
+        && !waits_in_part
 }
 
 /// Recommends a change for GPUs of the same model.

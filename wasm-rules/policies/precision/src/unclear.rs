@@ -15,7 +15,7 @@ pub(crate) fn needs(gpus: &[&Gpu]) -> Vec<Need> {
     );
     let dram = Need::by_vendor(
         "dram.activity",
-        "tells arithmetic outside of tensor cores from memory bandwidth as the limit",
+        "tells memory bandwidth as the limit, at which fused kernels help, from small kernels, at which a larger batch does",
         ": dcgmi dmon -e 1002,1004,1005 records it",
         gpus().filter(|gpu| gpu.sensors.dram_activity.is_none()),
     );

@@ -14,8 +14,8 @@ mod text;
 mod untouched;
 
 use consolidate::{Pack, packs};
-use find::{Action, Finding, find, unused};
-use phasemeter_diagnoses::{QuietTime, SIMILAR, Unit, is_credible, is_untouched, share, units};
+use find::{Finding, find, unused};
+use phasemeter_diagnoses::{QuietTime, Unit, is_credible, is_untouched, share, units};
 use phasemeter_policy::{Gpu, HOUR, Response, Window, groups};
 use resize::Resize;
 
@@ -41,12 +41,7 @@ fn recommend(settings: &Settings, window: &Window) -> Response {
         others.filter_map(|gpu| find(gpu, unit, window, settings))
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
-        let is_near = (a.lost - b.lost).abs() <= SIMILAR || matches!(a.action, Action::Use { .. });
-        a.action == b.action
-            && a.target == b.target
-            && a.kind == b.kind
-            && a.why == b.why
-            && is_near
+        a.action == b.action && a.target == b.target && a.kind == b.kind && a.why == b.why
     };
     let groups = groups(findings, similar);
     let packed = packs.iter().map(Pack::recommendation);

@@ -6,7 +6,7 @@ use phasemeter_diagnoses::{
 use phasemeter_policy::format::{count, duration, gib, list, percent, subject, these};
 use phasemeter_policy::{
     Accounts, Effort, Evidence, Gpu, HOUR, Recommendation, RecommendationKind, Remediation, Saving,
-    Target, Thresholds, Vendor, Window, evidence, mean, same_model,
+    Target, Thresholds, Vendor, Window, Workload, evidence, mean, same_model,
 };
 
 use crate::find::{Action, Capacity, Finding, Free};
@@ -119,6 +119,10 @@ fn free(group: &[Finding<'_>], held: bool, when: Free, slurm: bool, window: &Win
                 .to_owned()
         }
         None => match small_work(group[0].gpu, window).as_slice() {
+            [] if group.iter().any(|it| it.gpu.node() != group[0].gpu.node()) => {
+                "Let the scheduler fill them with small jobs, or gather the free ones on one node as jobs end, for a larger job."
+                    .to_owned()
+            }
             [] => "Let the scheduler fill them, or move the other jobs and return the instance.".to_owned(),
             work => format!(
                 "Move the small work of {} {} ({} busy, up to {}) to them, if its latency allows; or let the scheduler fill \
@@ -188,9 +192,10 @@ fn divided(
     let is_small = group[0].target == Target::Underload;
     let load = if is_small {
         format!("runs a steady {level} all the time")
-    } else if longest < 1.0 {
-        let bound = percent(bounds.idle);
-        format!("was below {bound} for {idle} of the time, and never without work")
+    } else if mean(gpus(), Gpu::quiet_share)
+        < share::NEARLY_ALL * mean(gpus(), |gpu| gpu.share(Accounts::idle))
+    {
+        format!("was below {} for {idle} of the time", percent(bounds.idle))
     } else {
         let short = if longest < HOUR { ", too short to switch it off" } else { "" };
         format!("was idle {idle} of the time, for at most {} at once{short}", duration(longest))
@@ -208,8 +213,12 @@ fn divided(
         lever,
         title: format!("Share {}: {busy}", these(group.len())),
         action: format!(
-            "Divide {} into {how} for {} of this size, if their owners agree. Work that comes in bursts then takes \
+            "{}ivide {} into {how} for {} of this size, if their owners agree. Work that comes in bursts then takes \
              longer.",
+            match gpus().all(|gpu| gpu.workload == Workload::Interactive) {
+                true => "Unload what it holds when nobody uses it, or d",
+                false => "D",
+            },
             if group.len() == 1 { "it" } else { "each" },
             count(parts, "task")
         ),

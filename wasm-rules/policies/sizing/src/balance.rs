@@ -34,8 +34,7 @@ pub(crate) fn recommend(observed: &[&Gpu], window: &Window, settings: &Settings)
         unknown,
     );
     // Those of one job, whatever their levels are.
-    let groups =
-        groups(of_job, |a, b| a.node() == b.node() && a.is_alike(b) && have_one_job(a, b, window));
+    let groups = groups(of_job, |a, b| are_of_one_job(a, b, window));
     Response::of(groups.iter().map(|group| balance(group)), need)
 }
 
@@ -55,6 +54,11 @@ fn busier<'a>(gpu: &Gpu, observed: &'a [&Gpu]) -> impl Iterator<Item = &'a Gpu> 
             && other.is_alike(gpu)
             && other.node() == gpu.node()
     })
+}
+
+/// Whether both are GPUs of one training job, as far as it is known.
+pub(crate) fn are_of_one_job(a: &Gpu, b: &Gpu, window: &Window) -> bool {
+    std::ptr::eq(a, b) || (a.is_alike(b) && a.node() == b.node() && have_one_job(a, b, window))
 }
 
 fn have_one_job(a: &Gpu, b: &Gpu, window: &Window) -> bool {

@@ -15,7 +15,7 @@ mod other_gpu_text;
 mod profile;
 
 use phasemeter_diagnoses::{Replay, SEES_BURSTS, does_usual_work, share, units};
-use phasemeter_policy::{Gpu, Response, Window, Workload};
+use phasemeter_policy::{Gpu, HOUR, Response, Window, Workload};
 
 phasemeter_policy::settings! {
     /// Minimum share of the bill lost to underload.
@@ -32,7 +32,9 @@ phasemeter_policy::settings! {
 
 fn recommend(settings: &Settings, window: &Window) -> Response {
     let mut observed = window.observed_gpus(settings.min_seconds);
-    observed.retain(|gpu| does_usual_work(gpu, window));
+    // A job that stands since its last work is ended or resumed first.
+    let stands = |gpu: &Gpu| gpu.workload.is_job() && gpu.activity.after_work.held_seconds >= HOUR;
+    observed.retain(|gpu| does_usual_work(gpu, window) && !stands(gpu));
     let units = units(window);
     let (others, open) = other_gpu::choose(&observed, &units, window, settings);
     let is_replaced = |gpu: &Gpu| others.iter().any(|found| std::ptr::eq(found.gpu, gpu));

@@ -8,7 +8,7 @@ use phasemeter_policy::{
 
 use phasemeter_diagnoses::{DOUBLING, FEW_SMS, FREE_MEMORY, SIMILAR, SMALLEST, confidence, share};
 
-use crate::balance::waits_for_others;
+use crate::balance::{are_of_one_job, waits_for_others};
 use crate::{Settings, is_steady};
 
 /// Share of the waste that a larger batch saves, expected, before each doubling halves it. An
@@ -36,10 +36,10 @@ struct Finding<'a> {
     confidence: f64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Action {
-    /// Overlap copies with compute.
-    Overlap,
+    /// Overlap copies with compute, or use a larger batch if the memory of all its GPUs `has_room`.
+    Overlap { has_room: bool },
     /// Use batches larger by this factor.
     Batch(f64),
 }
@@ -51,19 +51,21 @@ pub(crate) fn recommend(
     settings: &Settings,
 ) -> Vec<Recommendation> {
     let bounds = window.thresholds();
+    let full: Vec<_> = observed.iter().copied().filter(|gpu| has_full_memory(gpu)).collect();
     let findings = observed.iter().copied().filter_map(|gpu| {
         let applies = gpu.lost_underload() >= settings.min_lost && is_steady(gpu, window);
         let memory = applies.then(|| gpu.memory_use(window.step_seconds))?;
         if memory.is_rising() || waits_for_others(gpu, observed, window) {
             return None;
         }
-        raise_load(gpu, memory, bounds)
+        // The batch of a job is limited by the fullest of its GPUs.
+        let is_limited = full.iter().any(|other| are_of_one_job(gpu, other, window));
+        raise_load(gpu, memory, is_limited, bounds)
     });
     let similar = |a: &Finding<'_>, b: &Finding<'_>| {
         let is_same = match (a.action, b.action) {
             (Action::Batch(a), Action::Batch(b)) => (a < DOUBLING) == (b < DOUBLING),
-            (Action::Overlap, Action::Overlap) => true,
-            _ => false,
+            (a, b) => a == b,
         };
         is_same && (a.level - b.level).abs() <= SIMILAR
     };
@@ -93,8 +95,17 @@ pub(crate) fn growth(memory: Memory) -> Option<f64> {
     }
 }
 
+fn has_full_memory(gpu: &Gpu) -> bool {
+    gpu.memory_share().is_some_and(|share| share > MEMORY_FULL)
+}
+
 /// Chooses how to raise the load of a training GPU, by its level and its free memory.
-fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'_>> {
+fn raise_load(
+    gpu: &Gpu,
+    memory: Memory,
+    is_limited: bool,
+    bounds: Thresholds,
+) -> Option<Finding<'_>> {
     let level = gpu.accounts.busy().level();
     let lost = gpu.lost_underload();
     if gpu.workload != Workload::Training || level >= bounds.compute_bound {
@@ -109,9 +120,10 @@ fn raise_load(gpu: &Gpu, memory: Memory, bounds: Thresholds) -> Option<Finding<'
         let saving =
             Saving::from_target_load(lost, level, bounds.compute_bound, bounds).uncertain();
         let confidence = confidence::PROBABLE * confidence;
-        return Some(Finding { gpu, action: Action::Overlap, level, saving, confidence });
+        let action = Action::Overlap { has_room: !is_limited };
+        return Some(Finding { gpu, action, level, saving, confidence });
     }
-    let growth = growth(memory)?;
+    let growth = growth(memory).filter(|_| !is_limited)?;
     let (expected, most) = saved_by_batch(gpu, growth);
     let saving = Saving::part(1.0, [0.0, expected, most]);
     let confidence =
@@ -139,11 +151,15 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         rationale += &["Peak memory is ", &gib(peak), " (", &percent(share), "). "].concat();
     }
     let (code, lever, title, action, detail) = match first.action {
-        Action::Overlap => (
+        Action::Overlap { has_room } => (
             "sizing.headroom",
             "overlap",
             "Use the remaining headroom",
-            "Overlap copies to the GPU with compute, or try a slightly larger batch.".to_owned(),
+            match has_room {
+                true => "Overlap copies to the GPU with compute, or try a slightly larger batch.",
+                false => "Overlap copies to the GPU with compute.",
+            }
+            .to_owned(),
             "The GPU is productive: the headroom is at most 10% of its bill.".to_owned(),
         ),
         Action::Batch(growth) => (
@@ -158,8 +174,9 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
                 )
             } else {
                 format!(
-                    "Double the batch size and compare samples per second. Repeat while {} of the memory stays free, \
-                     and adjust the learning rate.",
+                    "Double the batch size; if samples per second do not rise, the steps wait: see whether the loader has \
+                     too few workers, with a profile of some steps. Else repeat while {} of the memory stays free, and adjust \
+                     the learning rate.",
                     percent(FREE_MEMORY),
                 )
             },
@@ -176,7 +193,7 @@ fn recommend_for(group: &[Finding<'_>]) -> Option<Recommendation> {
         evidence: values,
         effort: match first.action {
             Action::Batch(_) => Effort::Low,
-            Action::Overlap => Effort::Medium,
+            Action::Overlap { .. } => Effort::Medium,
         },
         ..Recommendation::new(code, Target::Underload, lever, gpus())
     })

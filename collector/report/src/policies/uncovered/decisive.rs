@@ -102,6 +102,8 @@ fn usual(
         WasteCategory::Idle if is_most_of(Workload::Interactive) => "sessions",
         WasteCategory::Idle if is_most(lefts, is_held) => "stack_dump",
         WasteCategory::Idle => "queued_jobs",
+        // What a job waits for tells more than how much of the GPU it could use.
+        WasteCategory::Underload if is_most_of(Workload::Training) => "profile",
         WasteCategory::Underload if !is_most(lefts, measures_sms) => "sm.activity",
         WasteCategory::Underload | WasteCategory::Starvation => "profile",
     }

@@ -55,7 +55,8 @@ const OUTCOMES: [(&str, &str); 12] = [
     ),
     (
         "video.engines",
-        "If they are busy, it works as it should. If not, more at a time, a share of the GPU or a smaller one is enough.",
+        "If they are busy, it works as it should. If not, most of the work is on the CPU: move more of it to the GPU, run \
+         several at a time, or share the GPU.",
     ),
     (
         "k8s.pod.name",
