@@ -12,7 +12,7 @@ const SLOW_POWER: f64 = 0.7;
 /// Fewest others whose median is compared by power. An assumption.
 const MIN_OTHERS: usize = 3;
 
-/// Clock of a full GPU, in MHz, up to which something holds it: every data center GPU since 2014 computes at 800 or more.
+/// Clock of a full GPU, in MHz, up to which something holds it: base clocks since the K80 (560) and the T4 (585) are higher.
 const HELD_CLOCK: f64 = 500.0;
 
 /// How far a GPU is behind the others, or behind any.

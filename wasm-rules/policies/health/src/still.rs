@@ -20,8 +20,8 @@ pub(crate) fn recommend(window: &Window) -> Option<Recommendation> {
             found.iter().map(|(gpu, _)| *gpu),
             [
                 &["Readings stood still for ", &*time, ": read the driver directly"].concat(),
-                "Restart what reads the GPUs, or record them with phasemeter record. What is told of this time is of its last \
-                 values, so trust neither load nor waste of it.",
+                "Restart what reads the GPUs, or record them with phasemeter record. Load and waste of this time are computed from the \
+                 repeated values, so do not rely on them.",
             ],
             format!(
                 "{} repeated the same utilization, power and memory for {time}, which no GPU at part load does: its monitor \
